@@ -1,0 +1,85 @@
+# Every target makes .venv first and installs diffgen into it, once for each state of setup.cfg and pyproject.toml.
+# PYTHON chooses the interpreter: make PYTHON=python3.12 test
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+VENV_STAMP := $(VENV)/.stamp-venv
+USER_STAMP := $(VENV)/.stamp-user
+DEV_STAMP := $(VENV)/.stamp-dev
+SAY_VERSION := import sys; print(sys.version_info[:2])
+# More arguments for the program or for pytest: make demo ARGS="--budget 30s", make test ARGS="-x -k filters"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow check format coverage clean distclean same-python
+
+help:
+	@echo "make demo        install diffgen into .venv and compare two small models, from nothing to a report"
+	@echo "make test        make check, then all tests that are not slow"
+	@echo "make test-slow   the slow tests alone"
+	@echo "make check       ruff, mypy and import-linter"
+	@echo "make format      let ruff mend imports and layout"
+	@echo "make coverage    the tests that are not slow, with the lines they miss"
+	@echo "make clean       remove what building, testing and the demo left behind; keeps .venv"
+	@echo "make distclean   make clean, and remove .venv"
+	@echo "PYTHON=python3.12 chooses the interpreter, ARGS=\"...\" is handed on to diffgen demo or pytest."
+
+demo: $(USER_STAMP)
+	$(BIN)/diffgen demo --force $(ARGS)
+
+test: check
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-slow: $(DEV_STAMP)
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+check: $(DEV_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV_STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+coverage: $(DEV_STAMP)
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term $(ARGS)
+
+clean:
+	rm -rf build dist *.egg-info demo-run .coverage htmlcov
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find diffgen filters gan_training tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean
+	rm -rf $(VENV)
+
+# One plain install, so that pip resolves torch and torchvision together: docs/decisions/002-torch-from-the-index.md.
+$(DEV_STAMP): setup.cfg pyproject.toml $(VENV_STAMP) | same-python
+	@echo "Installing diffgen and its tools into $(VENV); torch is large, the first time takes minutes."
+	$(PIP) install -e ".[dev]"
+	@touch $(USER_STAMP) $@
+
+$(USER_STAMP): setup.cfg pyproject.toml $(VENV_STAMP) | same-python
+	@echo "Installing diffgen into $(VENV); torch is large, the first time takes minutes."
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV_STAMP): | same-python
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "There is no '$(PYTHON)' here; name a Python of 3.11 or later: make PYTHON=python3.12" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "diffgen needs Python 3.11 or later, and '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1); name another: make PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# A .venv keeps the Python that it was made with; who names another one is told so.
+same-python:
+ifneq ($(origin PYTHON),file)
+	@test ! -e $(VENV_STAMP) || \
+	  test "$$("$(PYTHON)" -c '$(SAY_VERSION)')" = "$$($(BIN)/python -c '$(SAY_VERSION)')" || { \
+	  echo "$(VENV) holds $$($(BIN)/python -V 2>&1), not $(PYTHON); run make distclean first." >&2; exit 2; }
+endif

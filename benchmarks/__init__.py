@@ -1,0 +1,1 @@
+"""Measurements; run from a checkout, never installed."""

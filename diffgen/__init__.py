@@ -1,0 +1,54 @@
+"""diffgen finds realistic pictures on which two image classifiers disagree, and puts them to use.
+
+>>> import diffgen
+>>> result = diffgen.compare("float.onnx", "int8.onnx", data="val/", budget="60s")  # doctest: +SKIP
+>>> result.valid_triggers, result.run  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# What is heavy (torch, pymoo, ...) is imported when it is first used: 'import diffgen' stays quick.
+_LAZY = {
+    "Budget": "diffgen.config",
+    "CompareConfig": "diffgen.config",
+    "CompareResult": "diffgen.workflows.compare",
+    "DiffgenError": "diffgen.errors",
+    "ImageSet": "diffgen.types",
+    "ReplayResult": "diffgen.workflows.replay",
+    "RunError": "diffgen.errors",
+    "UserError": "diffgen.errors",
+    "compare": "diffgen.workflows.compare",
+    "draw_report": "diffgen.workflows.report",
+    "replay": "diffgen.workflows.replay",
+    "resume": "diffgen.workflows.compare",
+}
+
+__all__ = [
+    "Budget",
+    "CompareConfig",
+    "CompareResult",
+    "DiffgenError",
+    "ImageSet",
+    "ReplayResult",
+    "RunError",
+    "UserError",
+    "compare",
+    "draw_report",
+    "replay",
+    "resume",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'diffgen' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,5 @@
+"""``python -m diffgen``."""
+
+from diffgen.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,74 @@
+"""The command line: parses and prints, computes nothing. One file per verb."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import diffgen
+from diffgen.cli import compare, demo, replay, report
+from diffgen.errors import DiffgenError, UserError
+
+INTERRUPTED = 130
+
+_DESCRIPTION = """\
+Find realistic pictures on which two image classifiers disagree.
+
+examples:
+  diffgen demo                                        a whole run on embedded digits, in some minutes
+  diffgen compare a.onnx b.pt --data test/            search for 60 seconds, write a report
+  diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
+  diffgen replay runs/mine                            ask the models again about what was found
+  diffgen report runs/mine                            draw the report again
+
+exit codes:
+  0 done   1 a gate failed   2 usage or input   3 the run broke off   130 interrupted
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors of usage in one sentence and with exit code 2, like every other error of the user."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UserError(f"{message[:1].upper()}{message[1:]}; see '{self.prog} --help'.")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all verbs."""
+    parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
+    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
+    for module in (compare, demo, replay, report):
+        module.add_parser(verbs)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    # a polite kill is treated like Ctrl-C: what was found is kept
+    previous = signal.signal(signal.SIGTERM, _raise_interrupt)
+    try:
+        parser = build_parser()
+        arguments = parser.parse_args(argv)
+        if arguments.verb is None:
+            parser.print_help()
+            return 0
+        code: int = arguments.run(arguments)
+        return code
+    except DiffgenError as error:
+        print(f"diffgen: {error}", file=sys.stderr)
+        if error.__cause__ is not None and not isinstance(error, UserError):
+            print(f"diffgen: caused by {type(error.__cause__).__name__}: {error.__cause__}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("diffgen: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _raise_interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,60 @@
+"""``diffgen demo``: a whole run on the digits that ship inside scikit-learn."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import Any
+
+from diffgen.cli import options, table
+from diffgen.config import Budget
+from diffgen.errors import UserError
+
+_DESCRIPTION = """\
+A whole run with nothing from outside: the 1,797 handwritten digits that ship inside scikit-learn (real scans of 8x8
+pixels, here scaled up to 28x28), two small classifiers of different architecture trained on half of them and saved as
+model files (TorchScript and ONNX), a GAN trained on the other half, a search, filters, and a report.
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "demo",
+        help="a whole run on embedded digits, in some minutes",
+        description=_DESCRIPTION,
+        epilog="examples:\n  diffgen demo\n  diffgen demo --budget 10s -o runs/demo --force",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--budget", default="30s", metavar="30s|20000q", help="of the search (default: %(default)s)")
+    parser.add_argument("-o", "--output", default="demo-run", metavar="RUN", help="run folder (default: %(default)s)")
+    parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed (default: %(default)s)")
+    options.add_machine(parser)
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the demonstration and print its table."""
+    if arguments.seed < 0:
+        raise UserError("A seed must not be negative; give 0 or more.")
+    budget = Budget.parse(arguments.budget)
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.demo import demo
+
+    result = demo(
+        output=arguments.output,
+        budget=budget,
+        force=arguments.force,
+        seed=arguments.seed,
+        device=arguments.device,
+        batch_size=options.batch_size(arguments.batch_size),
+        progress=progress,
+        command=shlex.join(["diffgen", *sys.argv[1:]]),
+    )
+    table.print_result(result)
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return 130 if result.interrupted else 0

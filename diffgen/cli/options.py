@@ -1,0 +1,56 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from diffgen.cli.progress import TerminalProgress
+from diffgen.errors import UserError
+from diffgen.types import Progress
+
+
+def add_talk(parser: argparse.ArgumentParser) -> None:
+    """-q, -v and --json."""
+    talk = parser.add_argument_group("output")
+    talk.add_argument("-q", "--quiet", action="store_true", help="nothing but results and warnings")
+    talk.add_argument("-v", "--verbose", action="store_true", help="say more on the way")
+    talk.add_argument(
+        "--json", action="store_true", help="print the figures as one JSON object, the last line of stdout"
+    )
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    """--device and --batch-size."""
+    machine = parser.add_argument_group("machine")
+    machine.add_argument(
+        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
+    )
+    machine.add_argument("--batch-size", default="auto", metavar="auto|N", help="images handed to a network at once")
+
+
+def batch_size(text: str) -> int | None:
+    """The value of --batch-size.
+
+    Raises:
+        UserError: neither ``auto`` nor a whole number.
+    """
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UserError(
+            f"The batch size {text!r} is not understood; use --batch-size auto or a number such as 256."
+        ) from error
+
+
+def make_progress(arguments: argparse.Namespace) -> Progress:
+    """Bars on a terminal, plain lines in a log, nothing with -q."""
+    return TerminalProgress(quiet=arguments.quiet, verbose=arguments.verbose)
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One object on one line."""
+    print(json.dumps(values), flush=True)

@@ -1,0 +1,62 @@
+"""``diffgen replay``: ask the models again about what a run found."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from diffgen.cli import options
+from diffgen.errors import UserError
+
+_EXAMPLES = """\
+examples:
+  diffgen replay runs/mine                       the run's own models
+  diffgen replay runs/mine new_a.onnx new_b.onnx other models, after a fix say
+  diffgen replay runs/mine --images              only the PNG files in runs/mine/images
+"""
+_LOST_SHOWN = 20
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "replay",
+        help="ask the models again about what a run found",
+        description="Ask the models again about the triggers of a run, and say which still trigger.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
+    parser.add_argument("model_a", nargs="?", metavar="A", help="another first model (default: the run's)")
+    parser.add_argument("model_b", nargs="?", metavar="B", help="another second model")
+    parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
+    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay and print what still triggers."""
+    if arguments.model_a is not None and arguments.model_b is None:
+        raise UserError("The second model is missing; name both models, or none to ask those of the run.")
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.replay import replay
+
+    result = replay(
+        arguments.run_folder,
+        arguments.model_a,
+        arguments.model_b,
+        images_only=arguments.images,
+        device=arguments.device,
+        progress=progress,
+    )
+    share = f" ({result.reproduced / result.replayed:.2%})" if result.replayed else ""
+    print(f"{result.reproduced:,} of {result.replayed:,} triggers still trigger{share}.")
+    print(f"{result.same_labels:,} of them with the same two labels as before.")
+    if result.lost:
+        shown = ", ".join(str(number) for number in result.lost[:_LOST_SHOWN])
+        more = "" if len(result.lost) <= _LOST_SHOWN else f" and {len(result.lost) - _LOST_SHOWN:,} more"
+        print(f"The models agree now on trigger {shown}{more}.")
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return 0

@@ -1,0 +1,33 @@
+"""``diffgen report``: draw the report of a run again."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from diffgen.cli import options
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "report",
+        help="draw the report of a run again",
+        description="Draw report.html, summary.md and images/ of a run again; needs neither its models nor its data.",
+        epilog="examples:\n  diffgen report runs/mine",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Draw and print the path of the report."""
+    from diffgen.workflows.report import draw_report
+
+    page = draw_report(arguments.run_folder)
+    print(f"report: {page}")
+    if arguments.json:
+        options.print_json({"run": arguments.run_folder, "report": str(page)})
+    return 0

@@ -1,0 +1,25 @@
+"""The small table at the end of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from diffgen.workflows.compare import CompareResult
+
+
+def print_result(result: CompareResult) -> None:
+    """The figures and the path of the report, on stdout."""
+    share = f" ({result.valid_triggers / result.triggers:.0%} of them)" if result.triggers else ""
+    rows = (
+        ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s"),
+        ("triggers (A and B disagree)", f"{result.triggers:,}"),
+        ("valid triggers", f"{result.valid_triggers:,}{share}"),
+        ("behaviours", f"{result.behaviours:,}"),
+        ("label pairs", f"{result.label_pairs:,}"),
+    )
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:<{width}}  {value}")
+    print(f"report: {Path(result.run) / 'report.html'}", flush=True)

@@ -1,0 +1,138 @@
+"""One function that reads an image set from whatever the user gave."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+import numpy as np
+
+from diffgen.errors import UserError
+from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
+
+Split: TypeAlias = Literal["train", "test"]
+Source: TypeAlias = (
+    str | os.PathLike[str] | ImageSet | UInt8Array | tuple[UInt8Array, Int64Array | Sequence[int] | None]
+)
+
+WORDS: dict[str, Split | None] = {"digits": None, "digits:train": "train", "digits:test": "test"}
+_ACCEPTED = (
+    "a folder or zip with one folder of images for each class, a file like t10k-images-idx3-ubyte.gz or its folder, "
+    "or 'digits'"
+)
+
+
+def load(source: Source, *, progress: Progress | None = None) -> ImageSet:
+    """Read real images, with their labels when they are known.
+
+    Args:
+        source: one of
+
+            * ``"digits"``, ``"digits:train"``, ``"digits:test"``: the 1,797 handwritten digits of scikit-learn, 28x28;
+            * a folder with idx files (MNIST and its relatives), or the path of one such images file;
+            * a folder with one folder of pictures for each class, or with pictures only, or a zip of either;
+            * a path with ``:train`` or ``:test`` added, for folders that hold both (without it ``test`` is taken,
+              because a test set is what the models under test have not seen);
+            * a numpy array uint8 (N, C, H, W), or a tuple of it and N labels;
+            * an image set, which is checked and given back.
+
+            A word goes before a folder of the same name; write ``./digits`` for the folder.
+        progress: is told how far the reading is, or None.
+
+    Returns:
+        At least 50 images uint8 (N, C, H, W) with C 1 or 3, labels int64 (N,) from 0 or None. Height and width are not
+        checked here. The same source always gives the same images in the same order.
+
+    Raises:
+        UserError: the source cannot be used; the message says why and how to mend it.
+
+    Example:
+        >>> from diffgen.data import load
+        >>> load("digits:test").images.shape
+        (898, 1, 28, 28)
+    """
+    # Every source is imported here only, so that importing this package costs nothing.
+    if isinstance(source, ImageSet):
+        from diffgen.data.in_memory import from_image_set
+
+        return from_image_set(source)
+    if isinstance(source, np.ndarray):
+        from diffgen.data.in_memory import from_arrays
+
+        return from_arrays(source)
+    if isinstance(source, tuple):
+        from diffgen.data.in_memory import from_tuple
+
+        return from_tuple(source)
+    if isinstance(source, str) and source in WORDS:
+        from diffgen.data.digits import load_digits
+
+        return load_digits(WORDS[source], source)
+    if isinstance(source, str | os.PathLike):
+        return _load_path(os.fsdecode(source), progress or Progress())
+    raise UserError(f"A {type(source).__name__} is not a source of images; give {_ACCEPTED}, or a numpy array.")
+
+
+def _load_path(source: str, progress: Progress) -> ImageSet:
+    path, split = _path_and_split(source)
+    if path.is_dir():
+        from diffgen.data.idx import find_images_file, load_idx
+        from diffgen.data.image_folder import load_folder
+
+        images_file = find_images_file(path, split, source)
+        if images_file is not None:
+            return load_idx(images_file, source, progress)
+        return load_folder(path, split, source, progress)
+    if not path.is_file():
+        raise UserError(f"The data set {source!r} is neither a file nor a folder; give {_ACCEPTED}.")
+    return _load_file(path, split, source, progress)
+
+
+def _load_file(path: Path, split: Split | None, source: str, progress: Progress) -> ImageSet:
+    from diffgen.data.idx import load_idx, looks_like_idx
+    from diffgen.data.image_folder import load_zip
+
+    try:
+        with path.open("rb") as file:
+            begins_like_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+    except OSError as error:
+        raise UserError(f"The file {source!r} cannot be read ({error.strerror}); check its permissions.") from error
+    if looks_like_idx(path):
+        if split is not None:
+            raise UserError(f"The file {str(path)!r} is not divided; leave out ':{split}'.")
+        return load_idx(path, source, progress)
+    # a zip that was cut off has lost the end by which zipfile knows it, but not its beginning
+    if begins_like_zip or zipfile.is_zipfile(path):
+        return load_zip(path, split, source, progress)
+    raise UserError(f"The file {source!r} is of no known kind; give {_ACCEPTED}.")
+
+
+def _path_and_split(source: str) -> tuple[Path, Split | None]:
+    whole = os.path.expanduser(source)
+    if source and os.path.exists(whole):
+        return Path(whole), None
+    before, colon, after = source.rpartition(":")
+    folder = os.path.expanduser(before)
+    if colon and before and os.path.exists(folder):
+        if after not in ("train", "test"):
+            raise UserError(f"The {after!r} in {source!r} is not known; write ':train' or ':test' after a folder.")
+        return Path(folder), cast(Split, after)
+    raise _not_found(source)
+
+
+def _not_found(source: str) -> UserError:
+    if not source.strip():
+        return UserError(f"The name of the data set is empty; give {_ACCEPTED}.")
+    folder, name = os.path.split(os.path.expanduser(source))
+    try:
+        beside = os.listdir(folder or ".")
+    except (OSError, ValueError):  # there is no such folder either, so it has nothing to suggest
+        beside = []
+    near = difflib.get_close_matches(source.lower(), WORDS, n=1)
+    near = near or [os.path.join(folder, match) for match in difflib.get_close_matches(name, beside, n=1)]
+    hint = f"did you mean {near[0]!r}?" if near else f"give {_ACCEPTED}."
+    return UserError(f"No file or folder {source!r} was found, and no data set has that name; {hint}")

@@ -1,0 +1,81 @@
+"""One picture file, decoded to grey levels or colours."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from diffgen.errors import UserError
+from diffgen.types import UInt8Array
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
+# Only these of Pillow's decoders are let near a file, whatever its suffix says.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
+_MAX_PIXELS = 2**24
+_SIXTEEN_BITS = 2**16
+_GREY_MODES = ("1", "L", "LA", "La")
+_PALETTE_MODES = ("P", "PA")
+_COLOUR_MODES = ("RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
+
+
+def decode(content: bytes, name: str, source: str) -> UInt8Array:
+    """The pixels of a picture file.
+
+    Black and white, grey, 16-bit grey (of which the upper 8 bits are kept) and a palette of which only greys are used
+    give one channel, everything else three. A palette has no number of channels, and GIF and tools that shrink PNG
+    files write grey pictures with one; an RGB file keeps its three channels even if all of them are equal. Transparent
+    parts show white, as a viewer would show them. An orientation in the EXIF data is not followed, because the data
+    loaders of the training frameworks do not follow it either.
+
+    Args:
+        content: of the file.
+        name: what messages call it.
+        source: the data set that it is from, for messages.
+
+    Returns:
+        uint8 (H, W) for grey, (H, W, 3) for RGB.
+
+    Raises:
+        UserError: damaged, no picture, too large, animated, or with values that have no 8-bit meaning.
+    """
+    try:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                raise UserError(
+                    f"The image {name!r} in {source!r} has {image.width}x{image.height} pixels; scale the images down."
+                )
+            if getattr(image, "n_frames", 1) > 1:
+                raise UserError(f"The image {name!r} in {source!r} has several frames; save one of them as a picture.")
+            return _pixels(image, name, source)
+    except UserError:
+        raise
+    except UnidentifiedImageError as error:  # its own text names an address in memory
+        raise UserError(f"The image {name!r} in {source!r} is damaged or no image; mend or remove it.") from error
+    except Exception as error:  # Pillow's decoders raise a dozen types on damaged files, SyntaxError among them
+        raise UserError(f"The image {name!r} in {source!r} is damaged ({error}); mend or remove it.") from error
+
+
+def _pixels(image: Image.Image, name: str, source: str) -> UInt8Array:
+    if image.mode.startswith("I"):
+        levels = np.asarray(image)
+        if levels.min() >= 0 and levels.max() < _SIXTEEN_BITS:
+            return (levels >> 8).astype(np.uint8)
+    elif image.mode in _GREY_MODES:
+        return np.asarray(_on_white(image).convert("L"))
+    elif image.mode in _PALETTE_MODES:
+        colours = np.asarray(_on_white(image).convert("RGB"))
+        return colours[..., 0] if (colours == colours[..., :1]).all() else colours
+    elif image.mode in _COLOUR_MODES:
+        return np.asarray(_on_white(image).convert("RGB"))
+    raise UserError(
+        f"The image {name!r} in {source!r} has pixels of type {image.mode!r}; save it as 8-bit grey or RGB."
+    )
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    if not image.has_transparency_data:
+        return image
+    opaque = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), opaque)

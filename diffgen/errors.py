@@ -1,0 +1,30 @@
+"""The exceptions of diffgen: one root, and one class for each exit code that an error can lead to."""
+
+
+class DiffgenError(Exception):
+    """Root of every error that diffgen raises on purpose.
+
+    Attributes:
+        exit_code: what the command line ends with when this error reaches it.
+    """
+
+    exit_code = 3
+
+
+class UserError(DiffgenError):
+    """Something the user gave cannot be used.
+
+    The message is one sentence that says what is wrong and how to mend it. The command line prints it without a
+    traceback and ends with 2; nothing has been written by then.
+    """
+
+    exit_code = 2
+
+
+class RunError(DiffgenError):
+    """A run broke off for a reason that lies outside the user's arguments: a model raised, a disk is full, ...
+
+    What was found until then is in the run folder.
+    """
+
+    exit_code = 3

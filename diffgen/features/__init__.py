@@ -1,0 +1,1 @@
+"""What images look like to a network."""

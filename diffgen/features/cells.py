@@ -1,0 +1,64 @@
+"""Cells: parts of the space of real images. A behaviour is an ordered label pair within one cell.
+
+The cells are the k-means centroids of the *real* images' domain features, made once per data set with a fixed seed.
+They do not depend on the models, the technique or what was found, so that counts of behaviours can be compared between runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from diffgen.features.encoder import DomainEncoder, train
+from diffgen.runs.files import write_whole
+from diffgen.types import ImageSet, Int64Array, Progress
+
+FORMAT = "diffgen-cells-1"
+CELLS = 30
+_SEED = 0  # never the run's seed: all runs on a data set share its cells
+_FEWEST_IMAGES_PER_CELL = 10
+
+
+@dataclass(frozen=True)
+class Cells:
+    """An encoder and the centroids, float32 (k, 64), of the real images in its feature space."""
+
+    encoder: DomainEncoder
+    centroids: torch.Tensor
+
+    def assign(self, images: torch.Tensor) -> Int64Array:
+        """int64 (N,): the nearest cell of each image, uint8 (N, C, H, W)."""
+        features = self.encoder.encode(images).cpu()
+        return torch.cdist(features, self.centroids).argmin(dim=1).numpy() if len(images) else np.empty(0, np.int64)
+
+
+def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progress | None = None) -> Cells:
+    """Train the encoder and find the centroids on all real images of a data set."""
+    from sklearn.cluster import KMeans
+
+    images = torch.from_numpy(data.images)
+    labels = None if data.labels is None else torch.from_numpy(data.labels)
+    encoder = train(images, labels, seed=_SEED, device=device, progress=progress)
+    features = encoder.encode(images).cpu().numpy()
+    count = max(1, min(CELLS, len(data) // _FEWEST_IMAGES_PER_CELL))
+    centroids = KMeans(n_clusters=count, n_init=4, random_state=_SEED).fit(features).cluster_centers_
+    return Cells(encoder, torch.from_numpy(np.asarray(centroids, dtype=np.float32)))
+
+
+def save(cells: Cells, path: Path) -> None:
+    """Write cells to a safetensors file."""
+    tensors = {f"encoder.{name}": value.cpu().contiguous() for name, value in cells.encoder.state_dict().items()}
+    write_whole(path, lambda temporary: save_file({**tensors, "centroids": cells.centroids}, temporary))
+
+
+def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> Cells:
+    """Read what :func:`save` wrote."""
+    tensors = load_file(path)
+    encoder = DomainEncoder(image_shape)
+    prefix = "encoder."
+    encoder.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+    return Cells(encoder.eval().requires_grad_(False).to(device), tensors["centroids"])

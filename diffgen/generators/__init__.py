@@ -1,0 +1,1 @@
+"""Latent vectors to images."""

@@ -1,0 +1,1 @@
+"""Pure functions that measure images and sets of images."""

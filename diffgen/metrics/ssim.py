@@ -1,0 +1,40 @@
+"""Structural similarity of many pairs of images at once (Wang et al. 2004)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+WINDOW = 7  # pixels; scikit-image's default, which the published code uses
+_K1, _K2 = 0.01, 0.03
+_MIDDLE = 127.5
+
+
+def structural_similarity(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """SSIM of each pair, averaged over the window positions and the channels.
+
+    The same as ``skimage.metrics.structural_similarity`` with its defaults (uniform 7x7 window, sample covariance) and
+    ``data_range=255, channel_axis=0``.
+
+    Args:
+        a, b: uint8 (N, C, H, W), H and W at least 7.
+
+    Returns:
+        float32 (N,) in [-1, 1].
+    """
+    # moments about the middle of the range: variances stay the same and float32 loses fewer digits
+    x, y = a.to(torch.float32) - _MIDDLE, b.to(torch.float32) - _MIDDLE
+    pixels = WINDOW * WINDOW
+    # five moments in one pooling; only positions at which the window lies inside the image count
+    n, channels = x.shape[:2]
+    moments = F.avg_pool2d(torch.cat([x, y, x * x, y * y, x * y], dim=1), WINDOW, stride=1)
+    mean_x, mean_y, mean_xx, mean_yy, mean_xy = moments.split(channels, dim=1)
+    unbiased = pixels / (pixels - 1)
+    variance_x = unbiased * (mean_xx - mean_x * mean_x)
+    variance_y = unbiased * (mean_yy - mean_y * mean_y)
+    covariance = unbiased * (mean_xy - mean_x * mean_y)
+    mean_x, mean_y = mean_x + _MIDDLE, mean_y + _MIDDLE
+    c1, c2 = (_K1 * 255) ** 2, (_K2 * 255) ** 2
+    numerator = (2 * mean_x * mean_y + c1) * (2 * covariance + c2)
+    denominator = (mean_x**2 + mean_y**2 + c1) * (variance_x + variance_y + c2)
+    return (numerator / denominator).reshape(n, -1).mean(dim=1)

@@ -1,0 +1,110 @@
+"""What to tell the user about a file that is not a model which diffgen can ask: what it is, and how to convert it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from diffgen.models.sniffing import FileKind
+
+_SUPPORTED = "give a TorchScript file (torch.jit.save) or an ONNX file"
+_EXAMPLE = "torch.zeros(1, 1, 28, 28)"
+_SHAPE = "with the shape of your images in place of (1, 1, 28, 28)"
+
+
+def describe_file(path: Path, kind: FileKind) -> str:
+    """One sentence that names the file, what it is, and how to make a file of it that diffgen can use."""
+    return f"{path} is {kind.value}; {_ADVICE[kind](path)}."
+
+
+def describe_directory(path: Path) -> str:
+    """The same for a directory."""
+    if (path / "saved_model.pb").is_file():
+        return f"{path} is the directory of a TensorFlow SavedModel; {_from_saved_model(path)}."
+    return f"{path} is a directory; {_SUPPORTED}."
+
+
+def _torchscript(network: str, path: Path) -> str:
+    """The statement that saves a network as TorchScript under a name of its own."""
+    return f'torch.jit.save(torch.jit.trace({network}, {_EXAMPLE}), "{path.stem}-torchscript.pt"), {_SHAPE}'
+
+
+def _from_weights(path: Path) -> str:
+    return (
+        "build its network in Python, load the weights into it with model.load_state_dict, and save both as "
+        f"TorchScript with {_torchscript('model.eval()', path)}"
+    )
+
+
+def _from_module(path: Path) -> str:
+    network = f'torch.load("{path.name}", weights_only=False).eval()'
+    return (
+        "diffgen opens no pickles because they can run any code, so, if you trust it, save it as TorchScript in the "
+        f"program that has its classes, with {_torchscript(network, path)}"
+    )
+
+
+def _from_export(path: Path) -> str:
+    program = f'torch.export.load("{path.name}").module()'
+    return f"save it as TorchScript with {_torchscript(program, path)}"
+
+
+def _from_hdf5(path: Path) -> str:
+    return (
+        'convert it to ONNX with TensorFlow 2.15 and tf2onnx (pip install "tensorflow<2.16" tf2onnx): '
+        f'tf2onnx.convert.from_keras(tf.keras.models.load_model("{path.name}"), output_path="{path.stem}.onnx")'
+    )
+
+
+def _from_keras_zip(path: Path) -> str:
+    return (
+        f'convert it to ONNX with Keras: keras.models.load_model("{path.name}").export("{path.stem}.onnx", '
+        'format="onnx")'
+    )
+
+
+def _from_tflite(path: Path) -> str:
+    return (
+        "convert it to ONNX with tf2onnx (pip install tensorflow tf2onnx): "
+        f"python -m tf2onnx.convert --tflite {path.name} --output {path.stem}.onnx"
+    )
+
+
+def _from_saved_model(path: Path) -> str:
+    return (
+        "convert it to ONNX with tf2onnx (pip install tensorflow tf2onnx): "
+        f"python -m tf2onnx.convert --saved-model {path} --output {path.name}.onnx"
+    )
+
+
+def _always(advice: str) -> Callable[[Path], str]:
+    return lambda path: advice
+
+
+_ADVICE: dict[FileKind, Callable[[Path], str]] = {
+    FileKind.EMPTY: _always(f"copy or save it again; {_SUPPORTED}"),
+    FileKind.CUT_ONNX: _always("copy or export it again"),
+    FileKind.CUT_ZIP: _always("copy or save it again"),
+    FileKind.GIT_LFS: _always("fetch the file itself with git lfs pull"),
+    FileKind.HTML: _always("the download has given a page instead of the model, so download it again"),
+    FileKind.TEXT: _always(_SUPPORTED),
+    FileKind.TORCH_WEIGHTS: _from_weights,
+    FileKind.TORCH_MODULE: _from_module,
+    FileKind.TORCH_EXPORT: _from_export,
+    FileKind.PICKLE: _always(
+        "diffgen opens no pickles because they can run any code, so load it in a program of your own and hand the "
+        f"model over as a Python function, or {_SUPPORTED}"
+    ),
+    FileKind.SAFETENSORS: _from_weights,
+    FileKind.KERAS_ZIP: _from_keras_zip,
+    FileKind.KERAS_HDF5: _from_hdf5,
+    FileKind.KERAS_WEIGHTS: _always(
+        "if it holds weights, build their network, load them into it and export both together to ONNX"
+    ),
+    FileKind.TFLITE: _from_tflite,
+    FileKind.SAVED_MODEL: lambda path: _from_saved_model(path.parent),
+    FileKind.ORT: _always("give the ONNX file that it was made from"),
+    FileKind.NUMPY: _always(f"arrays are data, not a model; {_SUPPORTED}"),
+    FileKind.OTHER_ZIP: _always(_SUPPORTED),
+    FileKind.UNKNOWN: _always(f"if it is a model, convert it and {_SUPPORTED}"),
+}

@@ -1,0 +1,183 @@
+"""What a model file holds, told by its contents alone: endings lie. Nothing of it is executed."""
+
+from __future__ import annotations
+
+import codecs
+import struct
+import zipfile
+import zlib
+from enum import Enum
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from diffgen.models.pickles import holds_only_tensors
+from diffgen.models.protobuf import BYTES, VARINT, Field, MalformedError, fields
+
+
+class FileKind(Enum):
+    """Kinds of files that are told apart; the value says it in words that follow "is"."""
+
+    TORCHSCRIPT = "a TorchScript file"
+    ONNX = "an ONNX file"
+
+    EMPTY = "empty"
+    CUT_ONNX = "an ONNX file that is cut off"
+    CUT_ZIP = "a zip archive (as PyTorch and Keras write them) that is cut off or damaged"
+    GIT_LFS = "a Git LFS pointer, not the file that it stands for"
+    HTML = "a web page"
+    TEXT = "plain text"
+
+    TORCH_WEIGHTS = "a PyTorch state_dict or checkpoint (weights without their network)"
+    TORCH_MODULE = "a pickled PyTorch network (torch.save of a whole module)"
+    TORCH_EXPORT = "a torch.export program (.pt2)"
+    PICKLE = "a Python pickle"
+    SAFETENSORS = "a safetensors file (weights without their network)"
+    KERAS_ZIP = "a Keras 3 model (.keras)"
+    KERAS_HDF5 = "a Keras model in an HDF5 file"
+    KERAS_WEIGHTS = "an HDF5 file without a network (perhaps weights of a Keras model)"
+    TFLITE = "a TensorFlow Lite model"
+    SAVED_MODEL = "the graph of a TensorFlow SavedModel"
+    ORT = "an onnxruntime model (.ort)"
+    NUMPY = "a file of NumPy arrays"
+    OTHER_ZIP = "a zip archive, but of no model format that diffgen knows"
+    UNKNOWN = "of no format that diffgen knows"
+
+
+_HEAD = 4096
+# The pickled number that PyTorch before 1.6 began its files with.
+_LEGACY_TORCH = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_HDF5_OFFSETS = (0, 512, 1024, 2048)
+# Everything that zipfile raises on archives that are damaged or cut off.
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+# Fields of ModelProto in onnx.proto3 with their wire types.
+_ONNX_FIELDS = {1: VARINT, 5: VARINT} | dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), BYTES)
+_ONNX_GRAPH = 7
+_SAVED_MODEL_FIELDS = {1: VARINT, 2: BYTES}
+
+
+def sniff(path: Path) -> FileKind:
+    """What kind of file a model file is.
+
+    Args:
+        path: a regular file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if not head:
+        return FileKind.EMPTY
+    if head.startswith(b"PK"):
+        return _zip_kind(path)
+    if any(head[offset : offset + len(_HDF5)] == _HDF5 for offset in _HDF5_OFFSETS):
+        return _hdf5_kind(path)
+    return _by_magic(head, path) or _protobuf_kind(path) or _text_kind(head) or FileKind.UNKNOWN
+
+
+def _by_magic(head: bytes, path: Path) -> FileKind | None:
+    if head[4:8] == b"TFL3":
+        return FileKind.TFLITE
+    if head[4:8] == b"ORTM":
+        return FileKind.ORT
+    if head.startswith(b"\x93NUMPY"):
+        return FileKind.NUMPY
+    if head[0] == 0x80 and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return _legacy_pickle_kind(path)
+    if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= path.stat().st_size - 8:
+        return FileKind.SAFETENSORS
+    return None
+
+
+def _zip_kind(path: Path) -> FileKind:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if _has(names, "constants.pkl") and any("/code/" in f"/{name}" for name in names):
+                return FileKind.TORCHSCRIPT
+            if _has(names, "serialized_exported_program.json") or (
+                _has(names, "archive_format") and any("/models/" in f"/{name}" for name in names)
+            ):
+                return FileKind.TORCH_EXPORT
+            pickled = _has(names, "data.pkl")
+            if pickled is not None:
+                with archive.open(pickled) as program:
+                    return FileKind.TORCH_WEIGHTS if holds_only_tensors(program) else FileKind.TORCH_MODULE
+    except _ZIP_ERRORS:
+        return FileKind.CUT_ZIP
+    if {"config.json", "metadata.json"} <= set(names) or "model.weights.h5" in names:
+        return FileKind.KERAS_ZIP
+    if names and all(name.endswith(".npy") for name in names):
+        return FileKind.NUMPY
+    return FileKind.OTHER_ZIP
+
+
+def _has(names: list[str], file: str) -> str | None:
+    """The entry with a file name at the top of the archive or in the one folder that PyTorch puts everything into."""
+    return next((name for name in names if name == file or (name.count("/") == 1 and name.endswith(f"/{file}"))), None)
+
+
+def _legacy_pickle_kind(path: Path) -> FileKind:
+    """PyTorch before 1.6 wrote a magic number, a protocol, a description of the machine and the object in turn."""
+    with path.open("rb") as program:
+        if program.read(len(_LEGACY_TORCH)) != _LEGACY_TORCH:
+            return FileKind.PICKLE
+        program.seek(0)
+        return FileKind.TORCH_WEIGHTS if holds_only_tensors(program, pickles=4) else FileKind.TORCH_MODULE
+
+
+def _hdf5_kind(path: Path) -> FileKind:
+    # Keras keeps the network as JSON in an attribute of this name.
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        has_network = data.find(b"model_config") >= 0
+    return FileKind.KERAS_HDF5 if has_network else FileKind.KERAS_WEIGHTS
+
+
+def _protobuf_kind(path: Path) -> FileKind | None:
+    """ONNX and TensorFlow have no magic number; the numbers and types of the outermost fields tell."""
+    seen: dict[int, Field] = {}
+    cut_off = False
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        try:
+            for found in fields(data):
+                if _ONNX_FIELDS.get(found.number) != found.wire:
+                    return None
+                seen[found.number] = found
+        except MalformedError as error:
+            if not error.cut_off:
+                return None
+            cut_off = True
+        starts_as_onnx = data[0] == (1 << 3 | VARINT) and len(seen) > 1
+    if cut_off:
+        return FileKind.CUT_ONNX if starts_as_onnx else None
+    if _ONNX_GRAPH in seen:
+        return FileKind.ONNX
+    if set(seen) == set(_SAVED_MODEL_FIELDS):
+        return FileKind.SAVED_MODEL
+    return FileKind.CUT_ONNX if starts_as_onnx else None
+
+
+def _text_kind(head: bytes) -> FileKind | None:
+    if head.startswith(b"version https://git-lfs.github.com/spec/"):
+        return FileKind.GIT_LFS
+    start = head.lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return FileKind.HTML
+    try:
+        # An incremental decoder, because the head may end in the middle of a character.
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return None
+    return FileKind.TEXT if all(letter.isprintable() or letter in "\r\n\t\f" for letter in text) else None

@@ -1,0 +1,176 @@
+"""What is written on and behind one picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffgen.report.data import FilterView, Picture
+from diffgen.report.wording import figure, percent
+from diffgen.types import Float32Array, Int64Array
+
+#: With at most this many classes the table of a picture has all of them, else the highest ones and a chart of all.
+ALL_ROWS = 12
+TOP_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """The probability of one class under A and under B, as number for the bar and as text."""
+
+    name: str
+    a: float
+    b: float
+    text_a: str
+    text_b: str
+    says_a: bool
+    says_b: bool
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """All K probabilities as two SVG paths in a view box of K x 200: A upwards from the middle, B downwards."""
+
+    classes: int
+    path_a: str
+    path_b: str
+
+
+@dataclass(frozen=True)
+class ScoreLine:
+    """One filter's score of a picture; ``passed`` is None when the filter's threshold is not known."""
+
+    name: str
+    value: str
+    threshold: str
+    passed: bool | None
+
+
+@dataclass(frozen=True)
+class Card:
+    """One picture as the page shows it.
+
+    Attributes:
+        bars: the probabilities of the two predicted labels, A's first: one row if they are the same.
+        rows: all classes, or the highest ones; ``rest`` then sums up the others.
+        verdict: who is right, for a real image with a known label, else empty.
+    """
+
+    source: str
+    nearest: str | None
+    caption: str
+    alt: str
+    title: str
+    pair: str
+    name_a: str
+    name_b: str
+    bars: tuple[Row, ...]
+    rows: tuple[Row, ...]
+    rest: Row | None
+    spectrum: Spectrum | None
+    scores: tuple[ScoreLine, ...]
+    true_name: str | None
+    verdict: str
+    rejected_by: str | None
+
+
+def make_card(
+    picture: Picture,
+    *,
+    source: str,
+    nearest: str | None,
+    kind: str,
+    names: tuple[str, ...],
+    filters: tuple[FilterView, ...],
+) -> Card:
+    """Everything the page says about ``picture``; ``kind`` is "trigger", "real image" or "rejected trigger"."""
+    probabilities = np.clip(np.nan_to_num(picture.probabilities.astype(np.float32)), 0, 1)
+    label_a, label_b = picture.labels
+    rows = [_row(index, names, probabilities, picture.labels) for index in range(len(names))]
+    shown, rest = _shown_rows(rows, probabilities)
+    caption = f"{kind} {picture.identifier}"
+    says = (
+        f"A says {names[label_a]} ({percent(float(probabilities[0, label_a]), 0)}), "
+        f"B says {names[label_b]} ({percent(float(probabilities[1, label_b]), 0)})"
+    )
+    true_name = None if picture.true_label is None else names[picture.true_label]
+    scores = _score_lines(picture.scores, filters)
+    lines = [caption]
+    if true_name is not None:
+        lines.append(f"true label {true_name}")
+    lines += [f"{line.name} {line.value}" for line in scores]
+    return Card(
+        source=source,
+        nearest=nearest,
+        caption=caption,
+        alt=f"{caption}: {says}",
+        title="\n".join(lines),
+        pair=f"{label_a}-{label_b}",
+        name_a=names[label_a],
+        name_b=names[label_b],
+        bars=tuple(rows[index] for index in dict.fromkeys((label_a, label_b))),
+        rows=shown,
+        rest=rest,
+        spectrum=_spectrum(probabilities) if rest is not None else None,
+        scores=scores,
+        true_name=true_name,
+        verdict=_verdict(picture),
+        rejected_by=picture.rejected_by,
+    )
+
+
+def _row(index: int, names: tuple[str, ...], probabilities: Float32Array, labels: tuple[int, int]) -> Row:
+    a, b = float(probabilities[0, index]), float(probabilities[1, index])
+    return Row(names[index], round(a, 3), round(b, 3), _exact(a), _exact(b), labels[0] == index, labels[1] == index)
+
+
+def _exact(probability: float) -> str:
+    """In a column of many small values "0.0%" is easier to read than "<0.1%"."""
+    return "0.0%" if probability < 0.0005 else percent(probability)
+
+
+def _shown_rows(rows: list[Row], probabilities: Float32Array) -> tuple[tuple[Row, ...], Row | None]:
+    if len(rows) <= ALL_ROWS:
+        return tuple(rows), None
+    order: Int64Array = np.argsort(-probabilities.max(axis=0), kind="stable")
+    top = {int(index) for index in order[:TOP_ROWS]} | {
+        index for index, row in enumerate(rows) if row.says_a or row.says_b
+    }
+    others = [index for index in range(len(rows)) if index not in top]
+    a, b = (float(np.clip(probabilities[model, others].sum(), 0, 1)) for model in (0, 1))
+    rest = Row(f"{len(others)} other classes", round(a, 3), round(b, 3), _exact(a), _exact(b), False, False)
+    return tuple(rows[int(index)] for index in order if int(index) in top), rest
+
+
+def _spectrum(probabilities: Float32Array) -> Spectrum:
+    # Drawn up to the highest probability: with many classes all of them may be low.
+    heights = np.rint(100 * probabilities / max(float(probabilities.max(initial=0)), 1e-6)).astype(int)
+
+    def path(model: int, up: str, down: str) -> str:
+        return "".join(f"M{i} 100v{up}{height}h.9v{down}{height}z" for i, height in enumerate(heights[model]) if height)
+
+    return Spectrum(probabilities.shape[1], path(0, "-", ""), path(1, "", "-"))
+
+
+def _score_lines(scores: dict[str, float], filters: tuple[FilterView, ...]) -> tuple[ScoreLine, ...]:
+    thresholds = {view.name: view.threshold for view in filters}
+    lines = []
+    for name, score in scores.items():
+        threshold = thresholds.get(name)
+        lines.append(
+            ScoreLine(
+                name=name,
+                value=figure(score),
+                threshold="" if threshold is None else figure(threshold),
+                passed=None if threshold is None else bool(score >= threshold),
+            )
+        )
+    return tuple(lines)
+
+
+def _verdict(picture: Picture) -> str:
+    if picture.true_label is None:
+        return ""
+    right = [name for name, label in zip("AB", picture.labels, strict=True) if label == picture.true_label]
+    return f"{' and '.join(right)} right" if right else "both wrong"

@@ -1,0 +1,204 @@
+"""The report's curves and histograms as inline SVG that takes its colours and fonts from the page.
+
+matplotlib draws with placeholder colours; the SVG text is then rewritten so that the style sheet decides (light or
+dark), nothing refers to the network, and equal data gives equal bytes. matplotlib is imported when a chart is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from diffgen.report.wording import figure, number
+from diffgen.types import Float32Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Placeholder colours and what they become in the page.
+_INK, _MUTED, _LINE, _GENERATED, _REAL = "#010101", "#020202", "#030303", "#040404", "#050505"
+_PAGE_COLOURS = {
+    _INK: "currentColor",
+    _MUTED: "var(--muted)",
+    _LINE: "var(--line)",
+    _GENERATED: "var(--gen)",
+    _REAL: "var(--real)",
+}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "diffgen",
+    "font.size": 10.5,
+    "axes.edgecolor": _LINE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.labelcolor": _MUTED,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "xtick.color": _LINE,
+    "ytick.color": _LINE,
+    "xtick.labelcolor": _MUTED,
+    "ytick.labelcolor": _MUTED,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "grid.color": _LINE,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2,
+    "path.simplify": True,
+}
+_LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
+#: Points of a curve; more cannot be told apart at the width of the page.
+_MOST_POINTS = 160
+_BINS = 32
+#: Scores outside these quantiles are counted in the outermost bars, so that a few outliers cannot flatten the rest.
+_QUANTILES = (0.005, 0.995)
+
+
+def progress_chart(x: list[float], y: list[float], *, x_label: str, title: str, name: str) -> str:
+    """One curve of the search.
+
+    Args:
+        x: queries or seconds, rising.
+        y: what was found until then, as many values as ``x``.
+        x_label: what stands below the axis.
+        title: what a screen reader says, plain text.
+        name: distinguishes the chart from all others of the page; letters, digits and hyphens.
+
+    Returns:
+        an ``<svg>`` element.
+    """
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    points = np.array([x, y], dtype=np.float64)
+    points = points[:, np.isfinite(points).all(axis=0)]
+    if points.shape[1] > _MOST_POINTS:
+        points = points[:, np.unique(np.linspace(0, points.shape[1] - 1, _MOST_POINTS).round().astype(int))]
+    if points.shape[1] and points[0, 0] > 0:
+        # Every search starts with nothing.
+        points = np.concatenate([np.zeros((2, 1)), points], axis=1)
+
+    def draw(axes: Axes) -> None:
+        axes.plot(points[0], points[1], color=_GENERATED, solid_capstyle="round")
+        axes.fill_between(points[0], points[1], color=_GENERATED, alpha=0.12, linewidth=0)
+        if points.shape[1]:
+            axes.plot(points[0, -1:], points[1, -1:], "o", color=_GENERATED, markersize=5)
+        axes.set_xlim(0, max(1e-9, points[0].max(initial=0)) * 1.03)
+        axes.set_ylim(0, max(1.0, points[1].max(initial=0)) * 1.08)
+        axes.set_xlabel(x_label)
+        axes.grid(axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+
+    return _svg(draw, title, name)
+
+
+def score_histogram(triggers: Float32Array, real: Float32Array, threshold: float, *, title: str, name: str) -> str:
+    """The scores of one filter: triggers as bars, held-out real images as an outline, and the threshold.
+
+    Both are drawn as shares of their own number, since there may be far more of one than of the other.
+
+    Args:
+        triggers, real: float32 (any number,); what is not finite is left out.
+        threshold: lowest score that passes.
+        title, name: as in ``progress_chart``.
+
+    Returns:
+        an ``<svg>`` element.
+    """
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    triggers, real = triggers[np.isfinite(triggers)], real[np.isfinite(real)]
+    edges = np.linspace(*_range(triggers, real, threshold), _BINS + 1)
+
+    def shares(scores: Float32Array) -> Float32Array:
+        counts = np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0]
+        return np.asarray(counts / max(1, len(scores)), dtype=np.float32)
+
+    def draw(axes: Axes) -> None:
+        if np.isfinite(threshold):
+            axes.axvspan(float(edges[0]), threshold, color=_MUTED, alpha=0.10, linewidth=0)
+        axes.stairs(shares(triggers), edges, fill=True, color=_GENERATED, alpha=0.55, linewidth=0)
+        axes.stairs(shares(real), edges, color=_REAL, linewidth=1.8)
+        highest = max(shares(triggers).max(initial=0), shares(real).max(initial=0), 0.01)
+        axes.set_ylim(0, float(highest) * 1.22)
+        axes.set_xlim(float(edges[0]), float(edges[-1]))
+        if np.isfinite(threshold):
+            axes.axvline(threshold, color=_INK, linewidth=1.4, linestyle=(0, (4, 3)))
+            right = threshold > (edges[0] + edges[-1]) / 2
+            axes.annotate(
+                f"threshold {figure(threshold)}",
+                (threshold, float(highest) * 1.2),
+                xytext=(-5 if right else 5, 0),
+                textcoords="offset points",
+                ha="right" if right else "left",
+                va="top",
+                color=_INK,
+            )
+        axes.set_xlabel("score (higher is more real)")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(3))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:g}%"))
+        axes.grid(axis="y")
+
+    return _svg(draw, title, name)
+
+
+def _range(triggers: Float32Array, real: Float32Array, threshold: float) -> tuple[float, float]:
+    ends = [float(end) for scores in (triggers, real) if len(scores) for end in np.quantile(scores, _QUANTILES)]
+    if np.isfinite(threshold):
+        ends.append(threshold)
+    if not ends:
+        return 0.0, 1.0
+    low, high = min(ends), max(ends)
+    margin = 0.03 * (high - low) or max(abs(low), 1.0) * 0.05
+    return low - margin, high + margin
+
+
+def _svg(draw: Callable[[Axes], None], title: str, name: str) -> str:
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context():
+        # A user's own matplotlibrc must not change the report.
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        chart = Figure(figsize=(5.0, 2.7), layout="constrained")
+        chart.patch.set_alpha(0)
+        axes = chart.add_subplot()
+        axes.patch.set_alpha(0)
+        draw(axes)
+        buffer = io.StringIO()
+        FigureCanvasSVG(chart).print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _restyle(buffer.getvalue(), title, name)
+
+
+def _restyle(svg: str, title: str, name: str) -> str:
+    """matplotlib's SVG file as an element of the page."""
+    from markupsafe import escape
+
+    svg = svg[svg.index("<svg") :]
+    # Name spaces, size, metadata and matplotlib's own style sheet have no place inside an HTML page.
+    head_end = svg.index(">")
+    view_box = re.search(r'viewBox="[^"]*"', svg[:head_end])
+    assert view_box is not None
+    body = svg[head_end + 1 :].replace("xlink:href", "href")
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
+    body = re.sub(r"font-family: [^;\"]*;? ?|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body)
+    # A hundredth of a unit is far below a pixel. Only inside attributes: the texts are numbers that are read.
+    body = re.sub(r'="[^"]*"', lambda found: _LONG_DECIMAL.sub(_rounded, found[0]), body)
+    for placeholder, colour in _PAGE_COLOURS.items():
+        body = body.replace(placeholder, colour)
+    body = re.sub(r"\n\s*", "\n", body)
+    label = escape(title)
+    return f'<svg class="chart" {view_box[0]} role="img" aria-label="{label}"><title>{label}</title>{body.strip()}'
+
+
+def _rounded(decimal: re.Match[str]) -> str:
+    return f"{float(decimal[0]):.2f}"

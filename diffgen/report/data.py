@@ -1,0 +1,152 @@
+"""What a report shows, as plain values: the border between those who compute and those who draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from diffgen.types import Float32Array, Int64Array, UInt8Array
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One image with what the two models say of it.
+
+    Attributes:
+        image: uint8 (C, H, W).
+        labels: predicted label of model A and of model B.
+        probabilities: float32 (2, K), rows A and B.
+        identifier: number of the trigger in the run, or index of the real image in the data set.
+        true_label: label of a real image when it is known.
+        scores: filter name -> score (higher is more real).
+        rejected_by: name of the filter that rejected it, or None.
+        nearest_real: uint8 (C, H, W), the real image that the SSIM score was reached with, or None.
+    """
+
+    image: UInt8Array
+    labels: tuple[int, int]
+    probabilities: Float32Array
+    identifier: int
+    true_label: int | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    rejected_by: str | None = None
+    nearest_real: UInt8Array | None = None
+
+
+@dataclass(frozen=True)
+class BehaviourGroup:
+    """The valid triggers of one behaviour: ordered label pair (A says, B says) and cell of the real images."""
+
+    label_a: int
+    label_b: int
+    cell: int
+    count: int
+    pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True)
+class FilterView:
+    """The scores of one filter.
+
+    Attributes:
+        threshold: lowest score that passes.
+        trigger_scores: float32 (number of triggers that this filter was asked about,).
+        real_scores: float32, of held-out real images.
+        rejected: triggers that this filter rejected.
+    """
+
+    name: str
+    description: str
+    threshold: float
+    trigger_scores: Float32Array
+    real_scores: Float32Array
+    rejected: int
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What was seen on the real images before anything was trained.
+
+    Attributes:
+        images: number of real images asked.
+        agreement: share on which A and B give the same label, 0..1.
+        accuracy: of A and of B, 0..1, or None without labels.
+        outputs: what A's and B's raw outputs were taken for, one word each.
+        numeric_noise: largest change of a probability when only batch size or repetition changes, worst of A and B.
+        margin: smallest gap of the two highest probabilities that counts as an answer.
+        warnings: one sentence each.
+    """
+
+    images: int
+    agreement: float
+    accuracy: tuple[float, float] | None
+    outputs: tuple[str, str]
+    numeric_noise: float
+    margin: float
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything that report.html and summary.md show.
+
+    Attributes:
+        class_names: K names in label order (numbers as text when no names are known).
+        triggers, valid_triggers, behaviours, label_pairs, queries, seconds: the headline.
+        verified_single, verified_batch, unconfirmed: triggers asked again one at a time, in batches, and those
+            that did not disagree again (these are in no other count).
+        matrix: int64 (K, K), valid generated triggers; row is what A says, column what B says.
+        real_matrix: int64 (K, K), the same for real images on which A and B disagree.
+        groups: one per behaviour, most frequent first; may be shortened (``behaviours`` has the full number).
+        rejected: sample of rejected triggers.
+        real_disagreements: sample of real images on which A and B disagree; ``real_matrix.sum()`` is their number.
+        history: equally long lists "seconds", "queries", "triggers", "behaviours", "label_pairs".
+        samples: uint8 (N, C, H, W), random pictures of the generator, not searched for.
+        gan: short facts about the generator, name -> text.
+        settings: section -> name -> value, as in config.toml.
+        files: role -> {"path": ..., "sha256": ...}.
+    """
+
+    run: str
+    created: str
+    version: str
+    command: str
+    model_names: tuple[str, str]
+    data_name: str
+    class_names: tuple[str, ...]
+    technique: str
+    preset: str
+    triggers: int
+    valid_triggers: int
+    behaviours: int
+    label_pairs: int
+    queries: int
+    seconds: float
+    interrupted: bool
+    verified_single: int
+    verified_batch: int
+    unconfirmed: int
+    preflight: Preflight
+    matrix: Int64Array
+    real_matrix: Int64Array
+    groups: tuple[BehaviourGroup, ...]
+    rejected: tuple[Picture, ...]
+    real_disagreements: tuple[Picture, ...]
+    history: dict[str, list[float]]
+    filters: tuple[FilterView, ...]
+    samples: UInt8Array
+    gan: dict[str, str]
+    settings: dict[str, Any]
+    files: dict[str, dict[str, str]]
+
+    @property
+    def rejected_count(self) -> int:
+        """Triggers that some filter rejected."""
+        return self.triggers - self.valid_triggers
+
+    @property
+    def real_disagreement_count(self) -> int:
+        """Real images on which A and B disagree by more than the margin."""
+        return int(np.sum(self.real_matrix))

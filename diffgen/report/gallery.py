@@ -1,0 +1,138 @@
+"""Which pictures go into the page: bounded in number and bytes, and fair to rare behaviours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from diffgen.report.cards import Card, make_card
+from diffgen.report.data import BehaviourGroup, Picture, ReportData
+from diffgen.report.pictures import PictureBudget
+from diffgen.types import UInt8Array
+
+# Bytes of data URIs in each part of the page, about 2 MB together: a report can be mailed and opens on a phone.
+GALLERY_BYTES = 1_400_000
+REAL_BYTES = 200_000
+REJECTED_BYTES = 200_000
+SAMPLE_BYTES = 200_000
+#: Most pictures in each part; markup and probabilities of one picture take about 2.5 kB.
+GALLERY_PICTURES = 240
+REAL_PICTURES = 32
+REJECTED_PICTURES = 24
+SAMPLE_PICTURES = 64
+#: Most behaviours in the strip below the headline.
+GLANCE_PICTURES = 10
+#: Behaviours that are open from the start; the others are one click away.
+OPEN_GROUPS = 24
+#: Pictures that each of them gets before the others get any.
+OPEN_PICTURES = 5
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """One behaviour with the pictures that are shown of it."""
+
+    anchor: str
+    label_a: int
+    label_b: int
+    name_a: str
+    name_b: str
+    cell: int
+    count: int
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The behaviours of the page. ``hidden`` is the number of behaviours of which no picture is shown."""
+
+    groups: tuple[GroupView, ...]
+    pictures: int
+    hidden: int
+    open_groups: int = OPEN_GROUPS
+
+    @property
+    def first_of_pair(self) -> dict[str, str]:
+        """Label pair "a-b" -> anchor of its most frequent behaviour."""
+        anchors: dict[str, str] = {}
+        for group in self.groups:
+            anchors.setdefault(f"{group.label_a}-{group.label_b}", group.anchor)
+        return anchors
+
+
+def make_gallery(data: ReportData) -> Gallery:
+    """The pictures of the behaviours.
+
+    The most frequent behaviours get several pictures, then every other behaviour gets one, then all get more in turn
+    until the limit: a behaviour that was found once is in the page too. Nearest real images are added last.
+    """
+    order = [(index, picture) for _, index, picture in sorted(_turns(data.groups), key=lambda turn: turn[:2])]
+    order = order[:GALLERY_PICTURES]
+    shown = _with_nearest([picture for _, picture in order], PictureBudget(GALLERY_BYTES))
+    cards: list[list[Card]] = [[] for _ in data.groups]
+    for (index, picture), (source, nearest) in zip(order, shown, strict=False):
+        cards[index].append(_card(data, picture, source, nearest, "trigger"))
+    groups = tuple(
+        _group_view(group, number, tuple(own), data.class_names)
+        for number, (group, own) in enumerate(zip(data.groups, cards, strict=True), start=1)
+        if own
+    )
+    return Gallery(groups, pictures=len(shown), hidden=max(0, data.behaviours - len(groups)))
+
+
+def _turns(groups: tuple[BehaviourGroup, ...]) -> Iterator[tuple[tuple[int, int], int, Picture]]:
+    """Every picture with its place in the order: (round, number within its behaviour), then its behaviour."""
+    for index, group in enumerate(groups):
+        for turn, picture in enumerate(group.pictures):
+            if index < OPEN_GROUPS and turn < OPEN_PICTURES:
+                yield (0, turn), index, picture
+            else:
+                yield (1 if turn == 0 else 2, turn), index, picture
+
+
+def make_cards(data: ReportData, pictures: tuple[Picture, ...], kind: str, most: int, limit: int) -> tuple[Card, ...]:
+    """Cards of single pictures, at most ``most`` of them within ``limit`` bytes; ``kind`` as in ``make_card``."""
+    chosen = pictures[:most]
+    shown = _with_nearest(list(chosen), PictureBudget(limit))
+    return tuple(
+        _card(data, picture, source, nearest, kind) for picture, (source, nearest) in zip(chosen, shown, strict=False)
+    )
+
+
+def make_samples(images: UInt8Array) -> tuple[str, ...]:
+    """Data URIs of the generator's random pictures, ``uint8 (N, C, H, W)``."""
+    budget = PictureBudget(SAMPLE_BYTES)
+    uris = (budget.take(image) for image in images[:SAMPLE_PICTURES])
+    return tuple(uri for uri in uris if uri is not None)
+
+
+def _with_nearest(pictures: list[Picture], budget: PictureBudget) -> list[tuple[str, str | None]]:
+    """Data URIs of the pictures that fit; of their nearest real images only what fits after all pictures are in."""
+    sources = []
+    for picture in pictures:
+        source = budget.take(picture.image)
+        if source is None:
+            break
+        sources.append(source)
+    nearest = [
+        None if picture.nearest_real is None else budget.take(picture.nearest_real)
+        for picture in pictures[: len(sources)]
+    ]
+    return list(zip(sources, nearest, strict=True))
+
+
+def _card(data: ReportData, picture: Picture, source: str, nearest: str | None, kind: str) -> Card:
+    return make_card(picture, source=source, nearest=nearest, kind=kind, names=data.class_names, filters=data.filters)
+
+
+def _group_view(group: BehaviourGroup, number: int, cards: tuple[Card, ...], names: tuple[str, ...]) -> GroupView:
+    return GroupView(
+        anchor=f"behaviour-{number}",
+        label_a=group.label_a,
+        label_b=group.label_b,
+        name_a=names[group.label_a],
+        name_b=names[group.label_b],
+        cell=group.cell,
+        count=group.count,
+        cards=cards,
+    )

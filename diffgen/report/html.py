@@ -1,0 +1,209 @@
+"""The report as one HTML file that opens from disk and loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from diffgen.report import gallery, matrix, wording
+from diffgen.report.charts import progress_chart, score_histogram
+from diffgen.report.data import FilterView, ReportData
+from diffgen.report.pictures import display_size
+from diffgen.types import UInt8Array
+
+#: Width in CSS pixels that thumbnails come close to.
+_THUMBNAIL = 96
+
+#: Longer class names stand above their bars and turned by 90 degrees above their columns.
+_SHORT_NAME = 3
+
+_PARTS = (
+    ("preflight", "Real images first"),
+    ("matrix", "Who says what"),
+    ("gallery", "Pictures"),
+    ("real", "Real disagreements"),
+    ("search", "Search"),
+    ("validity", "Validity"),
+    ("generator", "Generator"),
+    ("settings", "Settings"),
+)
+
+
+def render_html(data: ReportData) -> str:
+    """The report page.
+
+    Everything that comes from the user (names, paths, commands) is escaped, and the page forbids the browser to load
+    anything or to run another script than its own. Equal data gives equal text.
+
+    Args:
+        data: what to show; any list and array may be empty.
+
+    Returns:
+        a whole HTML document; write it as UTF-8.
+    """
+    environment = _environment()
+    script = _asset(environment, "script.js")
+    shown = gallery.make_gallery(data)
+    rows, columns = matrix.axes((data.matrix, data.real_matrix), data.class_names)
+    generated_matrix = matrix.matrix_view(data.matrix, rows, columns, "generated pictures")
+    real_matrix = matrix.matrix_view(data.real_matrix, rows, columns, "real images")
+    page = environment.get_template("report.html.j2").render(
+        data=data,
+        style=Markup(_asset(environment, "style.css")),
+        script=Markup(script),
+        script_hash=_hash_for_policy(script),
+        picture_size=_picture_size(data),
+        long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
+        parts=_PARTS,
+        headline=wording.headline(data),
+        alerts=(*data.preflight.warnings, *wording.headline(data).alerts),
+        glance=_glance(shown),
+        generated_matrix=generated_matrix,
+        generated_title=_matrix_title("Generated", generated_matrix, "picture"),
+        real_matrix=real_matrix,
+        real_title=_matrix_title("Real", real_matrix, "image"),
+        gallery=shown,
+        filter_a=sorted({(group.label_a, group.name_a) for group in shown.groups}),
+        filter_b=sorted({(group.label_b, group.name_b) for group in shown.groups}),
+        real_cards=gallery.make_cards(
+            data, data.real_disagreements, "real image", gallery.REAL_PICTURES, gallery.REAL_BYTES
+        ),
+        rejected_cards=gallery.make_cards(
+            data, data.rejected, "rejected trigger", gallery.REJECTED_PICTURES, gallery.REJECTED_BYTES
+        ),
+        samples=gallery.make_samples(data.samples),
+        progress=_progress(data),
+        filter_charts=_filter_charts(data),
+        settings=tuple(_settings(data.settings)),
+    )
+    return wording.clean_text(page)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("diffgen.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        badges=_badges,
+        count_of=wording.count_of,
+        duration=wording.duration,
+        figure=wording.figure,
+        number=wording.number,
+        percent=wording.percent,
+        share=lambda value: f"{min(1.0, max(0.0, value)):.4f}",
+    )
+    return environment
+
+
+def _asset(environment: Environment, name: str) -> str:
+    """The text of a template file that is no template; the loader also finds it inside a zipped package."""
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0].strip().replace("\r\n", "\n")
+
+
+def _hash_for_policy(script: str) -> str:
+    """What the content security policy wants to know of the one script that may run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+
+
+def _badges(sentence: str) -> Markup:
+    """The single letters A and B of one of our own sentences as coloured marks."""
+    marked = re.sub(
+        r"\b([AB])\b", lambda found: f'<b class="badge {found[1].lower()}">{found[1]}</b>', str(escape(sentence))
+    )
+    # "A and B" stays on one line.
+    return Markup(re.sub(r"<b [^>]*>A</b> and <b [^>]*>B</b>,?", r'<span class="together">\g<0></span>', marked))
+
+
+def _picture_size(data: ReportData) -> tuple[int, int]:
+    """Width and height of a thumbnail; all pictures of a run have the same shape."""
+    shape_of: UInt8Array | None = None
+    pictures = [*(picture for group in data.groups for picture in group.pictures), *data.real_disagreements]
+    if pictures:
+        shape_of = pictures[0].image
+    elif len(data.samples):
+        shape_of = data.samples[0]
+    return (_THUMBNAIL, _THUMBNAIL) if shape_of is None else display_size(shape_of, _THUMBNAIL)
+
+
+def _glance(shown: gallery.Gallery) -> tuple[gallery.GroupView, ...]:
+    """The most frequent behaviour of each of the first label pairs."""
+    anchors = set(list(shown.first_of_pair.values())[: gallery.GLANCE_PICTURES])
+    return tuple(group for group in shown.groups if group.anchor in anchors)
+
+
+def _matrix_title(kind: str, view: matrix.MatrixView, noun: str) -> str:
+    if not view.total:
+        return f"{kind}: none"
+    return f"{kind}: {wording.count_of(view.total, noun)} in {wording.count_of(view.pairs, 'label pair')}"
+
+
+def _progress(data: ReportData) -> tuple[tuple[str, tuple[tuple[str, str, Markup], ...]], ...]:
+    """Per x axis its charts as (title, last value, SVG)."""
+    history = data.history
+    if not history.get("queries"):
+        return ()
+    tabs = []
+    for by, key in (("queries", "queries"), ("time", "seconds")):
+        x = history.get(key, [])
+        charts = []
+        for series, title in (("triggers", "triggers"), ("behaviours", "behaviours"), ("label_pairs", "label pairs")):
+            y = history.get(series, [])
+            if not x or len(x) != len(y):
+                continue
+            last = wording.number(y[-1])
+            told = f"{title} found over {by}: {last} at the end"
+            chart = progress_chart(x, y, x_label=key, title=told, name=f"{by}-{series}")
+            charts.append((title, last, Markup(chart)))
+        if charts:
+            tabs.append((by, tuple(charts)))
+    return tuple(tabs)
+
+
+def _filter_charts(data: ReportData) -> tuple[tuple[FilterView, Markup], ...]:
+    charts = []
+    for index, view in enumerate(data.filters):
+        title = f"scores of {view.name}: triggers and held-out real images, threshold {wording.figure(view.threshold)}"
+        chart = score_histogram(
+            view.trigger_scores, view.real_scores, view.threshold, title=title, name=f"filter-{index}"
+        )
+        charts.append((view, Markup(chart)))
+    return tuple(charts)
+
+
+def _settings(settings: dict[str, Any]) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Section -> entries as text; what stands outside a section comes first."""
+    outside = tuple((name, _value(value)) for name, value in settings.items() if not isinstance(value, dict))
+    if outside:
+        yield "run", outside
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield name, tuple((key, _value(entry)) for key, entry in _flat(value))
+
+
+def _flat(entries: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in entries.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_value(entry) for entry in value) or "none"
+    return str(value)

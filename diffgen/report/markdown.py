@@ -1,0 +1,91 @@
+"""The summary of a run as Markdown, short enough for a pull request or a log."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import numpy as np
+
+from diffgen.report import wording
+from diffgen.report.data import ReportData
+
+_MOST_PAIRS = 10
+#: What Markdown, or HTML inside it, could read as markup.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~^$@:])")
+
+
+def render_markdown(data: ReportData) -> str:
+    """``summary.md``: headline, numbers, most frequent label pairs, validity, provenance. Equal data gives equal text.
+
+    Names and paths of the user are escaped: they show as they are and never as markup.
+    """
+    headline = wording.headline(data)
+    a, b = (escape_markdown(name) for name in data.model_names)
+    lines = [f"# diffgen: {escape_markdown(data.run)}", "", f"**{headline.sentence}**", ""]
+    lines += [f"- A: {a}", f"- B: {b}", f"- data: {escape_markdown(data.data_name)}", ""]
+    alerts = [*map(escape_markdown, data.preflight.warnings), *headline.alerts]
+    for sentence in alerts:
+        lines += [f"> **Warning:** {sentence}", ""]
+    for sentence in (*headline.meaning, *headline.notes):
+        lines += [sentence, ""]
+    lines += _numbers(data) + _pairs(data) + _validity(data) + _provenance(data)
+    return wording.clean_text("\n".join(lines).rstrip() + "\n")
+
+
+def escape_markdown(text: str) -> str:
+    """``text`` on one line, with everything that Markdown or HTML would interpret made harmless."""
+    one_line = " ".join(text.split())
+    return _SPECIAL.sub(r"\\\1", html.escape(one_line, quote=False))
+
+
+def _numbers(data: ReportData) -> list[str]:
+    pre = data.preflight
+    rows = [
+        ("valid triggers", f"{wording.number(data.valid_triggers)} of {wording.count_of(data.triggers, 'trigger')}"),
+        ("behaviours", f"{wording.number(data.behaviours)} in {wording.count_of(data.label_pairs, 'label pair')}"),
+        ("queries", f"{wording.number(data.queries)} in {wording.duration(data.seconds)}"),
+        ("agreement on real images", f"{wording.percent(pre.agreement)} of {wording.number(pre.images)}"),
+        ("real images with a disagreement", wording.number(data.real_disagreement_count)),
+    ]
+    if pre.accuracy is not None:
+        rows.append(("accuracy of A, of B", ", ".join(wording.percent(value) for value in pre.accuracy)))
+    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
+
+
+def _pairs(data: ReportData) -> list[str]:
+    if not data.matrix.any():
+        return []
+    width = data.matrix.shape[1]
+    order = np.argsort(-data.matrix, axis=None, kind="stable")[:_MOST_PAIRS]
+    lines = ["## Most frequent label pairs", "", "| A says | B says | pictures |", "|---|---|---:|"]
+    for position in order:
+        label_a, label_b = divmod(int(position), width)
+        count = int(data.matrix[label_a, label_b])
+        if count:
+            names = (escape_markdown(data.class_names[label]) for label in (label_a, label_b))
+            lines.append(f"| {' | '.join(names)} | {wording.number(count)} |")
+    return [*lines, ""]
+
+
+def _validity(data: ReportData) -> list[str]:
+    if not data.filters:
+        return []
+    lines = ["## Validity filters", "", "| filter | threshold | rejected |", "|---|---:|---:|"]
+    for view in data.filters:
+        name, threshold = escape_markdown(view.name), wording.figure(view.threshold)
+        lines.append(f"| {name} | {threshold} | {wording.number(view.rejected)} |")
+    return [*lines, ""]
+
+
+def _provenance(data: ReportData) -> list[str]:
+    lines = ["## Provenance", ""]
+    lines.append(
+        f"diffgen {escape_markdown(data.version)}, technique {escape_markdown(data.technique)}, "
+        f"preset {escape_markdown(data.preset)}, {escape_markdown(data.created)}"
+    )
+    lines.append("")
+    for role, entry in data.files.items():
+        digest = escape_markdown(entry.get("sha256", ""))[:16]
+        lines.append(f"- {escape_markdown(role)}: {escape_markdown(entry.get('path', ''))} (SHA-256 {digest}…)")
+    return [*lines, "", "The pictures are in report.html beside this file."]

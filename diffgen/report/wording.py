@@ -1,0 +1,161 @@
+"""Numbers and sentences of the report, shared by the HTML page and the Markdown summary."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from diffgen.report.data import ReportData
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number(value: float) -> str:
+    """A whole number with thousands separators."""
+    return f"{round(value):,}"
+
+
+def count_of(amount: int, one: str, many: str | None = None) -> str:
+    """``1 picture``, ``2 pictures``, ``1,234 pictures``."""
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in 0..1 as text that never rounds something to nothing or nearly all to all."""
+    if not math.isfinite(share):
+        return "not a number"
+    smallest = 10.0**-digits
+    value = share * 100
+    if 0 < value < smallest:
+        return f"<{smallest:.{digits}f}%"
+    if 100 - smallest < value < 100:
+        return f">{100 - smallest:.{digits}f}%"
+    return f"{value:.{digits}f}%"
+
+
+def duration(seconds: float) -> str:
+    """A time span in the one or two units that a reader would use."""
+    if not math.isfinite(seconds):
+        return "unknown time"
+    if seconds < 10 and not float(seconds).is_integer():
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 120:
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h" + (f" {minutes} min" if minutes else "")
+
+
+def figure(value: float) -> str:
+    """A score, a margin or a small quantity with three significant digits."""
+    if not math.isfinite(value):
+        return "not finite"
+    text = "0" if value == 0 else f"{value:.3g}"
+    mantissa, _, exponent = text.partition("e")
+    if exponent:
+        text = f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}"  # noqa: RUF001
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What a reader sees first.
+
+    Attributes:
+        sentence: the result in one sentence.
+        meaning: what a result without triggers means and does not mean; empty otherwise.
+        notes: facts without which the numbers could be misread, one sentence each.
+        alerts: what needs attention before the numbers are used, one sentence each.
+    """
+
+    sentence: str
+    meaning: tuple[str, ...]
+    notes: tuple[str, ...]
+    alerts: tuple[str, ...]
+
+
+def headline(data: ReportData) -> Headline:
+    """The sentences at the top of the report. They speak of the models as A and B and hold no names."""
+    return Headline(_sentence(data), _meaning(data), _notes(data), _alerts(data))
+
+
+def _sentence(data: ReportData) -> str:
+    effort = f"{count_of(data.queries, 'query', 'queries')} in {duration(data.seconds)}"
+    if data.queries == 0 and data.triggers == 0:
+        return "No generated picture was asked about, so nothing can be said about A and B."
+    if data.triggers == 0:
+        return f"No disagreement found between A and B, with {effort}."
+    if data.valid_triggers == 0:
+        return f"No realistic disagreement found between A and B, with {effort}."
+    kind = "realistic generated" if data.filters else "generated"
+    pictures = count_of(data.valid_triggers, f"{kind} picture")
+    if data.valid_triggers == 1:
+        ways = ""
+    elif data.behaviours == 1:
+        ways = ", all in the same way"
+    else:
+        ways = f", in {count_of(data.behaviours, 'different way')}"
+    return f"A and B disagree on {pictures}{ways}, found with {effort}."
+
+
+def _meaning(data: ReportData) -> tuple[str, ...]:
+    if data.valid_triggers > 0 or (data.queries == 0 and data.triggers == 0):
+        return ()
+    if data.triggers == 0:
+        means = (
+            "What it means: on every generated picture that the search asked about, both models gave the same label, "
+            "or one of them was too undecided to count."
+        )
+    else:
+        means = (
+            f"What it means: both models disagree on {count_of(data.triggers, 'generated picture')}, but the validity "
+            "filters rejected every one as too unlike the real images."
+        )
+    limits = (
+        "What it does not mean: that A and B agree everywhere. The search sees only what this generator can draw and "
+        "what this budget reached; a longer search, another seed or another generator may find more."
+    )
+    real = data.real_disagreement_count
+    if real == 0:
+        return means, limits
+    return means, limits, f"On the real images A and B do disagree: {count_of(real, 'image')}, shown below."
+
+
+def _notes(data: ReportData) -> tuple[str, ...]:
+    if data.valid_triggers == 0 and data.unconfirmed == 0:
+        return ()
+    parts = []
+    if data.verified_single:
+        parts.append(f"{number(data.verified_single)} one at a time")
+    if data.verified_batch:
+        parts.append(f"{number(data.verified_batch)} in batches")
+    again = f"Asked again after the search: {' and '.join(parts)}." if parts else ""
+    if data.unconfirmed:
+        lost = f"{count_of(data.unconfirmed, 'trigger')} did not disagree again and {_is_are(data.unconfirmed)} "
+        return tuple(filter(None, (again, f"{lost}in no other count.")))
+    if not again:
+        return ("No trigger was asked again after the search.",)
+    return (f"{again} All disagreed again.",)
+
+
+def _alerts(data: ReportData) -> tuple[str, ...]:
+    alerts = []
+    if data.interrupted:
+        alerts.append(
+            "The search was interrupted before its budget was used up; all numbers are those reached until then."
+        )
+    if not data.filters and data.triggers:
+        alerts.append("No validity filter was used: some of these pictures may not look like real ones.")
+    return tuple(alerts)
+
+
+def _is_are(amount: int) -> str:
+    return "is" if amount == 1 else "are"
+
+
+def clean_text(text: str) -> str:
+    """``text`` without what a UTF-8 file cannot hold: lone surrogates (undecodable file names) and NUL characters."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")

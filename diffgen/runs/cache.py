@@ -1,0 +1,38 @@
+"""What is worth keeping between runs: trained GANs and cells, each under a key made of everything it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from diffgen.errors import UserError
+
+ENVIRONMENT = "DIFFGEN_CACHE"
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for diffgen; the environment variable ``DIFFGEN_CACHE`` names another."""
+    given = os.environ.get(ENVIRONMENT)
+    return Path(given) if given else Path(platformdirs.user_cache_dir("diffgen", appauthor=False))
+
+
+def cache_file(kind: str, made_from: Any, *, suffix: str = ".safetensors") -> Path:
+    """The file that holds ``kind`` made from ``made_from`` (JSON values); its folder exists, the file may not.
+
+    Raises:
+        UserError: the cache folder cannot be made.
+    """
+    key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
+    folder = cache_folder() / kind
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"The cache folder {folder} cannot be made ({error.strerror}); name another in {ENVIRONMENT}."
+        ) from error
+    return folder / f"{key}{suffix}"

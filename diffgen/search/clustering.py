@@ -1,0 +1,77 @@
+"""HDBSCAN over a set of trigger images, and who stands for each cluster."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from diffgen.config import SearchConfig
+from diffgen.types import Float32Array, Int64Array, UInt8Array
+
+_NOISE = -1
+
+
+def representative_rows(images: UInt8Array, config: SearchConfig, *, seed: int) -> Int64Array:
+    """The rows that stand for the clusters of a set of images.
+
+    For each cluster the member with the highest membership probability (the first of equals). A noise point belongs to
+    no cluster and stands for itself, up to ``config.noise_representatives`` of them, evenly chosen. Where clustering
+    says nothing (fewer images than two clusters need) every image stands for itself.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        config: reducer, its settings and HDBSCAN's.
+        seed: seed of the reducer.
+
+    Returns:
+        int64 (R,), ascending, R >= 1 when N >= 1.
+    """
+    count = len(images)
+    if count < 2 * config.min_cluster_size + 1:
+        return np.arange(count)
+    points = _reduce(images, config, seed)
+    if np.ptp(points, axis=0).max() == 0:
+        return np.zeros(1, dtype=np.int64)  # all alike
+    from hdbscan import HDBSCAN
+
+    with warnings.catch_warnings():
+        # hdbscan 0.8.44 still uses an argument name that scikit-learn 1.6 renamed
+        warnings.filterwarnings("ignore", category=FutureWarning, module="sklearn")
+        clustering = HDBSCAN(min_cluster_size=config.min_cluster_size, core_dist_n_jobs=1).fit(points)
+    labels, strength = clustering.labels_, clustering.probabilities_
+    rows = [int(members[np.argmax(strength[members])]) for members in _members(labels)]
+    noise = np.flatnonzero(labels == _NOISE)
+    if len(noise) > config.noise_representatives:
+        noise = noise[np.linspace(0, len(noise) - 1, config.noise_representatives).astype(np.int64)]
+    chosen = np.unique(np.concatenate([np.asarray(rows, dtype=np.int64), noise]))
+    # noise points may be turned off (preset paper) and then nothing is left when all is noise
+    return chosen if len(chosen) else np.flatnonzero(labels == _NOISE)[:1]
+
+
+def _members(labels: Int64Array) -> list[Int64Array]:
+    return [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
+
+
+def _reduce(images: UInt8Array, config: SearchConfig, seed: int) -> Float32Array:
+    """float32 (N, at most ``reducer_dim``)."""
+    flat = images.reshape(len(images), -1).astype(np.float32) / 255
+    dim = min(config.reducer_dim, flat.shape[1], len(flat) - 1)
+    if config.reducer == "pca":
+        from sklearn.decomposition import PCA
+
+        return np.asarray(PCA(dim, svd_solver="randomized", random_state=seed).fit_transform(flat), dtype=np.float32)
+    from umap import UMAP
+
+    with warnings.catch_warnings():
+        # a seed makes UMAP run in one thread, and it warns of that even when one thread was asked for
+        warnings.filterwarnings("ignore", message="n_jobs value", category=UserWarning)
+        warnings.filterwarnings("ignore", message="n_neighbors is larger", category=UserWarning)
+        reducer = UMAP(
+            n_components=dim,
+            n_neighbors=config.umap_neighbors,
+            min_dist=config.umap_min_dist,
+            random_state=seed,
+            n_jobs=1,
+        )
+        return np.asarray(reducer.fit_transform(flat), dtype=np.float32)

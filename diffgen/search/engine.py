@@ -1,0 +1,123 @@
+"""pymoo's NSGA-II, generation by generation, on a moving second objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.core.population import Population
+from pymoo.core.termination import NoTermination
+from pymoo.operators.crossover.sbx import SBX
+from pymoo.operators.mutation.pm import PM
+from pymoo.operators.sampling.rnd import FloatRandomSampling
+from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
+
+from diffgen.config import SearchConfig
+from diffgen.errors import RunError
+from diffgen.search.evaluator import BudgetExhausted
+from diffgen.search.operators import HashDuplicateElimination, NormalSampling, ShellRepair
+from diffgen.search.problem import LatentProblem
+
+Checkpoint = dict[str, Any]  # arrays and JSON values, never an object that must be pickled
+
+
+class RescoringSurvival(RankAndCrowding):  # type: ignore[misc]
+    """Rank and crowding among individuals whose second objective was scored against the same representatives.
+
+    Parents and offspring compete, so both must be measured with one measure (pymoo's own advice for objectives that
+    move: evaluate the survivors again).
+    """
+
+    def _do(self, problem: LatentProblem, pop: Population, *args: Any, **kwargs: Any) -> Population:
+        problem.rescore(pop)
+        survivors = super()._do(problem, pop, *args, **kwargs)
+        problem.retain(survivors)
+        return survivors
+
+
+class Nsga2Search:
+    """NSGA-II over latent vectors, stopped by the evaluator's budget, resumable after any generation.
+
+    Args:
+        problem: the two objectives.
+        config: population and operators.
+        seed: of sampling, mating and survival.
+        latent_dim: genes of an individual.
+    """
+
+    def __init__(self, problem: LatentProblem, config: SearchConfig, *, seed: int) -> None:
+        self.problem = problem
+        normal = config.prior == "normal"
+        gene_probability = config.mutation_gene_probability
+        # every operator is made anew: pymoo's default instances are shared between algorithms
+        self.algorithm = NSGA2(
+            pop_size=config.population,
+            sampling=NormalSampling() if normal else FloatRandomSampling(),
+            crossover=SBX(prob=config.crossover_probability, eta=config.crossover_eta),
+            mutation=PM(
+                prob=config.mutation_probability,
+                prob_var=1 / problem.n_var if gene_probability is None else gene_probability,
+                eta=config.mutation_eta,
+            ),
+            survival=RescoringSurvival(),
+            repair=ShellRepair() if normal else None,
+            eliminate_duplicates=HashDuplicateElimination(),
+            output=None,
+        )
+        # NSGA2's constructor ignores a termination; the evaluator's budget ends the search
+        self.algorithm.setup(problem, seed=seed, termination=NoTermination())
+
+    def run(self, on_generation: Callable[[], None]) -> None:
+        """Go on until the budget is used up; ``on_generation`` is called after every whole generation.
+
+        Raises:
+            RunError: no new individuals can be made any more, or a model failed.
+        """
+        evaluator = self.problem.evaluator
+        while True:
+            evaluator.generation = (self.algorithm.n_iter or 1) if self.algorithm.is_initialized else 1
+            asked = evaluator.queries
+            try:
+                self.algorithm.next()
+            except BudgetExhausted:
+                return
+            if evaluator.queries == asked:
+                raise RunError(
+                    "The search stands still: mating makes only latent vectors that the population holds already; "
+                    "use a larger population or more mutation."
+                )
+            on_generation()
+
+    def checkpoint(self) -> Checkpoint:
+        """The state after a whole generation: arrays and JSON values only."""
+        population, diversity = self.algorithm.pop, self.problem.diversity
+        return {
+            "X": population.get("X"),
+            "F": population.get("F"),
+            "rank": population.get("rank").astype(np.int64),
+            "crowding": population.get("crowding").astype(np.float64),
+            "archive_number": population.get("archive_number").astype(np.int64),
+            "images": self.problem.pictures(population.get("uid")),
+            "representatives": diversity.representatives,
+            "clustered": diversity.clustered,
+            "next_generation": int(self.algorithm.n_iter),
+            "random_state": self.algorithm.random_state.bit_generator.state,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`checkpoint` gave; the archive must be as it was then."""
+        self.problem.diversity.restore(state["representatives"], clustered=state["clustered"])
+        population = Population.new(X=state["X"], F=state["F"], rank=state["rank"], crowding=state["crowding"])
+        population.set("uid", self.problem.keep(torch.from_numpy(state["images"])))
+        population.set("archive_number", state["archive_number"])
+        population.set("version", np.full(len(population), self.problem.diversity.version))
+        for individual in population:
+            individual.evaluated = {"F", "G", "H"}
+        self.algorithm.pop = population
+        self.algorithm.off = None
+        self.algorithm.is_initialized = True
+        self.algorithm.n_iter = state["next_generation"]
+        self.algorithm.random_state.bit_generator.state = state["random_state"]

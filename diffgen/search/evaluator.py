@@ -1,0 +1,143 @@
+"""The one place where models are asked during a search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from diffgen.config import Budget
+from diffgen.errors import DiffgenError
+from diffgen.models import BlackBox
+from diffgen.search.archive import Archive, Triggers
+from diffgen.search.divergence import answer_margin, euclidean_plus_one
+
+NOT_ARCHIVED = -1
+
+
+class BudgetExhausted(DiffgenError):
+    """The budget is used up; raised inside a generation, after what was found in it has been archived."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the models said of a batch of N images.
+
+    Attributes:
+        probabilities: float32 (N, M, K).
+        divergence: float32 (N,), Eq. 1 of the paper.
+        archive_numbers: int64 (N,) on the CPU: number in the archive of each trigger, ``NOT_ARCHIVED`` for the rest.
+    """
+
+    probabilities: torch.Tensor
+    divergence: torch.Tensor
+    archive_numbers: torch.Tensor
+
+
+class Evaluator:
+    """Black boxes, budget, query count and archive. Techniques are ask/tell on it.
+
+    One query is one image that every model is asked about once.
+
+    Args:
+        black_boxes: two models or more, prepared.
+        budget: of seconds and queries; whichever is reached first.
+        archive: takes in the triggers.
+        margin: a disagreement counts when every model's two highest probabilities are further apart than this.
+        batch_size: images asked about at once; between two batches the budget is looked at.
+        clock: seconds; a parameter for tests.
+    """
+
+    def __init__(
+        self,
+        black_boxes: Sequence[BlackBox],
+        *,
+        budget: Budget,
+        archive: Archive,
+        margin: float,
+        batch_size: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.black_boxes = tuple(black_boxes)
+        self.budget = budget
+        self.archive = archive
+        self.margin = margin
+        self.batch_size = batch_size
+        self.queries = 0
+        self.generation = 0
+        self.stopped = False
+        self._clock = clock
+        self._started: float | None = None
+        self._on_answer: Callable[[], None] | None = None
+
+    def start(self, *, on_answer: Callable[[], None] | None = None, queries: int = 0, seconds: float = 0.0) -> None:
+        """Start the clock; ``on_answer`` is called after every batch.
+
+        A resumed search says how many ``queries`` and ``seconds`` were used before.
+        """
+        self._started = self._clock() - seconds
+        self._on_answer = on_answer
+        self.queries = queries
+
+    def stop(self) -> None:
+        """End the search before its next batch, as if the budget were used up."""
+        self.stopped = True
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since :meth:`start`."""
+        return 0.0 if self._started is None else self._clock() - self._started
+
+    def allowance(self) -> int:
+        """How many images of a batch may still be asked about.
+
+        Raises:
+            BudgetExhausted: none.
+        """
+        if self.stopped:
+            raise BudgetExhausted("The search was asked to stop.")
+        if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
+            raise BudgetExhausted(f"The budget of {self.budget} is used up.")
+        if self.budget.queries is None:
+            return self.batch_size
+        left = self.budget.queries - self.queries
+        if left <= 0:
+            raise BudgetExhausted(f"The budget of {self.budget} is used up.")
+        return min(left, self.batch_size)
+
+    def ask(self, images: torch.Tensor, *, latents: torch.Tensor | None = None) -> Answers:
+        """Ask every model about a batch of images and archive the triggers among them.
+
+        Args:
+            images: uint8 (N, C, H, W), N at most :meth:`allowance`.
+            latents: float32 (N, latent_dim) that the images were made from.
+
+        Raises:
+            RunError: a model raised or gave something that is not a probability.
+        """
+        probabilities = torch.stack([model.predict(images) for model in self.black_boxes], dim=1)
+        first = self.queries
+        self.queries += len(images)
+        labels = probabilities.argmax(dim=2)
+        disagree = (labels != labels[:, :1]).any(dim=1)
+        disagree &= answer_margin(probabilities) > self.margin
+        divergence = euclidean_plus_one(probabilities)
+        numbers = torch.full((len(images),), NOT_ARCHIVED, dtype=torch.int64)
+        rows = disagree.nonzero().squeeze(1)
+        if len(rows) > 0:
+            # only triggers ever leave the device
+            found = Triggers(
+                images=images[rows].cpu().numpy(),
+                probabilities=probabilities[rows].cpu().numpy(),
+                divergence=divergence[rows].cpu().numpy(),
+                latents=None if latents is None else latents[rows.to(latents.device)].cpu().numpy(),
+                generation=self.generation,
+                query=first + 1 + rows.cpu().numpy().astype(np.int64),
+            )
+            numbers[rows.cpu()] = torch.from_numpy(self.archive.add(found))
+        if self._on_answer is not None:
+            self._on_answer()
+        return Answers(probabilities=probabilities, divergence=divergence, archive_numbers=numbers)

@@ -1,0 +1,98 @@
+"""The search problem that pymoo sees: latent vectors in, two objectives out, a whole generation at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from pymoo.core.population import Population
+from pymoo.core.problem import Problem
+
+from diffgen.search.diversity import Diversity
+from diffgen.search.evaluator import Evaluator
+from diffgen.types import Generator, Int64Array, UInt8Array
+
+DIVERGENCE, DIVERSITY = 0, 1  # columns of F
+
+
+class LatentProblem(Problem):  # type: ignore[misc]
+    """Maximise divergence (Eq. 1) and diversity (Eq. 2); pymoo minimises, so both are negated (Eq. 3).
+
+    The picture of every individual is kept until it leaves the population, since its diversity is scored again when
+    the representatives change. Pictures are found by ``uid``, a number that each individual carries.
+
+    Args:
+        generator: latent vector -> image.
+        evaluator: asks the models; ends the search when the budget is used up.
+        diversity: the second objective.
+        bound: largest absolute value of a gene.
+    """
+
+    def __init__(self, generator: Generator, evaluator: Evaluator, diversity: Diversity, *, bound: float) -> None:
+        super().__init__(n_var=generator.latent_dim, n_obj=2, xl=-bound, xu=bound)
+        self.generator = generator
+        self.evaluator = evaluator
+        self.diversity = diversity
+        self._uids = np.empty(0, dtype=np.int64)
+        self._images: torch.Tensor | None = None
+        self._next_uid = 0
+
+    def _evaluate(self, X: np.ndarray[Any, Any], out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        latents = torch.from_numpy(np.asarray(X, dtype=np.float32))
+        images, divergence, numbers = [], [], []
+        row = 0
+        while row < len(latents):
+            batch = latents[row : row + self.evaluator.allowance()]
+            drawn = self.generator.generate(batch)
+            answers = self.evaluator.ask(drawn, latents=batch)
+            images.append(drawn)
+            divergence.append(answers.divergence)
+            numbers.append(answers.archive_numbers)
+            row += len(batch)
+        pictures, archive_numbers = torch.cat(images), torch.cat(numbers)
+        self.diversity.update()
+        diversity = self.diversity.score(pictures, archive_numbers).cpu().numpy()
+        archived = archive_numbers.numpy()
+        self.evaluator.archive.record_diversity(archived[archived >= 0], diversity[archived >= 0])
+        out["F"] = -np.stack([torch.cat(divergence).cpu().numpy(), diversity], axis=1).astype(np.float64)
+        out["uid"] = self.keep(pictures)
+        out["archive_number"] = archived
+        out["version"] = np.full(len(latents), self.diversity.version)
+
+    def keep(self, pictures: torch.Tensor) -> Int64Array:
+        """Remember pictures, uint8 (N, C, H, W); returns their uids, int64 (N,)."""
+        uids = np.arange(self._next_uid, self._next_uid + len(pictures))
+        self._next_uid += len(pictures)
+        self._uids = np.concatenate([self._uids, uids])
+        self._images = pictures if self._images is None else torch.cat([self._images, pictures])
+        return uids
+
+    def _rows(self, uids: Int64Array) -> Int64Array:
+        return np.searchsorted(self._uids, uids)
+
+    def rescore(self, population: Population) -> None:
+        """Give those individuals a new second objective whose score stems from older representatives."""
+        old = np.flatnonzero(population.get("version") != self.diversity.version)
+        if len(old) == 0:
+            return
+        stale = population[old]
+        assert self._images is not None
+        pictures = self._images[torch.from_numpy(self._rows(stale.get("uid"))).to(self._images.device)]
+        numbers = torch.from_numpy(stale.get("archive_number").astype(np.int64))
+        objectives = stale.get("F").copy()
+        objectives[:, DIVERSITY] = -self.diversity.score(pictures, numbers).cpu().numpy()
+        stale.set("F", objectives)
+        stale.set("version", np.full(len(stale), self.diversity.version))
+
+    def retain(self, population: Population) -> None:
+        """Forget the pictures of all but these individuals."""
+        assert self._images is not None
+        uids = np.sort(population.get("uid"))
+        self._images = self._images[torch.from_numpy(self._rows(uids)).to(self._images.device)]
+        self._uids = uids
+
+    def pictures(self, uids: Int64Array) -> UInt8Array:
+        """uint8 (len(uids), C, H, W): what a checkpoint keeps of the population besides its genes."""
+        assert self._images is not None
+        return self._images[torch.from_numpy(self._rows(uids)).to(self._images.device)].cpu().numpy()

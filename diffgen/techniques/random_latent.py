@@ -1,0 +1,44 @@
+"""Random latent vectors from the generator's prior: the baseline that any search must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from diffgen.config import SearchConfig
+from diffgen.search.evaluator import BudgetExhausted
+from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
+
+PRESETS: dict[str, SearchConfig] = {"default": SearchConfig()}
+
+
+class RandomLatent(Technique):
+    """Draw, look, ask; nothing is learned from the answers."""
+
+    def __init__(self, context: TechniqueContext) -> None:
+        super().__init__(context)
+        self._rng = torch.Generator().manual_seed(context.seed)
+        self._batches = 0
+
+    def run(self, on_generation: Callable[[], None]) -> None:
+        evaluator, generator = self.context.evaluator, self.context.generator
+        while True:
+            self._batches += 1
+            evaluator.generation = self._batches
+            try:
+                # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
+                latents = torch.randn(evaluator.batch_size, generator.latent_dim, generator=self._rng)
+                latents = latents[: evaluator.allowance()]
+                evaluator.ask(generator.generate(latents), latents=latents)
+            except BudgetExhausted:
+                return
+            on_generation()
+
+    def checkpoint(self) -> Checkpoint:
+        return {"batches": self._batches, "random_state": self._rng.get_state().numpy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._batches = int(state["batches"])
+        self._rng.set_state(torch.from_numpy(state["random_state"]))

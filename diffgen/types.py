@@ -1,0 +1,137 @@
+"""The few types that every part of diffgen speaks.
+
+Images at every border are ``uint8 (N, C, H, W)``: numpy arrays in the public API and in files, torch tensors inside
+the program. This module imports neither torch nor any other heavy package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+UInt8Array = NDArray[np.uint8]
+Int64Array = NDArray[np.int64]
+Float32Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Real images, with labels when they are known.
+
+    Attributes:
+        images: uint8 (N, C, H, W), values 0..255, C is 1 or 3.
+        labels: int64 (N,) with values 0..K-1, or None.
+        class_names: K names in label order, or None.
+        source: where the images came from, as the user wrote it.
+    """
+
+    images: UInt8Array
+    labels: Int64Array | None
+    class_names: tuple[str, ...] | None
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of one image."""
+        _, channels, height, width = self.images.shape
+        return channels, height, width
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over shape, pixels and labels, as 64 hexadecimal digits: the key of everything cached for it."""
+        sha = hashlib.sha256(repr((self.images.shape, self.labels is None)).encode())
+        sha.update(np.ascontiguousarray(self.images).data)
+        if self.labels is not None:
+            sha.update(np.ascontiguousarray(self.labels, dtype=np.int64).data)
+        return sha.hexdigest()
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """Turns latent vectors into images; a pure function of the latent vector.
+
+    Attributes:
+        latent_dim: length of a latent vector.
+        image_shape: (C, H, W) of what it makes.
+    """
+
+    latent_dim: int
+    image_shape: tuple[int, int, int]
+
+    def generate(self, latents: torch.Tensor) -> torch.Tensor:
+        """Images for latent vectors.
+
+        Args:
+            latents: float32 (N, latent_dim).
+
+        Returns:
+            uint8 (N, C, H, W) on the generator's device; each image depends on its own latent vector only.
+        """
+        ...
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Says how real an image looks."""
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        """Realism of each image.
+
+        Args:
+            images: uint8 (N, C, H, W).
+
+        Returns:
+            float32 (N,), higher is more real; no fixed range.
+        """
+        ...
+
+
+class Task(Protocol):
+    """One running progress bar."""
+
+    def advance(self, amount: float = 1.0, **figures: Any) -> None:
+        """Move on by ``amount`` and show ``figures`` (name -> value) beside the bar."""
+        ...
+
+    def reach(self, completed: float, **figures: Any) -> None:
+        """Move to ``completed`` and show ``figures`` beside the bar."""
+        ...
+
+
+class Progress:
+    """Where long work says how far it is. This base class is silent; the command line's own draws bars on stderr."""
+
+    @contextmanager
+    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
+        """A bar that is shown while the block runs; ``total`` None means that the end is not known."""
+        yield _SilentTask()
+
+    def say(self, message: str) -> None:
+        """A line for the user; not shown with ``-q``."""
+
+    def detail(self, message: str) -> None:
+        """A line that is shown with ``-v`` only."""
+
+    def warn(self, message: str) -> None:
+        """A warning, always shown by a reporter that shows anything."""
+
+
+class _SilentTask:
+    def advance(self, amount: float = 1.0, **figures: Any) -> None:
+        pass
+
+    def reach(self, completed: float, **figures: Any) -> None:
+        pass

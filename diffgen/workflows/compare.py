@@ -1,0 +1,306 @@
+"""The whole line: data -> preflight -> GAN -> search -> filters -> report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import diffgen
+from diffgen.config import Budget, CompareConfig, from_dict, replace, to_dict
+from diffgen.data import load as load_data
+from diffgen.errors import UserError
+from diffgen.gan_training.networks import check_image_shape
+from diffgen.models import BlackBox
+from diffgen.models import load as load_model
+from diffgen.runs.folder import RunFolder, check_output
+from diffgen.techniques import preset as technique_preset
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.device import resolve_batch_size, resolve_device
+from diffgen.workflows.gan import prepare_cells, prepare_gan
+from diffgen.workflows.preflight import inspect_real_images, prepare_models
+from diffgen.workflows.results import write_results
+from diffgen.workflows.search import run_search
+from diffgen.workflows.validity import judge_triggers, make_pipeline
+
+_RECORDED_PACKAGES = ("torch", "torchvision", "numpy", "pymoo", "hdbscan", "umap-learn", "scikit-learn", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """The figures of a comparison; everything else is in the run folder.
+
+    Attributes:
+        run: the run folder.
+        queries: images both models were asked about during the search.
+        triggers: distinct generated images on which the models disagree.
+        valid_triggers: those that passed every filter.
+        behaviours: label pair x cell, among the valid triggers.
+        label_pairs: different ordered label pairs among the valid triggers.
+        seconds: length of the search.
+        interrupted: the user ended the search before its budget was used up.
+    """
+
+    run: str
+    queries: int
+    triggers: int
+    valid_triggers: int
+    behaviours: int
+    label_pairs: int
+    seconds: float
+    interrupted: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON values, without ``interrupted``."""
+        values = asdict(self)
+        del values["interrupted"]
+        return values
+
+
+def compare(
+    model_a: Any,
+    model_b: Any,
+    *,
+    data: Any,
+    budget: str | Budget | None = None,
+    technique: str | None = None,
+    preset: str | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    batch_size: int | None = None,
+    config: CompareConfig | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    command: str = "diffgen.compare(...)",
+) -> CompareResult:
+    """Search for realistic pictures on which two models disagree, and write a run folder.
+
+    Args:
+        model_a, model_b: model files, or callables from arrays to probabilities; see :func:`diffgen.models.load`.
+        data: real images; see :func:`diffgen.data.load`.
+        budget: ``60s``, ``5m``, ``20000q`` or both, of the search alone.
+        technique, preset: how to search; see :mod:`diffgen.techniques`.
+        seed: seed of the search.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        batch_size: images handed to a network at once, or None to suit the device.
+        config: every other setting, and the defaults of the ones above.
+        output: run folder, or None for a new one under ``runs/``.
+        force: replace the run that is in the folder.
+        progress: where to say how far it is.
+        command: what the user typed, for the report.
+
+    Raises:
+        UserError: something given cannot be used; nothing was written.
+        RunError: the run broke off; what was found is in the run folder.
+    """
+    progress = progress or Progress()
+    config = _settled(config or CompareConfig(), budget, technique, preset, seed, device, batch_size)
+    place = resolve_device(config.device)
+    size = resolve_batch_size(config.batch_size, place)
+    images = load_data(data, progress=progress)
+    check_image_shape(images.image_shape)
+    black_boxes = _load_models(model_a, model_b, config, device=place, batch_size=size)
+    path = Path(output) if output is not None else _new_folder(black_boxes)
+    check_output(path, force=force)
+    prepare_models(black_boxes, images)
+    # what was detected becomes part of the settings: a replay must not guess again
+    config = replace(
+        config,
+        batch_size=size,
+        preprocessing_a=black_boxes[0].preprocessing,
+        preprocessing_b=black_boxes[1].preprocessing,
+    )
+    manifest = {
+        "status": "running",
+        "version": diffgen.__version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "versions": _versions(),
+        "device": _device_name(place),
+        "threads": torch.get_num_threads(),
+        "files": {role: _file_entry(model) for role, model in zip("AB", black_boxes, strict=True)},
+        "data": {"source": images.source, "path": _data_path(data), "sha256": images.digest, "images": len(images)},
+    }
+
+    def open_folder() -> RunFolder:
+        return RunFolder.create(path, config=to_dict(config), manifest=manifest, force=force)
+
+    return _run(black_boxes, images, config, open_folder, device=place, progress=progress)
+
+
+def _settled(
+    config: CompareConfig,
+    budget: str | Budget | None,
+    technique: str | None,
+    preset: str | None,
+    seed: int | None,
+    device: str | None,
+    batch_size: int | None,
+) -> CompareConfig:
+    """The settings with those applied that were given by name; a technique or a preset brings its own search."""
+    if technique is not None or preset is not None:
+        technique, preset = technique or config.technique, preset or "default"
+        search = technique_preset(technique, preset)
+        config = replace(config, technique=technique, preset=preset, search=search)
+    return replace(
+        config,
+        budget=config.budget if budget is None else Budget.parse(budget),
+        seed=config.seed if seed is None else seed,
+        device=config.device if device is None else device,
+        batch_size=config.batch_size if batch_size is None else batch_size,
+    )
+
+
+def resume(
+    run: str | Path, model_a: Any = None, model_b: Any = None, *, data: Any = None, progress: Progress | None = None
+) -> CompareResult:
+    """Go on with a run that was broken off; with a budget in queries it ends as it would have without the break.
+
+    Args:
+        run: the run folder.
+        model_a, model_b, data: needed only where the run was given objects instead of files, or files have moved.
+
+    Raises:
+        UserError: there is nothing to go on with, or models or data are not those of the run.
+    """
+    progress = progress or Progress()
+    folder = RunFolder.open(run)
+    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    device = resolve_device(config.device)
+    models = [
+        stored_model(folder, role, given, config, device=device) for role, given in (("A", model_a), ("B", model_b))
+    ]
+    source = data if data is not None else folder.manifest["data"]["path"]
+    if source is None:
+        raise UserError(f"The run {folder.path} was given its images in memory; give them again to resume it.")
+    images = load_data(source, progress=progress)
+    if images.digest != folder.manifest["data"]["sha256"]:
+        raise UserError(
+            f"The data {images.source} is no longer what the run {folder.path} was started with; start a new run."
+        )
+    prepare_models(models, images)
+    return _run((models[0], models[1]), images, config, lambda: folder, device=device, progress=progress)
+
+
+def stored_model(folder: RunFolder, role: str, given: Any, config: CompareConfig, *, device: torch.device) -> BlackBox:
+    """Model A or B of a run: the file it was started with, or the one ``given`` in its place.
+
+    Raises:
+        UserError: the run's own file is gone or has changed, or it was no file and none is given.
+    """
+    entry = folder.manifest["files"][role]
+    preprocessing = config.preprocessing_a if role == "A" else config.preprocessing_b
+    batch_size = resolve_batch_size(config.batch_size, device)
+    if given is None and entry["path"] is None:
+        raise UserError(f"Model {role} of the run {folder.path} was a Python object; give it again.")
+    model = load_model(
+        entry["path"] if given is None else given, device=device, batch_size=batch_size, preprocessing=preprocessing
+    )
+    if given is None and model.digest != entry["sha256"]:
+        raise UserError(
+            f"The file {entry['path']} has changed since the run {folder.path}; name the models to ask instead."
+        )
+    return model
+
+
+def _run(
+    models: tuple[BlackBox, BlackBox],
+    images: ImageSet,
+    config: CompareConfig,
+    open_folder: Callable[[], RunFolder],
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> CompareResult:
+    batch_size = resolve_batch_size(config.batch_size, device)
+    real = inspect_real_images(models, images, progress=progress)
+    summary = real.summary
+    progress.say(
+        f"Real images: A and B agree on {summary.agreement:.2%} of {summary.images:,}"
+        + ("" if summary.accuracy is None else f"; accuracy A {summary.accuracy[0]:.2%}, B {summary.accuracy[1]:.2%}")
+        + f"; outputs taken for {summary.outputs[0]} (A) and {summary.outputs[1]} (B)."
+    )
+    for warning in summary.warnings:
+        progress.warn(warning)
+    domain = prepare_gan(images, config.gan, device=device, progress=progress)
+    cells = prepare_cells(images, device=device, progress=progress)
+    folder = open_folder()
+    outcome = run_search(
+        models,
+        domain.generator,
+        folder,
+        config,
+        margin=summary.margin,
+        batch_size=batch_size,
+        device=device,
+        progress=progress,
+    )
+    pipeline = make_pipeline(domain, config, batch_size=batch_size, device=device)
+    triggers = folder.read_parts()
+    shape = (0, *images.image_shape)
+    validity = judge_triggers(
+        models,
+        triggers.get("images", np.empty(shape, dtype=np.uint8)),
+        triggers.get("probabilities", np.empty((0, 2, models[0].num_classes), dtype=np.float32)),
+        pipeline,
+        cells,
+        verify_limit=config.verify_limit,
+        progress=progress,
+    )
+    headline = write_results(folder, models, images, real, domain, pipeline, outcome, validity, seed=config.seed)
+    folder.save_manifest(status="interrupted" if outcome.interrupted else "done")
+    return CompareResult(run=str(folder.path), interrupted=outcome.interrupted, **headline)
+
+
+def _load_models(
+    model_a: Any, model_b: Any, config: CompareConfig, *, device: torch.device, batch_size: int
+) -> tuple[BlackBox, BlackBox]:
+    return (
+        load_model(model_a, device=device, batch_size=batch_size, preprocessing=config.preprocessing_a),
+        load_model(model_b, device=device, batch_size=batch_size, preprocessing=config.preprocessing_b),
+    )
+
+
+def _new_folder(models: tuple[BlackBox, BlackBox]) -> Path:
+    stems = [Path(model.name).stem or "model" for model in models]
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{stems[0]}-vs-{stems[1]}-{stamp}"
+
+
+def _file_entry(model: BlackBox) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "path": None if model.path is None else str(Path(model.path).absolute()),
+        "sha256": model.digest,
+    }
+
+
+def _data_path(data: Any) -> str | None:
+    """What names the data when it is to be read again, or None for images in memory."""
+    if not isinstance(data, str | os.PathLike):
+        return None
+    text = os.fspath(data)
+    return str(Path(text).absolute()) if Path(text).exists() else str(text)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    for package in _RECORDED_PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "missing"
+    return found
+
+
+def _device_name(device: torch.device) -> str:
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)

@@ -1,0 +1,145 @@
+"""A comparison with nothing from outside: embedded digits, two classifiers trained on the spot."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from diffgen.config import Budget, CompareConfig, GanConfig
+from diffgen.data import load as load_data
+from diffgen.runs.files import write_whole
+from diffgen.runs.folder import check_output
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.compare import CompareResult, compare
+from diffgen.workflows.device import resolve_device
+
+_PASSES = 30
+_BATCH = 32
+_GAN_STEPS = 1_200
+
+
+def convolutional_classifier(classes: int) -> nn.Sequential:
+    """Model A: two convolutions and two dense layers, after LeNet-5, for 1x28x28 images."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 84),
+        nn.ReLU(),
+        nn.Linear(84, classes),
+    )
+
+
+def dense_classifier(classes: int) -> nn.Sequential:
+    """Model B: a multi-layer perceptron for 1x28x28 images."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, classes))
+
+
+def demo(
+    *,
+    output: str | Path = "demo-run",
+    budget: Budget | None = None,
+    force: bool = False,
+    seed: int = 0,
+    device: str = "auto",
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+    command: str = "diffgen demo",
+) -> CompareResult:
+    """Train two classifiers on half of the digits, save them as files, and compare them on the other half.
+
+    Raises:
+        UserError: the output folder is not empty, or the device does not exist.
+    """
+    progress = progress or Progress()
+    path = Path(output)
+    check_output(path, force=force)
+    check_output(models := path.with_name(f"{path.name}-models"), force=True)
+    resolve_device(device)
+    progress.say(
+        "The digits are the 1,797 real handwritten ones that ship inside scikit-learn: scans of 8x8 pixels, scaled up "
+        "to 28x28. One half trains the two classifiers, the other half is what they are compared on."
+    )
+    training = load_data("digits:train")
+    classes = 10
+    model_a = _train(convolutional_classifier(classes), training, seed=seed, name="model A", progress=progress)
+    model_b = _train(dense_classifier(classes), training, seed=seed, name="model B", progress=progress)
+    models.mkdir(parents=True, exist_ok=True)
+    file_a, file_b = models / "convolutional.pt", models / "dense.onnx"
+    save_torchscript(model_a, file_a)
+    save_onnx(model_b, file_b)
+    progress.say(f"Two classifiers trained and saved: {file_a} (TorchScript) and {file_b} (ONNX).")
+    return compare(
+        file_a,
+        file_b,
+        data="digits:test",
+        config=CompareConfig(
+            budget=budget or Budget(seconds=30.0),
+            seed=seed,
+            device=device,
+            batch_size=batch_size,
+            gan=GanConfig(steps=_GAN_STEPS),
+        ),
+        output=path,
+        force=force,
+        progress=progress,
+        command=command,
+    )
+
+
+def _train(network: nn.Sequential, data: ImageSet, *, seed: int, name: str, progress: Progress) -> nn.Module:
+    """Train a classifier; cross-entropy, Adam, on the CPU."""
+    assert data.labels is not None
+    images = torch.from_numpy(data.images).to(torch.float32) / 255
+    labels = torch.from_numpy(data.labels)
+    rng = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for layer in network:
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                layer.reset_parameters()
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
+    with progress.task(f"Training {name}", total=_PASSES) as task:
+        for _ in range(_PASSES):
+            for rows in torch.randperm(len(images), generator=rng).split(_BATCH):
+                loss = F.cross_entropy(network(images[rows]), labels[rows])
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                optimiser.step()
+            task.advance()
+    return network.eval()
+
+
+def save_torchscript(network: nn.Module, path: Path) -> None:
+    """Save a classifier of 1x28x28 images as TorchScript."""
+    with warnings.catch_warnings():
+        # torch announces torch.export as the successor; TorchScript files are what this model shall show
+        warnings.filterwarnings("ignore", message=".*torch.jit", category=Warning)
+        scripted = torch.jit.trace(network, torch.zeros(2, 1, 28, 28))
+        write_whole(path, lambda temporary: torch.jit.save(scripted, str(temporary)))
+
+
+def save_onnx(network: nn.Module, path: Path) -> None:
+    """Save a classifier of 1x28x28 images as ONNX, for batches of any size."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        write_whole(
+            path,
+            lambda temporary: torch.onnx.export(
+                network,
+                (torch.zeros(2, 1, 28, 28),),
+                str(temporary),
+                dynamo=False,
+                input_names=["images"],
+                output_names=["logits"],
+                dynamic_axes={"images": {0: "n"}, "logits": {0: "n"}},
+            ),
+        )

@@ -1,0 +1,49 @@
+"""Which device the networks run on, and how many images it is handed at once."""
+
+from __future__ import annotations
+
+import torch
+
+from diffgen.errors import UserError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+_BATCH_SIZE = {"cpu": 256, "cuda": 2048, "mps": 1024}
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device for ``auto``, ``cpu``, ``cuda`` (also ``cuda:1``) or ``mps``.
+
+    Raises:
+        UserError: no such device, or this machine has none.
+    """
+    if name == "auto":
+        return torch.device(
+            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        )
+    kind = name.partition(":")[0]
+    if kind not in DEVICES:
+        raise UserError(f"The device {name!r} is not known; use one of {', '.join(DEVICES)}.")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UserError("The device 'cuda' was asked for but torch finds no CUDA GPU; use --device cpu or auto.")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise UserError("The device 'mps' was asked for but this machine has none; use --device cpu or auto.")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"The device {name!r} is not known; use one of {', '.join(DEVICES)}.") from error
+    if kind == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
+        raise UserError(f"The device {name!r} was asked for but there are only {torch.cuda.device_count()} CUDA GPUs.")
+    return device
+
+
+def resolve_batch_size(given: int | None, device: torch.device) -> int:
+    """Images handed to a network at once.
+
+    Raises:
+        UserError: fewer than one.
+    """
+    if given is None:
+        return _BATCH_SIZE[device.type]
+    if given < 1:
+        raise UserError(f"The batch size {given} is not positive; use --batch-size auto or a number such as 256.")
+    return given

@@ -1,0 +1,124 @@
+"""Asks the models again about what a run found."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from diffgen.config import CompareConfig, from_dict
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.types import Int64Array, Progress, UInt8Array
+from diffgen.workflows.compare import stored_model
+from diffgen.workflows.device import resolve_device
+
+_BATCH = 1024
+_UNCONFIRMED = 0
+_PNG_NAME = re.compile(r"trigger-(\d+)-A(\d+)-B(\d+)\.png")
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """What a replay showed.
+
+    Attributes:
+        run: the run folder.
+        replayed: triggers asked about again.
+        reproduced: those on which the models still disagree.
+        same_labels: those on which both models still say exactly what they said.
+        lost: numbers of the triggers on which the models agree now.
+    """
+
+    run: str
+    replayed: int
+    reproduced: int
+    same_labels: int
+    lost: tuple[int, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """``run``, ``replayed`` and ``reproduced`` as JSON values."""
+        values = asdict(self)
+        return {name: values[name] for name in ("run", "replayed", "reproduced")}
+
+
+def replay(
+    run: str | Path,
+    model_a: Any = None,
+    model_b: Any = None,
+    *,
+    images_only: bool = False,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> ReplayResult:
+    """Ask two models about the reported triggers of a run.
+
+    Args:
+        run: the run folder.
+        model_a, model_b: other models to ask, or None for those of the run.
+        images_only: take the pictures from the PNG files in ``images/`` instead of the stored arrays.
+        device: where to ask, or None for the run's own device.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: no finished run there, or its models are gone or have changed.
+    """
+    progress = progress or Progress()
+    folder = RunFolder.open(run)
+    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    place = resolve_device(device or config.device)
+    models = [stored_model(folder, r, g, config, device=place) for r, g in (("A", model_a), ("B", model_b))]
+    numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)
+    again = np.empty_like(labels)
+    if len(images):
+        for model in models:
+            model.prepare(images[:256])
+    with progress.task("Asking again", total=len(images)) as task:
+        for start in range(0, len(images), _BATCH):
+            batch = images[start : start + _BATCH]
+            for column, model in enumerate(models):
+                again[start : start + _BATCH, column] = model.predict(batch).argmax(axis=1)
+            task.advance(len(batch))
+    differ = again[:, 0] != again[:, 1]
+    return ReplayResult(
+        run=str(folder.path),
+        replayed=len(images),
+        reproduced=int(differ.sum()),
+        same_labels=int((again == labels).all(axis=1).sum()),
+        lost=tuple(numbers[~differ].tolist()),
+    )
+
+
+def _from_parts(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
+    """Numbers, images and labels of every trigger that the run reported."""
+    confirmed = folder.read_arrays("verdicts")["confirmed"]
+    numbers = np.flatnonzero(confirmed != _UNCONFIRMED)
+    columns = folder.read_parts()
+    if not columns:
+        return numbers, np.empty((0, 1, 1, 1), dtype=np.uint8), np.empty((0, 2), dtype=np.int64)
+    return numbers, columns["images"][numbers], columns["probabilities"][numbers].argmax(axis=2)
+
+
+def _from_pngs(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
+    """The same from nothing but the files in ``images/``, whose names carry number and labels."""
+    numbers, images, labels = [], [], []
+    for file in sorted((folder.path / "images").glob("trigger-*.png")):
+        match = _PNG_NAME.fullmatch(file.name)
+        if match is None:
+            continue
+        try:
+            pixels = np.asarray(Image.open(file))
+        except (OSError, UnidentifiedImageError) as error:
+            raise UserError(
+                f"The picture {file} cannot be read ({error}); draw it again with 'diffgen report'."
+            ) from error
+        numbers.append(int(match[1]))
+        labels.append((int(match[2]), int(match[3])))
+        images.append(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+    if not images:
+        return np.empty(0, np.int64), np.empty((0, 1, 1, 1), np.uint8), np.empty((0, 2), np.int64)
+    return np.asarray(numbers), np.stack(images), np.asarray(labels)

@@ -1,0 +1,182 @@
+"""Draws the report of a run from what is in its folder; needs neither models nor data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from diffgen.report.data import BehaviourGroup, FilterView, Picture, Preflight, ReportData
+from diffgen.report.html import render_html
+from diffgen.report.markdown import render_markdown
+from diffgen.runs.files import write_text, write_whole
+from diffgen.runs.folder import RunFolder
+from diffgen.types import UInt8Array
+
+_UNCONFIRMED = 0
+
+
+def draw_report(run: str | Path) -> Path:
+    """Draw report.html, summary.md and images/ of a run again; returns the path of report.html.
+
+    Raises:
+        UserError: there is no finished run at that place.
+    """
+    return write_report(RunFolder.open(run))
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Write report.html, summary.md and images/."""
+    data = report_data(folder)
+    write_text(folder.path / "summary.md", render_markdown(data))
+    page = folder.path / "report.html"
+    write_text(page, render_html(data))
+    pictures = folder.path / "images"
+    pictures.mkdir(exist_ok=True)
+    for group in data.groups:
+        for picture in group.pictures:
+            name = f"trigger-{picture.identifier:06d}-A{group.label_a}-B{group.label_b}.png"
+            _write_png(pictures / name, picture.image)
+    return page
+
+
+def report_data(folder: RunFolder) -> ReportData:
+    """Everything that the report shows, read from a run folder."""
+    results, config, manifest = folder.results(), folder.config(), folder.manifest
+    verdicts, arrays = folder.read_arrays("verdicts"), folder.read_arrays("report")
+    triggers = folder.read_parts()
+    names = tuple(each["name"] for each in results["filters"])
+    counted = verdicts["confirmed"] != _UNCONFIRMED
+
+    def picture(number: int, nearest: UInt8Array | None) -> Picture:
+        probabilities = triggers["probabilities"][number]
+        scores = {
+            name: float(score)
+            for name, score in zip(names, verdicts["scores"][number], strict=True)
+            if not np.isnan(score)
+        }
+        rejected_by = int(verdicts["rejected_by"][number])
+        return Picture(
+            image=triggers["images"][number],
+            labels=(int(probabilities[0].argmax()), int(probabilities[1].argmax())),
+            probabilities=probabilities,
+            identifier=number,
+            scores={**scores, "divergence": float(triggers["divergence"][number])},
+            rejected_by=None if rejected_by < 0 else names[rejected_by],
+            nearest_real=nearest,
+        )
+
+    nearest = arrays["nearest_real"]
+    shown, rejected = arrays["shown"].tolist(), arrays["rejected"].tolist()
+    neighbours = [nearest[i] if i < len(nearest) else None for i in range(len(shown) + len(rejected))]
+    gallery = [picture(number, image) for number, image in zip(shown, neighbours[: len(shown)], strict=True)]
+    preflight = results["preflight"]
+    files = {role: manifest["files"][role] for role in ("A", "B")}
+    return ReportData(
+        run=folder.path.name,
+        created=manifest["created"],
+        version=manifest["version"],
+        command=manifest["command"],
+        model_names=(files["A"]["name"], files["B"]["name"]),
+        data_name=manifest["data"]["source"],
+        class_names=tuple(results["class_names"]),
+        technique=config["technique"],
+        preset=config["preset"],
+        triggers=results["triggers"],
+        valid_triggers=results["valid_triggers"],
+        behaviours=results["behaviours"],
+        label_pairs=results["label_pairs"],
+        queries=results["queries"],
+        seconds=results["seconds"],
+        interrupted=results["interrupted"],
+        verified_single=results["verified_single"],
+        verified_batch=results["verified_batch"],
+        unconfirmed=results["unconfirmed"],
+        preflight=Preflight(
+            images=preflight["images"],
+            agreement=preflight["agreement"],
+            accuracy=None if preflight["accuracy"] is None else tuple(preflight["accuracy"]),
+            outputs=tuple(preflight["outputs"]),
+            numeric_noise=preflight["numeric_noise"],
+            margin=preflight["margin"],
+            warnings=tuple(preflight["warnings"]),
+        ),
+        matrix=np.asarray(results["matrix"], dtype=np.int64),
+        real_matrix=np.asarray(results["real_matrix"], dtype=np.int64),
+        groups=_groups(gallery, verdicts, triggers, counted),
+        rejected=tuple(
+            picture(number, image) for number, image in zip(rejected, neighbours[len(shown) :], strict=True)
+        ),
+        real_disagreements=_real_pictures(arrays),
+        history=results["history"],
+        filters=tuple(
+            FilterView(
+                name=each["name"],
+                description=each["description"],
+                threshold=each["threshold"],
+                trigger_scores=_asked(verdicts["scores"][counted, index]),
+                real_scores=arrays["held_out_scores"][:, index],
+                rejected=each["rejected"],
+            )
+            for index, each in enumerate(results["filters"])
+        ),
+        samples=arrays["samples"],
+        gan=results["gan"],
+        settings=config,
+        files={
+            **{f"model {role}": _file_facts(files[role]) for role in ("A", "B")},
+            "data": _file_facts(manifest["data"]),
+        },
+    )
+
+
+def _groups(
+    gallery: list[Picture], verdicts: dict[str, Any], triggers: dict[str, Any], counted: np.ndarray[Any, Any]
+) -> tuple[BehaviourGroup, ...]:
+    """The gallery by behaviour, in the order in which the pictures were chosen (most frequent behaviour first)."""
+    if not gallery:
+        return ()
+    valid = counted & (verdicts["rejected_by"] < 0)
+    labels, cells = triggers["probabilities"].argmax(axis=2), verdicts["cells"]
+    keys = np.column_stack([labels, cells])
+    unique, counts = np.unique(keys[valid], axis=0, return_counts=True)
+    count_of = {tuple(key): int(count) for key, count in zip(unique.tolist(), counts, strict=True)}
+    members: dict[tuple[int, int, int], list[Picture]] = {}
+    for each in gallery:
+        members.setdefault((*each.labels, int(cells[each.identifier])), []).append(each)
+    return tuple(
+        BehaviourGroup(label_a=a, label_b=b, cell=cell, count=count_of[a, b, cell], pictures=tuple(pictures))
+        for (a, b, cell), pictures in members.items()
+    )
+
+
+def _real_pictures(arrays: dict[str, Any]) -> tuple[Picture, ...]:
+    return tuple(
+        Picture(
+            image=image,
+            labels=(int(probabilities[0].argmax()), int(probabilities[1].argmax())),
+            probabilities=probabilities,
+            identifier=int(row),
+            true_label=None if label < 0 else int(label),
+        )
+        for image, probabilities, row, label in zip(
+            arrays["real_images"], arrays["real_probabilities"], arrays["real_rows"], arrays["real_labels"], strict=True
+        )
+    )
+
+
+def _asked(scores: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Without those of triggers that an earlier filter had rejected."""
+    return scores[~np.isnan(scores)]
+
+
+def _file_facts(entry: dict[str, Any]) -> dict[str, str]:
+    return {"path": str(entry.get("path") or "in memory"), "sha256": str(entry.get("sha256") or "none")}
+
+
+def _write_png(path: Path, image: UInt8Array) -> None:
+    """Write uint8 (C, H, W) as a PNG that holds exactly these bytes."""
+    picture = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
+    write_whole(path, lambda temporary: picture.save(temporary, format="PNG"))

@@ -1,0 +1,189 @@
+"""Counts what a run found and writes it: verdicts, figures, pictures, report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.filters import FilterPipeline, SsimFilter
+from diffgen.filters.pipeline import ACCEPTED
+from diffgen.models import BlackBox
+from diffgen.runs.files import write_json
+from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.types import ImageSet, Int64Array, UInt8Array
+from diffgen.workflows.gan import DomainModels
+from diffgen.workflows.preflight import RealAnswers
+from diffgen.workflows.report import write_report
+from diffgen.workflows.search import SearchOutcome
+from diffgen.workflows.validity import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, Validity
+
+_BEHAVIOURS_SHOWN = 60
+_PICTURES_A_BEHAVIOUR = 5
+_REJECTED_SHOWN = 24
+_REAL_SHOWN = 60
+_SAMPLES_SHOWN = 80
+
+
+def behaviour_keys(labels: Int64Array, cells: Int64Array) -> Int64Array:
+    """int64 (N, 3): what A says, what B says, cell. Equal rows are one behaviour."""
+    return np.column_stack([labels, cells]) if len(labels) else np.empty((0, 3), dtype=np.int64)
+
+
+def write_results(
+    folder: RunFolder,
+    models: Sequence[BlackBox],
+    data: ImageSet,
+    real: RealAnswers,
+    domain: DomainModels,
+    pipeline: FilterPipeline,
+    outcome: SearchOutcome,
+    validity: Validity,
+    *,
+    seed: int,
+) -> dict[str, Any]:
+    """Write verdicts.npz, report.npz, results.json and the report; returns the headline figures."""
+    triggers = folder.read_parts()
+    images: UInt8Array = triggers.get("images", np.empty((0, *data.image_shape), dtype=np.uint8))
+    labels: Int64Array = (
+        triggers["probabilities"].argmax(axis=2) if triggers else np.empty((0, len(models)), dtype=np.int64)
+    )
+    verdicts, confirmed = validity.verdicts, validity.confirmed
+    counted = confirmed != UNCONFIRMED
+    valid = counted & verdicts.accepted
+    keys = behaviour_keys(labels, validity.cells)
+
+    shown = _choose_shown(keys, valid, triggers.get("divergence", np.empty(0)))
+    rejected = _choose_rejected(verdicts.rejected_by, counted, len(pipeline.filters))
+    numbers = np.concatenate([shown, rejected])
+    samples = domain.generator.generate(
+        torch.randn(_SAMPLES_SHOWN, domain.generator.latent_dim, generator=torch.Generator().manual_seed(seed))
+    )
+    folder.write_arrays(
+        "verdicts",
+        {
+            "scores": verdicts.scores,
+            "rejected_by": verdicts.rejected_by,
+            "confirmed": confirmed,
+            "cells": validity.cells,
+        },
+    )
+    real_shown = real.disagreements[:_REAL_SHOWN]
+    folder.write_arrays(
+        "report",
+        {
+            "shown": shown,
+            "rejected": rejected,
+            "nearest_real": _nearest_real(pipeline, domain, images[numbers]),
+            "held_out_scores": np.stack([each.score(domain.held_out).numpy() for each in pipeline.filters], axis=1),
+            "samples": samples.cpu().numpy(),
+            "real_rows": real_shown,
+            "real_images": data.images[real_shown],
+            "real_probabilities": real.probabilities[real_shown],
+            "real_labels": np.full(len(real_shown), -1) if data.labels is None else data.labels[real_shown],
+        },
+    )
+    headline = {
+        "queries": outcome.queries,
+        "triggers": int(counted.sum()),
+        "valid_triggers": int(valid.sum()),
+        "behaviours": len(np.unique(keys[valid], axis=0)),
+        "label_pairs": len(np.unique(labels[valid], axis=0)),
+        "seconds": round(outcome.seconds, 3),
+    }
+    classes = models[0].num_classes
+    names = data.class_names
+    summary = real.summary
+    results = {
+        "schema_version": SCHEMA_VERSION,
+        **headline,
+        "interrupted": outcome.interrupted,
+        "verified_single": int((confirmed == CONFIRMED_SINGLE).sum()),
+        "verified_batch": int((confirmed == CONFIRMED_BATCH).sum()),
+        "unconfirmed": int((confirmed == UNCONFIRMED).sum()),
+        "class_names": list(names) if names and len(names) == classes else [str(i) for i in range(classes)],
+        "preflight": {
+            "images": summary.images,
+            "agreement": summary.agreement,
+            "accuracy": None if summary.accuracy is None else list(summary.accuracy),
+            "outputs": list(summary.outputs),
+            "numeric_noise": summary.numeric_noise,
+            "margin": summary.margin,
+            "warnings": list(summary.warnings),
+        },
+        "filters": [
+            {
+                "name": each.name,
+                "description": each.description,
+                "threshold": each.threshold,
+                "rejected": int((counted & (verdicts.rejected_by == index)).sum()),
+            }
+            for index, each in enumerate(pipeline.filters)
+        ],
+        "real_disagreements": len(real.disagreements),
+        "matrix": _matrix(labels[valid], classes).tolist(),
+        "real_matrix": _matrix(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
+        "history": {**outcome.history, **_valid_history(outcome, triggers, keys, valid)},
+        "gan": domain.facts,
+    }
+    write_json(folder.path / "results.json", results)
+    write_report(folder)
+    return headline
+
+
+def _choose_shown(keys: Int64Array, valid: np.ndarray[Any, Any], divergence: np.ndarray[Any, Any]) -> Int64Array:
+    """Trigger numbers of the gallery: of the most frequent behaviours some pictures each, the widest apart first."""
+    rows = np.flatnonzero(valid)
+    if len(rows) == 0:
+        return np.empty(0, dtype=np.int64)
+    _, inverse, counts = np.unique(keys[rows], axis=0, return_inverse=True, return_counts=True)
+    chosen: list[int] = []
+    for behaviour in np.argsort(-counts, kind="stable")[:_BEHAVIOURS_SHOWN]:
+        members = rows[inverse == behaviour]
+        members = members[np.argsort(-divergence[members], kind="stable")]
+        picks = np.linspace(0, len(members) - 1, min(_PICTURES_A_BEHAVIOUR, len(members))).astype(np.int64)
+        chosen.extend(members[picks].tolist())
+    return np.asarray(chosen, dtype=np.int64)
+
+
+def _choose_rejected(rejected_by: Int64Array, counted: np.ndarray[Any, Any], filters: int) -> Int64Array:
+    """Trigger numbers of rejected pictures to show: equally many for each filter, evenly over the run."""
+    chosen: list[int] = []
+    for index in range(filters):
+        rows = np.flatnonzero(counted & (rejected_by == index) & (rejected_by != ACCEPTED))
+        picks = np.linspace(0, len(rows) - 1, min(_REJECTED_SHOWN // max(filters, 1), len(rows))).astype(np.int64)
+        chosen.extend(rows[picks].tolist() if len(rows) else [])
+    return np.asarray(chosen, dtype=np.int64)
+
+
+def _nearest_real(pipeline: FilterPipeline, domain: DomainModels, images: UInt8Array) -> UInt8Array:
+    """uint8 (N, C, H, W): the real image with the highest SSIM, for each picture that is shown."""
+    for each in pipeline.filters:
+        if isinstance(each, SsimFilter):
+            return domain.reference[each.nearest(torch.from_numpy(images))[1]].numpy()
+    return np.empty((0, *images.shape[1:]), dtype=np.uint8)
+
+
+def _matrix(labels: Int64Array, classes: int) -> Int64Array:
+    """int64 (K, K): how often A says the row's class and B the column's."""
+    matrix = np.zeros((classes, classes), dtype=np.int64)
+    np.add.at(matrix, (labels[:, 0], labels[:, 1]), 1)
+    return matrix
+
+
+def _valid_history(
+    outcome: SearchOutcome, triggers: dict[str, Any], keys: Int64Array, valid: np.ndarray[Any, Any]
+) -> dict[str, list[float]]:
+    """The curves of valid triggers and behaviours, from the query in which each trigger was found."""
+    asked = outcome.history["queries"]
+    if not triggers:
+        return {"valid_triggers": [0] * len(asked), "behaviours": [0] * len(asked)}
+    query = triggers["query"][valid]
+    _, first = np.unique(keys[valid], axis=0, return_index=True)
+    new_behaviour = np.sort(query[first])
+    return {
+        "valid_triggers": np.searchsorted(query, asked, side="right").tolist(),
+        "behaviours": np.searchsorted(new_behaviour, asked, side="right").tolist(),
+    }

@@ -1,0 +1,68 @@
+"""Filters one after the other: the first that rejects an image decides, later ones are not asked about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from diffgen.filters.base import Filter
+from diffgen.types import Float32Array, Int64Array, Progress
+
+ACCEPTED = -1
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What the filters said of N images.
+
+    Attributes:
+        names: the filters, in the order in which they were asked.
+        thresholds: float32 (F,).
+        scores: float32 (N, F); NaN where a filter was not asked, since an earlier one had rejected the image.
+        rejected_by: int64 (N,), index of the filter that rejected the image, or ``ACCEPTED``.
+    """
+
+    names: tuple[str, ...]
+    thresholds: Float32Array
+    scores: Float32Array
+    rejected_by: Int64Array
+
+    @property
+    def accepted(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """bool (N,)."""
+        return self.rejected_by == ACCEPTED
+
+
+class FilterPipeline:
+    """A chain of fitted filters."""
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self.filters = tuple(filters)
+
+    def fit(self, reference: torch.Tensor, held_out: torch.Tensor) -> None:
+        """Fit every filter; see :meth:`diffgen.filters.base.Filter.fit`."""
+        for each in self.filters:
+            each.fit(reference, held_out)
+
+    def apply(self, images: torch.Tensor, *, batch_size: int = 1024, progress: Progress | None = None) -> Verdicts:
+        """Judge images, uint8 (N, C, H, W)."""
+        scores = np.full((len(images), len(self.filters)), np.nan, dtype=np.float32)
+        rejected_by = np.full(len(images), ACCEPTED, dtype=np.int64)
+        with (progress or Progress()).task("Filtering", total=len(images)) as task:
+            for start in range(0, len(images), batch_size):
+                rows = np.arange(start, min(start + batch_size, len(images)))
+                for index, each in enumerate(self.filters):
+                    scores[rows, index] = each.score(images[torch.from_numpy(rows)]).numpy()
+                    passed = scores[rows, index] >= each.threshold
+                    rejected_by[rows[~passed]] = index
+                    rows = rows[passed]
+                task.reach(min(start + batch_size, len(images)))
+        return Verdicts(
+            names=tuple(each.name for each in self.filters),
+            thresholds=np.asarray([each.threshold for each in self.filters], dtype=np.float32),
+            scores=scores,
+            rejected_by=rejected_by,
+        )

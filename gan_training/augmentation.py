@@ -1,0 +1,127 @@
+"""The five label-preserving transformations that enlarge the GAN's training set (paper, section 3.1).
+
+Rotation, shift, shear, brightness and blur, each applied once to every image, so that n images become 6 n. The paper
+names no parameters and the published code used a shift of 0.2 *pixels* and mid-grey borders; here every parameter is
+in percent of the image or in degrees, drawn for each group of images, and what comes into view at a border is
+background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torchvision.transforms.v2.functional as transform
+
+ROTATION_DEGREES = 12.0
+SHIFT_PERCENT = 8.0
+SHEAR_DEGREES = 12.0
+BRIGHTNESS_PERCENT = 20.0
+BLUR_SIGMA = (0.4, 0.8)  # pixels
+
+# torchvision draws one set of parameters for a whole batch; images are dealt into this many groups, each with its own
+_GROUPS = 64
+# a border whose grey levels mostly lie within this distance of their median is plain background
+_PLAIN_BORDER_LEVELS = 8
+_PLAIN_BORDER_SHARE = 0.9
+_SMALLEST_SHARE = 0.4  # of the largest rotation, shift, ...: a transformation that changes nothing adds nothing
+
+
+def augment(images: torch.Tensor, *, generator: torch.Generator) -> torch.Tensor:
+    """The images and their five transformations.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        generator: source of the random parameters.
+
+    Returns:
+        uint8 (6 N, C, H, W): the originals first, then the N images of each of :data:`TRANSFORMATIONS`.
+    """
+    background = plain_background(images)
+    parts = [images]
+    for apply in TRANSFORMATIONS.values():
+        part = torch.empty_like(images)
+        for rows in torch.randperm(len(images), generator=generator).chunk(_GROUPS):
+            part[rows] = apply(images[rows], background, generator)
+        parts.append(part)
+    return torch.cat(parts)
+
+
+def plain_background(images: torch.Tensor) -> list[float] | None:
+    """The grey level (one per channel) of a plain background, or None when the pictures run to their edges.
+
+    Args:
+        images: uint8 (N, C, H, W).
+    """
+    border = torch.cat(
+        [images[:, :, 0], images[:, :, -1], images[:, :, :, 0], images[:, :, :, -1]], dim=2
+    )  # (N, C, 2 H + 2 W)
+    levels = border.transpose(0, 1).flatten(1).to(torch.float32)
+    median = levels.median(dim=1, keepdim=True).values
+    plain = ((levels - median).abs() <= _PLAIN_BORDER_LEVELS).float().mean()
+    return median.squeeze(1).tolist() if plain >= _PLAIN_BORDER_SHARE else None
+
+
+def _magnitude(generator: torch.Generator) -> float:
+    """A number in [-1, -0.4] or [0.4, 1]."""
+    size = _SMALLEST_SHARE + (1 - _SMALLEST_SHARE) * torch.rand((), generator=generator).item()
+    return size if torch.rand((), generator=generator).item() < 0.5 else -size
+
+
+def _affine(
+    images: torch.Tensor,
+    background: list[float] | None,
+    *,
+    angle: float = 0.0,
+    translate: tuple[int, int] = (0, 0),
+    shear: float = 0.0,
+) -> torch.Tensor:
+    height, width = images.shape[-2:]
+    if background is None:
+        # no plain background to fill with: mirror the picture at its edges, transform, cut the middle out again
+        margin = height // 4
+        images = transform.pad(images, [margin] * 4, padding_mode="reflect")
+    moved = transform.affine(
+        images,
+        angle=angle,
+        translate=list(translate),
+        scale=1.0,
+        shear=[shear, 0.0],
+        interpolation=transform.InterpolationMode.BILINEAR,
+        fill=background,
+    )
+    return moved if background is not None else transform.center_crop(moved, [height, width])
+
+
+def _rotate(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
+    return _affine(images, background, angle=ROTATION_DEGREES * _magnitude(generator))
+
+
+def _shift(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
+    # at least one pixel each way: torchvision's shift counts whole pixels
+    pixels = [SHIFT_PERCENT / 100 * size * _magnitude(generator) for size in images.shape[-2:]]
+    down, right = (max(1, round(abs(value))) * (1 if value > 0 else -1) for value in pixels)
+    return _affine(images, background, translate=(right, down))
+
+
+def _shear(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
+    return _affine(images, background, shear=SHEAR_DEGREES * _magnitude(generator))
+
+
+def _brighten(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
+    return transform.adjust_brightness(images, 1.0 + BRIGHTNESS_PERCENT / 100 * _magnitude(generator))
+
+
+def _blur(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
+    low, high = BLUR_SIGMA
+    sigma = low + (high - low) * torch.rand((), generator=generator).item()
+    return transform.gaussian_blur(images, kernel_size=[5, 5], sigma=[sigma, sigma])
+
+
+TRANSFORMATIONS: dict[str, Callable[[torch.Tensor, list[float] | None, torch.Generator], torch.Tensor]] = {
+    "rotation": _rotate,
+    "shift": _shift,
+    "shear": _shear,
+    "brightness": _brighten,
+    "blur": _blur,
+}

@@ -1,0 +1,86 @@
+"""A trained GAN on disk: one safetensors file with a JSON header. Opening one runs no code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from diffgen.errors import UserError
+from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
+from diffgen.gan_training.trainer import TrainedGan
+from diffgen.runs.files import write_whole
+
+FORMAT = "diffgen-dcgan-1"
+
+
+@dataclass(frozen=True)
+class GanCheckpoint:
+    """A GAN as read from disk, both networks in eval mode; ``header`` says what it was made from."""
+
+    generator: DcganGenerator
+    discriminator: DcganDiscriminator
+    losses: torch.Tensor
+    header: dict[str, Any]
+
+
+def save(path: Path, trained: TrainedGan, *, width: int, about: dict[str, Any]) -> None:
+    """Write a trained GAN; the file appears whole or not at all.
+
+    Args:
+        path: file to write.
+        trained: the networks.
+        width: their width, as in :class:`diffgen.config.GanConfig`.
+        about: what else the header shall say (data digest, settings, versions); JSON values.
+    """
+    header = {
+        **about,
+        "format": FORMAT,
+        "image_shape": list(trained.generator.image_shape),
+        "latent_dim": trained.generator.latent_dim,
+        "width": width,
+        "steps": trained.steps,
+        "training_images": trained.training_images,
+    }
+    tensors = {"losses": trained.losses}
+    for role, network in (("generator", trained.generator), ("discriminator", trained.discriminator)):
+        for name, value in network.state_dict().items():
+            tensors[f"{role}.{name}"] = value.detach().cpu().contiguous()
+    metadata = {"diffgen": json.dumps(header, sort_keys=True)}
+    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+
+
+def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
+    """Read what :func:`save` wrote.
+
+    Raises:
+        UserError: the file is missing, truncated, or not such a checkpoint.
+    """
+    try:
+        with safe_open(path, framework="pt", device="cpu") as stored:
+            header = json.loads((stored.metadata() or {}).get("diffgen", "{}"))
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
+    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+        raise UserError(
+            f"The GAN checkpoint {path} cannot be read ({error}); delete it and it is trained anew."
+        ) from error
+    if header.get("format") != FORMAT:
+        raise UserError(
+            f"The file {path} is not a GAN checkpoint of this version (format {header.get('format')!r}, "
+            f"wanted {FORMAT!r}); delete it and it is trained anew."
+        )
+    channels, height, width = header["image_shape"]
+    shape = (channels, height, width)
+    generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=header["width"])
+    discriminator = DcganDiscriminator(shape, width=header["width"])
+    for role, network in (("generator", generator), ("discriminator", discriminator)):
+        prefix = f"{role}."
+        state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        network.load_state_dict(state)
+        network.eval().requires_grad_(False).to(device)
+    return GanCheckpoint(generator=generator, discriminator=discriminator, losses=tensors["losses"], header=header)

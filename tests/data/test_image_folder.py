@@ -1,0 +1,294 @@
+"""diffgen.data.image_folder, file_tree and picture_file, on folders; what only a zip can do is in test_zip.py"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from diffgen.data import file_tree, load
+from diffgen.data.picture_file import decode
+from diffgen.errors import UserError
+from diffgen.types import Progress
+
+
+class Listener(Progress):
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.heard.append(message)
+
+    warn = say
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, format=kind, **options)
+    return stream.getvalue()
+
+
+def test_class_folders(tmp_path: Path, make: Any) -> None:
+    found = load(make.write_folder(tmp_path, make.classes(("dog", "cat"))))
+    assert found.images.shape == (50, 1, 8, 8)
+    assert found.class_names == ("cat", "dog")
+    assert found.labels is not None
+    assert found.labels.tolist() == [0] * 25 + [1] * 25
+    assert found.images[:, 0, 0, 0].tolist() == [*range(100, 125), *range(25)]
+
+
+def test_pictures_without_class_folders_have_no_labels(tmp_path: Path, make: Any) -> None:
+    found = load(make.write_folder(tmp_path, {f"{n:02}.png": make.picture(n) for n in range(60)}))
+    assert found.labels is None
+    assert found.class_names is None
+    assert found.images[:, 0, 0, 0].tolist() == list(range(60))
+
+
+def test_one_class_folder_gives_no_labels(tmp_path: Path, make: Any) -> None:
+    assert load(make.write_folder(tmp_path, make.classes(("cat",), each=50))).labels is None
+
+
+def test_numbers_are_sorted_by_value_and_the_user_hears_of_it(tmp_path: Path, make: Any) -> None:
+    names = tuple(str(number) for number in range(11))
+    heard = Listener()
+    found = load(make.write_folder(tmp_path, make.classes(names, each=5, mode="1")), progress=heard)
+    assert found.class_names == names
+    assert "2 before 10" in heard.heard[0]
+    heard = Listener()
+    load(make.write_folder(tmp_path / "short", make.classes(names[:10], each=5, mode="1")), progress=heard)
+    assert heard.heard == []
+
+
+def test_names_with_letters_are_sorted_as_text(tmp_path: Path, make: Any) -> None:
+    found = load(make.write_folder(tmp_path, make.classes(("c10", "c2"))))
+    assert found.class_names == ("c10", "c2")
+
+
+def test_an_empty_class_folder_keeps_its_number(tmp_path: Path, make: Any) -> None:
+    make.write_folder(tmp_path, make.classes(("ant", "cat")))
+    (tmp_path / "bee").mkdir()
+    found = load(tmp_path)
+    assert found.class_names == ("ant", "bee", "cat")
+    assert found.labels is not None
+    assert sorted(set(found.labels.tolist())) == [0, 2]
+
+
+def test_a_folder_beside_the_classes_without_pictures(tmp_path: Path, make: Any, refused: Any) -> None:
+    make.write_folder(tmp_path, make.classes() | {"notes/a.txt": b"text"})
+    refused(tmp_path, "'notes'", "holds files but no image")
+
+
+def test_hidden_and_other_files_are_left_out(tmp_path: Path, make: Any) -> None:
+    extra = {".git/x.png": b"", "cat/.thumb.png": b"", "cat/readme.txt": b"", "labels.csv": b"", "__MACOSX/a.png": b""}
+    assert len(load(make.write_folder(tmp_path, make.classes() | extra))) == 50
+
+
+def test_a_picture_beside_the_class_folders(tmp_path: Path, make: Any, refused: Any) -> None:
+    make.write_folder(tmp_path, make.classes() | {"preview.png": make.picture(0)})
+    refused(tmp_path, "'preview.png'", "lies beside the class folders")
+
+
+def test_pictures_too_deep(tmp_path: Path, make: Any, refused: Any) -> None:
+    make.write_folder(tmp_path, {f"cat/a/{n}.png": make.picture(n) for n in range(50)} | make.classes(("dog",)))
+    refused(tmp_path, "too deep")
+
+
+def test_a_link_in_a_circle(tmp_path: Path, make: Any, refused: Any) -> None:
+    make.write_folder(tmp_path, make.classes())
+    (tmp_path / "cat" / "again").symlink_to(tmp_path, target_is_directory=True)
+    refused(tmp_path, "deep")
+
+
+def test_linked_class_folders_are_followed(tmp_path: Path, make: Any) -> None:
+    make.write_folder(tmp_path / "real", make.classes())
+    (tmp_path / "set").mkdir()
+    for name in ("cat", "dog"):
+        (tmp_path / "set" / name).symlink_to(tmp_path / "real" / name, target_is_directory=True)
+    assert load(tmp_path / "set").class_names == ("cat", "dog")
+
+
+def test_splits(tmp_path: Path, make: Any, refused: Any) -> None:
+    test = {f"test/{name}": content for name, content in make.classes().items()}
+    train = {f"train/{name}": content for name, content in make.classes(each=30).items()}
+    make.write_folder(tmp_path / "data", train | test)
+    assert len(load(tmp_path / "data")) == 50
+    assert len(load(tmp_path)) == 50
+    assert load(f"{tmp_path}:test").class_names == ("cat", "dog")
+    assert len(load(f"{tmp_path}/data:train")) == 60
+    refused(f"{tmp_path}/data/test:train", "no folder 'train'")
+    make.write_folder(tmp_path / "one", test)
+    assert len(load(f"{tmp_path}/one:test")) == 50
+    refused(f"{tmp_path}/one:train", "no folder 'train', only test")
+
+
+def test_classes_that_happen_to_be_named_train(tmp_path: Path, make: Any) -> None:
+    assert load(make.write_folder(tmp_path, make.classes(("bus", "train")))).class_names == ("bus", "train")
+
+
+def test_sizes_differ(tmp_path: Path, make: Any, refused: Any) -> None:
+    make.write_folder(tmp_path, make.classes() | {"dog/003.png": make.picture(0, size=(9, 7))})
+    refused(tmp_path, "'cat/000.png' has 8x8", "'dog/003.png' has 9x7", "scale all of them to one size")
+
+
+def test_a_damaged_picture(tmp_path: Path, make: Any, refused: Any) -> None:
+    make.write_folder(tmp_path, make.classes() | {"dog/003.png": make.picture(3)[:40]})
+    refused(tmp_path, "'dog/003.png'", "damaged")
+    (tmp_path / "dog" / "003.png").write_bytes(b"no picture at all")
+    assert "0x" not in refused(tmp_path, "'dog/003.png'", "no image")
+
+
+def test_a_dangling_link(tmp_path: Path, make: Any, refused: Any) -> None:
+    make.write_folder(tmp_path, make.classes())
+    (tmp_path / "cat" / "zzz.png").symlink_to(tmp_path / "nowhere")
+    refused(tmp_path, "'cat/zzz.png'", "cannot be read")
+
+
+def test_a_file_too_large(tmp_path: Path, make: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_tree, "MAX_FILE_BYTES", 2**20)
+    make.write_folder(tmp_path, make.classes() | {"cat/000.png": bytes(2**20 + 1)})
+    refused(tmp_path, "'cat/000.png'", "larger than 1 MiB")
+
+
+def test_too_many_files(tmp_path: Path, make: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_tree, "MAX_FILES", 20)
+    refused(make.write_folder(tmp_path, make.classes()), "More than 20 files")
+
+
+def test_a_folder_that_cannot_be_listed(
+    tmp_path: Path, make: Any, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    make.write_folder(tmp_path, make.classes())
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("dog"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    refused(tmp_path, "dog", "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "Nothing lies in"),
+        ({"a.npy": b"", "b.npy": b""}, "mostly '.npy' files"),
+        ({"test.zip": b""}, "'test.zip'"),
+        ({"Makefile": b""}, "'Makefile'"),
+    ],
+)
+def test_no_pictures(tmp_path: Path, make: Any, refused: Any, files: dict[str, bytes], words: str) -> None:
+    refused(make.write_folder(tmp_path, files), words)
+
+
+def test_too_few_pictures(tmp_path: Path, make: Any, refused: Any) -> None:
+    refused(make.write_folder(tmp_path, make.classes(each=24)), "only 48 images")
+
+
+def test_class_names_that_are_not_text(tmp_path: Path, make: Any, refused: Any) -> None:
+    refused(make.write_folder(tmp_path, make.classes(("cat", "dog\x1b[31m"))), "not printable")
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "jpeg", "bmp", "webp", "ppm", "tiff"])
+def test_kinds_of_colour_files(tmp_path: Path, make: Any, suffix: str) -> None:
+    files = {f"{n:02}.{suffix}": make.picture(4 * n, mode="RGB", suffix=suffix) for n in range(50)}
+    found = load(make.write_folder(tmp_path, files))
+    # grey in all channels, but colour files: the channels are kept
+    assert found.images.shape == (50, 3, 8, 8)
+    assert np.abs(found.images[:, 0, 0, 0].astype(int) - np.arange(0, 200, 4)).max() <= 3
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "gif", "pgm", "tiff"])
+def test_kinds_of_grey_files(tmp_path: Path, make: Any, suffix: str) -> None:
+    files = {f"{n:02}.{suffix}": make.picture(4 * n, suffix=suffix) for n in range(50)}
+    found = load(make.write_folder(tmp_path, files))
+    assert found.images.shape == (50, 1, 8, 8)
+    assert found.images[:, 0, 0, 0].tolist() == list(range(0, 200, 4))
+
+
+def test_grey_and_colour_together(tmp_path: Path, make: Any) -> None:
+    heard = Listener()
+    files = make.classes() | {"dog/003.png": make.picture(77, mode="RGB")}
+    found = load(make.write_folder(tmp_path, files), progress=heard)
+    assert found.images.shape == (50, 3, 8, 8)
+    assert np.array_equal(found.images[0, 0], found.images[0, 2])
+    assert found.images[28, :, 0, 0].tolist() == [77, 77, 77]
+    assert "49 of the 50 images" in heard.heard[0]
+
+
+def test_black_and_white() -> None:
+    image = Image.new("1", (3, 2))
+    image.putpixel((1, 0), 1)
+    assert decode(encoded(image, "PNG"), "x", "s").tolist() == [[0, 255, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
+def test_sixteen_bits_keep_the_upper_eight(kind: str) -> None:
+    levels = np.array([[0, 255, 256], [0x7FFF, 0xFF00, 0xFFFF]], dtype=np.uint16)
+    assert decode(encoded(Image.fromarray(levels), kind), "x", "s").tolist() == [[0, 0, 1], [127, 255, 255]]
+
+
+@pytest.mark.parametrize("values", [np.float32([[0.5]]), np.int32([[70_000]]), np.int32([[-1]])])
+def test_values_without_an_8_bit_meaning(values: np.ndarray) -> None:
+    with pytest.raises(UserError, match="8-bit grey or RGB"):
+        decode(encoded(Image.fromarray(values), "TIFF"), "x", "s")
+
+
+def test_transparent_parts_are_white() -> None:
+    colours = np.array([[[200, 100, 50, 255], [200, 100, 50, 0]]], dtype=np.uint8)
+    pixels = decode(encoded(Image.fromarray(colours, "RGBA"), "PNG"), "x", "s")
+    assert pixels.tolist() == [[[200, 100, 50], [255, 255, 255]]]
+    greys = np.array([[[80, 255], [80, 0]]], dtype=np.uint8)
+    assert decode(encoded(Image.fromarray(greys, "LA"), "PNG"), "x", "s").tolist() == [[80, 255]]
+
+
+def test_palettes_become_colours() -> None:
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putpixel((1, 0), 1)
+    assert decode(encoded(image, "PNG"), "x", "s").tolist() == [[[10, 20, 30], [200, 100, 50]]]
+    clear = decode(encoded(image, "PNG", transparency=0), "x", "s")
+    assert clear.tolist() == [[[255, 255, 255], [200, 100, 50]]]
+
+
+def test_palettes_of_which_only_greys_are_used_are_grey() -> None:
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 10, 10, 200, 200, 200, 255, 0, 0])
+    image.putpixel((1, 0), 1)
+    assert decode(encoded(image, "PNG"), "x", "s").tolist() == [[10, 200]]
+    assert decode(encoded(image, "PNG", transparency=0), "x", "s").tolist() == [[255, 200]]
+
+
+def test_several_frames_are_refused() -> None:
+    frames = [Image.new("L", (4, 4), level) for level in (0, 200)]
+    with pytest.raises(UserError, match="several frames"):
+        decode(encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]), "x", "s")
+
+
+def test_a_picture_with_too_many_pixels() -> None:
+    with pytest.raises(UserError, match="5000x5000 pixels"):
+        decode(encoded(Image.new("1", (5000, 5000)), "PNG"), "x", "s")
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), suffix=st.sampled_from(["png", "jpg", "bmp", "gif", "webp", "ppm", "tiff"]))
+def test_damage_anywhere_is_a_user_error_or_harmless(make: Any, data: Any, suffix: str) -> None:
+    content = bytearray(make.picture(120, mode="RGB", size=(12, 10), suffix=suffix))
+    for _ in range(data.draw(st.integers(0, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.integers(0, len(content)))]
+    try:
+        pixels = decode(bytes(content), "x", "s")
+    except UserError:
+        return
+    assert pixels.dtype == np.uint8
+    assert pixels.ndim == 2 or pixels.shape[2] == 3
