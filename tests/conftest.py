@@ -17,6 +17,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["NO_COLOR"] = "1"
 os.environ["COLUMNS"] = "120"
+# As the command line sets it; read when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.pop("FORCE_COLOR", None)
 
 # A busy machine is not a wrong result, and a run that failed fails again.

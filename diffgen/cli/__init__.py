@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -48,6 +49,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    # Waiting threads sleep instead of spinning: beside another busy process that is several times faster
+    # (docs/decisions/003-waiting-threads-sleep.md). Read by OpenMP when torch is first imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # a polite kill is treated like Ctrl-C: what was found is kept
     previous = signal.signal(signal.SIGTERM, _raise_interrupt)
     try:

@@ -201,8 +201,8 @@ class BlackBox(ABC):
                 return layout, self._all_raw_outputs(images)
             except _OUT_OF_MEMORY as error:
                 raise UserError(
-                    f"Model {self.name} has too little memory for {self.fixed_batch or self.batch_size} images at once; "
-                    "give a smaller batch size."
+                    f"Model {self.name} has too little memory for {self.fixed_batch or self.batch_size} images at "
+                    "once; give a smaller batch size."
                 ) from error
             except Exception as error:  # whatever a foreign model raises is its way to refuse; explained below
                 first_error = first_error or error

@@ -46,8 +46,8 @@ class PixelTransform:
             return None
         if len(values) != channels:
             raise UserError(
-                f"The pre-processing of model {name} has a {what} of {counted(len(values), 'value')} but the images have "
-                f"{counted(channels, 'channel')}; give one value per channel."
+                f"The pre-processing of model {name} has a {what} of {counted(len(values), 'value')} but the images "
+                f"have {counted(channels, 'channel')}; give one value per channel."
             )
         if not np.isfinite(values).all() or (what == "std" and 0.0 in values):
             raise UserError(

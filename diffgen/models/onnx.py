@@ -144,7 +144,10 @@ def _open(path: Path, settings: ModelSettings) -> Any:
     # on 2 cores, a batch of 256 took 4 ms with spinning and 1.4 ms without.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=_providers(onnxruntime, settings.device))
+        # Without the fallback: it prints to the screen, and tries once more what has just failed.
+        return onnxruntime.InferenceSession(
+            str(path), options, providers=_providers(onnxruntime, settings.device), enable_fallback=0
+        )
     except Exception as error:  # onnxruntime's exceptions have no common class of their own
         raise UserError(
             f"{path} is an ONNX file that onnxruntime {onnxruntime.__version__} cannot read ({reason(error)}); export "

@@ -191,6 +191,10 @@ def _restyle(svg: str, title: str, name: str) -> str:
     body = svg[head_end + 1 :].replace("xlink:href", "href")
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     body = re.sub(r"font-family: [^;\"]*;? ?|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body)
+    # Ids are unique in a file, not in a page with several charts: keep those that are referred to, with a prefix.
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', body))
+    body = re.sub(r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", body)
+    body = re.sub(r'(url\(|href=")#', rf"\1#{name}-", body)
     # A hundredth of a unit is far below a pixel. Only inside attributes: the texts are numbers that are read.
     body = re.sub(r'="[^"]*"', lambda found: _LONG_DECIMAL.sub(_rounded, found[0]), body)
     for placeholder, colour in _PAGE_COLOURS.items():

@@ -86,6 +86,6 @@ def _provenance(data: ReportData) -> list[str]:
     )
     lines.append("")
     for role, entry in data.files.items():
-        digest = escape_markdown(entry.get("sha256", ""))[:16]
+        digest = escape_markdown(entry.get("sha256", "")[:16])
         lines.append(f"- {escape_markdown(role)}: {escape_markdown(entry.get('path', ''))} (SHA-256 {digest}…)")
     return [*lines, "", "The pictures are in report.html beside this file."]

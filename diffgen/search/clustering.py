@@ -30,9 +30,9 @@ def representative_rows(images: UInt8Array, config: SearchConfig, *, seed: int) 
     count = len(images)
     if count < 2 * config.min_cluster_size + 1:
         return np.arange(count)
+    if (images == images[:1]).all():
+        return np.zeros(1, dtype=np.int64)
     points = _reduce(images, config, seed)
-    if np.ptp(points, axis=0).max() == 0:
-        return np.zeros(1, dtype=np.int64)  # all alike
     from hdbscan import HDBSCAN
 
     with warnings.catch_warnings():

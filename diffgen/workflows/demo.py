@@ -70,8 +70,10 @@ def demo(
     )
     training = load_data("digits:train")
     classes = 10
-    model_a = _train(convolutional_classifier(classes), training, seed=seed, name="model A", progress=progress)
-    model_b = _train(dense_classifier(classes), training, seed=seed, name="model B", progress=progress)
+    model_a = train_classifier(
+        convolutional_classifier(classes), training, seed=seed, name="model A", progress=progress
+    )
+    model_b = train_classifier(dense_classifier(classes), training, seed=seed, name="model B", progress=progress)
     models.mkdir(parents=True, exist_ok=True)
     file_a, file_b = models / "convolutional.pt", models / "dense.onnx"
     save_torchscript(model_a, file_a)
@@ -95,8 +97,16 @@ def demo(
     )
 
 
-def _train(network: nn.Sequential, data: ImageSet, *, seed: int, name: str, progress: Progress) -> nn.Module:
-    """Train a classifier; cross-entropy, Adam, on the CPU."""
+def train_classifier(
+    network: nn.Sequential,
+    data: ImageSet,
+    *,
+    seed: int,
+    passes: int = _PASSES,
+    name: str = "a classifier",
+    progress: Progress | None = None,
+) -> nn.Module:
+    """Train a classifier on labelled images (cross-entropy, Adam, on the CPU) and return it in eval mode."""
     assert data.labels is not None
     images = torch.from_numpy(data.images).to(torch.float32) / 255
     labels = torch.from_numpy(data.labels)
@@ -107,8 +117,8 @@ def _train(network: nn.Sequential, data: ImageSet, *, seed: int, name: str, prog
             if isinstance(layer, nn.Conv2d | nn.Linear):
                 layer.reset_parameters()
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-    with progress.task(f"Training {name}", total=_PASSES) as task:
-        for _ in range(_PASSES):
+    with (progress or Progress()).task(f"Training {name}", total=passes) as task:
+        for _ in range(passes):
             for rows in torch.randperm(len(images), generator=rng).split(_BATCH):
                 loss = F.cross_entropy(network(images[rows]), labels[rows])
                 optimiser.zero_grad(set_to_none=True)

@@ -31,7 +31,8 @@ def resolve_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise UserError(f"The device {name!r} is not known; use one of {', '.join(DEVICES)}.") from error
-    if kind == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
+    number = name.partition(":")[2]
+    if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
         raise UserError(f"The device {name!r} was asked for but there are only {torch.cuda.device_count()} CUDA GPUs.")
     return device
 

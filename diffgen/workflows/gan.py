@@ -57,9 +57,7 @@ def prepare_gan(data: ImageSet, config: GanConfig, *, device: torch.device, prog
     reference = images[training_rows]
     loaded = _load_cached(path, device, progress)
     if loaded is None:
-        progress.say(
-            f"Training a GAN on {len(reference):,} images and their transformations (kept for the next run)."
-        )
+        progress.say(f"Training a GAN on {len(reference):,} images and their transformations (kept for the next run).")
         trained = train(reference, config, device=device, progress=progress)
         about = {**made_from, "torch": torch.__version__, "python": platform.python_version(), "source": data.source}
         checkpoint.save(path, trained, width=config.width, about=about)

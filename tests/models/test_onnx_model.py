@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +16,7 @@ from diffgen.errors import UserError
 from diffgen.models import load
 from diffgen.models.identity import external_files, file_sha256
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 CLASSES = 4
 
 
@@ -120,3 +125,22 @@ def test_the_digest_covers_weights_in_files_of_their_own(tmp_path, net_of, save_
     (tmp_path / "0/m.data").unlink()
     with pytest.raises(UserError, match=r"keeps its weights in a file m\.data that is not beside it"):
         load(tmp_path / "0/m.onnx")
+
+
+def test_a_graph_that_onnxruntime_cannot_run_is_refused_without_noise_on_the_screen(tmp_path, capfd):
+    path = save_flat(tmp_path / "m.onnx", ("n", 3, 8, 8))
+    path.write_bytes(path.read_bytes().replace(b"Flatten", b"Fl\xe4tten"))
+    with pytest.raises(UserError, match=r"is an ONNX file that onnxruntime .* cannot read \(.*\); export it again"):
+        load(path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_declared_shape_without_channels_or_sizes_is_worded(tmp_path):
+    for shape, takes in [(("n", 3, "h", "w"), "3-channel"), (("n", "c", 8, 8), "8x8"), (("n", 3, "h", 8), r"3x\?x8")]:
+        with pytest.raises(UserError, match=f"takes {takes} images but the data has 1x28x28"):
+            load(save_flat(tmp_path / "m.onnx", shape)).prepare(np.zeros((2, 1, 28, 28), dtype=np.uint8))
+
+
+def test_onnxruntime_is_imported_when_it_is_needed():
+    code = "import sys, diffgen.models; sys.exit('onnxruntime' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0

@@ -78,6 +78,7 @@
   }
   document.getElementById("viewer-previous").addEventListener("click", () => show(current - 1));
   document.getElementById("viewer-next").addEventListener("click", () => show(current + 1));
+  document.getElementById("viewer-close").addEventListener("click", () => viewer.close());
   viewer.addEventListener("keydown", (event) => {
     if (event.key === "ArrowLeft") show(current - 1);
     if (event.key === "ArrowRight") show(current + 1);

@@ -1,0 +1,137 @@
+"""Eq. 2 against a plain loop, and the representatives in every corner."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import SearchConfig
+from diffgen.search.archive import Archive, Triggers
+from diffgen.search.clustering import representative_rows
+from diffgen.search.diversity import Diversity
+from diffgen.types import ImageSet
+
+CPU = torch.device("cpu")
+
+
+def fill(archive: Archive, images: np.ndarray) -> None:
+    probabilities = np.tile(np.eye(2, dtype=np.float32), (len(images), 1, 1))
+    query = np.arange(1, len(images) + 1)
+    archive.add(Triggers(images, probabilities, np.full(len(images), 2.0, np.float32), None, 1, query))
+
+
+def loop_diversity(images: np.ndarray, numbers: list[int], archive: Archive, representatives: list[int]) -> list[float]:
+    """Eq. 2 pixel by pixel."""
+    known = {number: archive.images(np.array([number]))[0].ravel().tolist() for number in representatives}
+    found = []
+    for image, number in zip(images, numbers, strict=True):
+        x = [float(v) for v in image.ravel()]
+        norm_x = math.sqrt(sum(v * v for v in x))
+        if norm_x == 0:
+            found.append(0.0)
+            continue
+        distances = [1.0]
+        for other, y in known.items():
+            if other == number:
+                continue
+            norm_y = math.sqrt(sum(v * v for v in y))
+            dot = sum(a * b for a, b in zip(x, y, strict=True))
+            distances.append(1 - dot / (norm_x * norm_y) if norm_y else 1.0)
+        found.append(min(distances))
+    return found
+
+
+def test_score_equals_a_plain_loop(digits: ImageSet) -> None:
+    archive = Archive(digits.image_shape)
+    fill(archive, digits.images[:300])
+    diversity = Diversity(archive, SearchConfig(cluster_growth=0), seed=0, device=CPU)
+    assert diversity.update()
+    representatives = diversity.representatives.tolist()
+    assert 1 < len(representatives) < 300
+    # representatives themselves, other archived images, images never archived, a blank one
+    images = np.concatenate([digits.images[:20], digits.images[-20:], np.zeros((1, 1, 28, 28), np.uint8)])
+    numbers = [*range(20), *[-1] * 21]
+    found = diversity.score(torch.from_numpy(images), torch.tensor(numbers)).tolist()
+    assert np.allclose(found, loop_diversity(images, numbers, archive, representatives), atol=1e-6)
+
+
+def test_an_image_is_compared_with_all_but_itself(digits: ImageSet) -> None:
+    archive = Archive(digits.image_shape)
+    fill(archive, digits.images[:2])
+    diversity = Diversity(archive, SearchConfig(cluster_growth=0), seed=0, device=CPU)
+    diversity.restore(np.array([0]), clustered=2)
+    images = torch.from_numpy(digits.images[:2])
+    itself, other = diversity.score(images, torch.tensor([0, 1])).tolist()
+    assert itself == 1.0  # it is the only representative
+    copy_of_it, _ = diversity.score(images, torch.tensor([-1, -1])).tolist()
+    assert copy_of_it == pytest.approx(0.0, abs=1e-6)
+    assert 0 < other < 1
+
+
+def test_an_empty_archive_makes_everything_new_but_a_blank_image(digits: ImageSet) -> None:
+    diversity = Diversity(Archive(digits.image_shape), SearchConfig(), seed=0, device=CPU)
+    assert not diversity.update()
+    images = torch.from_numpy(np.concatenate([digits.images[:2], np.zeros((1, 1, 28, 28), np.uint8)]))
+    assert diversity.score(images, torch.tensor([-1, -1, -1])).tolist() == [1.0, 1.0, 0.0]
+
+
+def test_clustering_follows_the_growth_of_the_archive(digits: ImageSet) -> None:
+    archive = Archive(digits.image_shape)
+    diversity = Diversity(archive, SearchConfig(cluster_growth=0.5), seed=0, device=CPU)
+    sizes = []
+    for start in range(0, 400, 10):
+        fill(archive, digits.images[start : start + 10])
+        if diversity.update():
+            sizes.append(len(archive))
+    assert sizes[0] == 20  # not after every handful
+    assert all(b >= 1.5 * a for a, b in zip(sizes, sizes[1:], strict=False))
+    assert diversity.version == len(sizes)
+
+
+def test_clustering_is_the_same_for_the_same_seed_and_bounded(digits: ImageSet) -> None:
+    config = SearchConfig(cluster_growth=0, cluster_sample=100, noise_representatives=10)
+    archive = Archive(digits.image_shape)
+    fill(archive, digits.images[:400])
+    first, second, other = (Diversity(archive, config, seed=seed, device=CPU) for seed in (1, 1, 2))
+    for each in (first, second, other):
+        each.update()
+    assert first.representatives.tolist() == second.representatives.tolist()
+    assert first.representatives.tolist() != other.representatives.tolist()
+    assert len(first.representatives) <= 100
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_too_few_images_stand_for_themselves(digits: ImageSet, count: int) -> None:
+    rows = representative_rows(digits.images[:count], SearchConfig(min_cluster_size=3), seed=0)
+    assert rows.tolist() == list(range(count))
+
+
+def test_images_all_alike_have_one_representative(digits: ImageSet) -> None:
+    images = np.repeat(digits.images[:1], 50, axis=0)
+    assert representative_rows(images, SearchConfig(), seed=0).tolist() == [0]
+
+
+def test_all_noise_still_has_representatives(digits: ImageSet) -> None:
+    # clusters of at least half of the images do not exist among ten kinds of digits
+    images = digits.images[:60]
+    rows = representative_rows(images, SearchConfig(min_cluster_size=29, noise_representatives=20), seed=0)
+    assert 1 <= len(rows) <= 21
+    assert len(representative_rows(images, SearchConfig(min_cluster_size=29, noise_representatives=0), seed=0)) >= 1
+
+
+def test_each_cluster_has_a_member_for_representative(digits: ImageSet) -> None:
+    assert digits.labels is not None
+    two = np.flatnonzero(np.isin(digits.labels, [0, 1]))[:150]
+    rows = representative_rows(digits.images[two], SearchConfig(min_cluster_size=10, noise_representatives=0), seed=0)
+    assert set(digits.labels[two][rows].tolist()) == {0, 1}
+
+
+@pytest.mark.slow
+def test_umap_gives_the_same_representatives_for_the_same_seed(digits: ImageSet) -> None:
+    config = SearchConfig(reducer="umap", reducer_dim=2, noise_representatives=0)
+    first = representative_rows(digits.images[:200], config, seed=3)
+    assert 1 < len(first) < 200
+    assert first.tolist() == representative_rows(digits.images[:200], config, seed=3).tolist()

@@ -1,0 +1,148 @@
+"""NSGA-II on the moving objective: same seed same run, resumed equals uninterrupted, objectives always up to date."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pymoo.core.duplicate import DefaultDuplicateElimination
+from pymoo.core.population import Population
+
+from diffgen.config import SearchConfig, replace
+from diffgen.generators.gan import GanGenerator
+from diffgen.runs.files import read_arrays, write_arrays
+from diffgen.search.archive import Archive
+from diffgen.search.diversity import Diversity
+from diffgen.search.engine import Nsga2Search
+from diffgen.search.evaluator import Evaluator
+from diffgen.search.operators import HashDuplicateElimination, NormalSampling, ShellRepair
+from diffgen.search.problem import LatentProblem
+
+CONFIG = SearchConfig(population=40, reducer_dim=10, min_cluster_size=3)
+Setup = Callable[..., tuple[Nsga2Search, Evaluator]]
+
+
+@pytest.fixture
+def setup(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> Setup:
+    def make(
+        budget: str = "400q", *, seed: int = 0, config: SearchConfig = CONFIG, **settings: object
+    ) -> tuple[Nsga2Search, Evaluator]:
+        evaluator = make_evaluator(budget, **settings)
+        diversity = Diversity(evaluator.archive, config, seed=seed, device=torch.device("cpu"))
+        problem = LatentProblem(generator, evaluator, diversity, bound=config.bound)
+        evaluator.start()
+        return Nsga2Search(problem, config, seed=seed), evaluator
+
+    return make
+
+
+def found(evaluator: Evaluator) -> np.ndarray:
+    return evaluator.archive.images(np.arange(len(evaluator.archive)))
+
+
+def test_same_seed_and_budget_give_the_same_triggers(setup: Setup) -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        search, evaluator = setup(seed=seed)
+        search.run(lambda: None)
+        assert evaluator.queries == 400
+        runs.append(found(evaluator))
+    assert len(runs[0]) > 20
+    assert np.array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_every_individual_competes_with_up_to_date_objectives(setup: Setup) -> None:
+    search, evaluator = setup("800q", config=replace(CONFIG, cluster_growth=0.0))
+    generations = []
+
+    def check() -> None:
+        problem, population = search.problem, search.algorithm.pop
+        pictures = torch.from_numpy(problem.pictures(population.get("uid")))
+        numbers = torch.from_numpy(population.get("archive_number").astype(np.int64))
+        again = problem.diversity.score(pictures, numbers).numpy()
+        assert np.allclose(-population.get("F")[:, 1], again, atol=1e-6)
+        probabilities = torch.stack([m.predict(pictures) for m in evaluator.black_boxes], dim=1).numpy()
+        for row, (p, q) in enumerate(probabilities):
+            expected = np.sqrt(((p - q) ** 2).sum()) + (p.argmax() != q.argmax())
+            assert -population.get("F")[row, 0] == pytest.approx(expected, abs=1e-5)
+        generations.append(problem.diversity.version)
+
+    search.run(check)
+    assert len(generations) > 10
+    assert generations[-1] > generations[0]  # the representatives did move
+
+
+@pytest.mark.parametrize("prior", ["normal", "box"])
+def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: Path, prior: str) -> None:
+    config = replace(CONFIG, prior=prior, bound=3.0 if prior == "normal" else 1.0)
+    parts: list[dict[str, np.ndarray]] = []
+    states: list[dict[str, object]] = []
+    whole, whole_evaluator = setup("600q", config=config)
+    whole_evaluator.archive._sink = lambda columns: parts.append(dict(columns))
+
+    def remember() -> None:
+        whole_evaluator.archive.flush(everything=True)
+        path = tmp_path / f"{len(states)}.npz"
+        write_arrays(path, {**whole.checkpoint(), "queries": whole_evaluator.queries, "parts": len(parts)})
+        states.append(read_arrays(path))
+
+    whole.run(remember)
+    assert len(states) > 8
+    state = states[4]
+    archive = Archive(whole_evaluator.archive._shape)
+    kept = parts[: state["parts"]]
+    archive.restore({name: np.concatenate([part[name] for part in kept]) for name in kept[0]})
+    again, evaluator = setup("600q", config=config, archive=archive)
+    again.restore(state)
+    evaluator.start(queries=state["queries"])
+    again.run(lambda: None)
+    assert evaluator.queries == 600
+    assert np.array_equal(found(evaluator), found(whole_evaluator))
+
+
+def test_a_checkpoint_is_plain_data(setup: Setup, tmp_path: Path) -> None:
+    search, _ = setup("80q")
+    search.run(lambda: None)
+    state = search.checkpoint()
+    plain = {name: value for name, value in state.items() if not isinstance(value, np.ndarray)}
+    assert json.loads(json.dumps(plain)) == plain
+    assert all(value.dtype != object for value in state.values() if isinstance(value, np.ndarray))
+
+
+def test_search_finds_more_than_the_first_population(setup: Setup) -> None:
+    """Guided by the objectives, later generations hold a larger share of triggers than the first."""
+    search, evaluator = setup("1200q")
+    sizes = [0]
+    search.run(lambda: sizes.append(len(evaluator.archive)))
+    first, last = sizes[1], np.mean(np.diff(sizes)[-5:])
+    assert last > 1.2 * first
+
+
+def test_hash_elimination_finds_the_same_doubles_as_pymoo() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (60, 3)).astype(float)
+    old = Population.new(X=rng.integers(0, 3, (10, 3)).astype(float))
+    ours, theirs = HashDuplicateElimination(), DefaultDuplicateElimination()
+    assert np.array_equal(ours.do(Population.new(X=X), old).get("X"), theirs.do(Population.new(X=X), old).get("X"))
+
+
+def test_prior_and_bounds_are_kept(setup: Setup) -> None:
+    search, _ = setup("600q")
+    search.run(lambda: None)
+    genes = search.algorithm.pop.get("X")
+    assert np.abs(genes).max() <= CONFIG.bound
+    problem = search.problem
+    drawn = NormalSampling().do(problem, 500, random_state=np.random.default_rng(0)).get("X")
+    assert abs(drawn.mean()) < 0.05
+    assert abs(drawn.std() - 1) < 0.05
+    repaired = ShellRepair()._do(problem, np.concatenate([0.1 * drawn, 3 * drawn, drawn]))
+    norms = np.linalg.norm(repaired, axis=1)
+    assert norms.min() > 1.0
+    assert norms.max() < 8.0
+    inside = (norms[-500:] == np.linalg.norm(drawn, axis=1)).mean()
+    assert inside > 0.95  # what lies on the shell stays as it is

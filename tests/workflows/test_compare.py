@@ -1,0 +1,262 @@
+"""The whole line on real digits: what a run writes, and that it can be believed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import diffgen
+from diffgen.config import Budget, CompareConfig, from_dict, replace
+from diffgen.errors import RunError, UserError
+from diffgen.runs import cache
+from diffgen.runs.folder import RunFolder
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows import search as search_workflow
+from diffgen.workflows.compare import CompareResult, compare, resume
+from diffgen.workflows.report import draw_report, report_data
+from diffgen.workflows.validity import CONFIRMED_SINGLE
+
+
+class Listener(Progress):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.lines.append(message)
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+def stored_images(run: str | Path) -> np.ndarray:
+    return RunFolder.open(run).read_parts()["images"]
+
+
+def test_the_figures_agree_with_what_is_stored(finished: CompareResult) -> None:
+    folder = RunFolder.open(finished.run)
+    parts, verdicts, results = folder.read_parts(), folder.read_arrays("verdicts"), folder.results()
+    labels = parts["probabilities"].argmax(axis=2)
+    assert finished.queries == 600
+    assert finished.triggers == len(labels) == len(verdicts["cells"]) > 30
+    assert (labels[:, 0] != labels[:, 1]).all()
+    # every trigger was asked again, one image at a time
+    assert (verdicts["confirmed"] == CONFIRMED_SINGLE).all()
+    valid = verdicts["rejected_by"] < 0
+    assert finished.valid_triggers == valid.sum() > 0
+    keys = {
+        (a, b, cell) for (a, b), cell in zip(labels[valid].tolist(), verdicts["cells"][valid].tolist(), strict=True)
+    }
+    assert finished.behaviours == len(keys)
+    assert finished.label_pairs == len({key[:2] for key in keys})
+    assert np.sum(results["matrix"]) == finished.valid_triggers
+    assert len({image.tobytes() for image in parts["images"]}) == finished.triggers
+    assert (np.diff(parts["query"]) > 0).all()
+    assert parts["query"].max() <= 600
+
+
+def test_every_trigger_keeps_its_scores_and_the_reason(finished: CompareResult) -> None:
+    folder = RunFolder.open(finished.run)
+    verdicts, results = folder.read_arrays("verdicts"), folder.results()
+    for index, each in enumerate(results["filters"]):
+        scores = verdicts["scores"][:, index]
+        rejected = verdicts["rejected_by"] == index
+        assert each["rejected"] == rejected.sum()
+        assert (scores[rejected] < each["threshold"]).all()
+        asked = ~np.isnan(scores)
+        assert (asked | ((verdicts["rejected_by"] >= 0) & (verdicts["rejected_by"] < index))).all()
+    assert [each["name"] for each in results["filters"]] == ["discriminator", "ssim"]
+
+
+def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResult) -> None:
+    """To within float rounding: one grey level in at most 1 of 10,000 pixels; the stored bytes are the truth."""
+    from diffgen.generators.gan import load
+
+    parts = RunFolder.open(finished.run).read_parts()
+    checkpoints = sorted((cache.cache_folder() / "gan").glob("*.safetensors"))
+    matching = []
+    for path in checkpoints:
+        generator, _, _ = load(path, device=torch.device("cpu"))
+        again = generator.generate(torch.from_numpy(parts["latents"])).numpy().astype(int)
+        difference = np.abs(again - parts["images"])
+        matching.append(difference.max() <= 1 and (difference > 0).mean() <= 1e-4)
+    assert any(matching)
+
+
+def test_same_seed_same_run_and_nothing_is_trained_again(
+    finished: CompareResult, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    listener = Listener()
+    before = sorted(cache.cache_folder().rglob("*.safetensors"))
+    again = compare(
+        model_files["a"],
+        model_files["b"],
+        data="digits:test",
+        config=small_config,
+        output=tmp_path / "again",
+        progress=listener,
+    )
+    assert sorted(cache.cache_folder().rglob("*.safetensors")) == before
+    assert any("nothing to train" in line for line in listener.lines)
+    assert np.array_equal(stored_images(again.run), stored_images(finished.run))
+    assert replace(again, run="", seconds=0) == replace(finished, run="", seconds=0)
+
+
+def test_the_run_folder_holds_what_the_house_rules_ask_for(finished: CompareResult) -> None:
+    run = Path(finished.run)
+    names = {path.name for path in run.iterdir()}
+    assert {"config.toml", "manifest.json", "triggers", "results.json", "report.html", "summary.md", "images"} <= names
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["status"] == "done"
+    assert all(re.fullmatch(r"[0-9a-f]{64}", manifest["files"][role]["sha256"]) for role in "AB")
+    config = from_dict(CompareConfig, RunFolder.open(run).config())
+    assert config.seed == 3
+    assert config.preprocessing_a.outputs == "logits"  # what was detected is recorded
+    assert not list(run.rglob("*.tmp"))
+
+
+def test_report_is_drawn_again_without_models_and_data(finished: CompareResult) -> None:
+    page = Path(finished.run) / "report.html"
+    before = page.read_bytes()
+    assert draw_report(finished.run) == page
+    assert page.read_bytes() == before
+    data = report_data(RunFolder.open(finished.run))
+    assert sum(group.count for group in data.groups) <= data.valid_triggers
+    assert all(picture.nearest_real is not None for group in data.groups for picture in group.pictures)
+    for series in data.history.values():
+        assert len(series) == len(data.history["queries"])
+        assert all(a <= b for a, b in zip(series, series[1:], strict=False))
+    assert data.history["behaviours"][-1] == data.behaviours
+
+
+@pytest.mark.parametrize("other", ["a", "a_onnx"])
+def test_a_model_against_itself_finds_nothing(
+    other: str, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    config = replace(small_config, budget=Budget(queries=1500))
+    result = compare(model_files["a"], model_files[other], data="digits:test", config=config, output=tmp_path / "run")
+    assert (result.queries, result.triggers, result.valid_triggers) == (1500, 0, 0)
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert diffgen.replay(result.run).as_dict() == {"run": result.run, "replayed": 0, "reproduced": 0}
+
+
+def test_random_latent_is_another_search_on_the_same_line(
+    model_files: dict[str, Path], small_config: CompareConfig, finished: CompareResult, tmp_path: Path
+) -> None:
+    result = compare(
+        model_files["a"],
+        model_files["b"],
+        data="digits:test",
+        technique="random_latent",
+        config=small_config,
+        output=tmp_path / "run",
+    )
+    assert result.queries == 600
+    assert 0 < result.triggers < finished.triggers  # the search is worth something
+
+
+@pytest.mark.slow
+def test_paper_preset_runs(model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path) -> None:
+    config = replace(small_config, budget=Budget(queries=400))
+    result = compare(
+        model_files["a"], model_files["b"], data="digits:test", preset="paper", config=config, output=tmp_path / "run"
+    )
+    assert result.queries == 400
+    assert result.triggers > 0
+
+
+def test_callables_and_arrays_from_python(
+    digits: ImageSet, small_config: CompareConfig, model_files: dict[str, Path], tmp_path: Path
+) -> None:
+    network = torch.jit.load(str(model_files["a"]))
+
+    def shifted(images: np.ndarray) -> np.ndarray:
+        """Model A that confuses nothing but leans towards the label 3."""
+        with torch.inference_mode():
+            probabilities = torch.softmax(network(torch.from_numpy(images)), dim=1)
+        probabilities[:, 3] += 0.3
+        return (probabilities / probabilities.sum(dim=1, keepdim=True)).numpy()
+
+    result = diffgen.compare(
+        model_files["a"],
+        shifted,
+        data=(digits.images, digits.labels),
+        budget="300q",
+        config=small_config,
+        output=tmp_path / "run",
+    )
+    labels = RunFolder.open(result.run).read_parts()["probabilities"].argmax(axis=2)
+    assert set(labels[:, 1].tolist()) == {3}
+    with pytest.raises(UserError, match="Python object"):
+        diffgen.replay(result.run)
+    again = diffgen.replay(result.run, model_files["a"], shifted)
+    assert again.reproduced == again.replayed == result.triggers > 0
+
+
+def test_a_model_that_fails_in_mid_run_loses_nothing(
+    model_files: dict[str, Path],
+    small_config: CompareConfig,
+    finished: CompareResult,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run breaks off with exit code 3; gone on with, it ends with the same triggers as the uninterrupted one."""
+    monkeypatch.setattr(search_workflow, "_CHECKPOINT_SECONDS", 0.0)
+    network = torch.jit.load(str(model_files["a"]))
+    calls = 0
+
+    def fragile(images: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += len(images)
+        if broken and calls > 898 + 256 + 300 + 500:  # real images, detection, noise probe, then some of the search
+            raise OSError("the wire is cut")
+        with torch.inference_mode():
+            return network(torch.from_numpy(images)).numpy()
+
+    broken = True
+    with pytest.raises(RunError, match="the wire is cut"):
+        compare(fragile, model_files["b"], data="digits:test", config=small_config, output=tmp_path / "run")
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.manifest["status"] == "running"
+    assert 0 < len(folder.read_parts()["images"]) < finished.triggers
+    with pytest.raises(UserError, match="did not come to its end"):
+        draw_report(tmp_path / "run")
+    broken = False
+    result = resume(tmp_path / "run", fragile, None)
+    assert result.queries == 600
+    assert np.array_equal(stored_images(result.run), stored_images(finished.run))
+
+
+def test_a_model_that_looks_wrongly_fed_is_warned_about(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    network = torch.jit.load(str(model_files["a"]))
+
+    def upside_down(images: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return network(1 - torch.from_numpy(images)).numpy()
+
+    listener = Listener()
+    config = replace(small_config, budget=Budget(queries=100))
+    compare(
+        model_files["a"], upside_down, data="digits:test", config=config, output=tmp_path / "run", progress=listener
+    )
+    assert len(listener.warnings) == 1
+    assert "Model B" in listener.warnings[0]
+    assert "pre-processing" in listener.warnings[0]
+
+
+def test_real_disagreements_are_reported_apart(finished: CompareResult, digits: ImageSet) -> None:
+    folder = RunFolder.open(finished.run)
+    arrays, results = folder.read_arrays("report"), folder.results()
+    assert results["real_disagreements"] == np.sum(results["real_matrix"]) > 0
+    assert np.array_equal(arrays["real_images"], digits.images[arrays["real_rows"]])
+    assert results["preflight"]["accuracy"][0] > 0.8
+    assert results["preflight"]["outputs"] == ["logits", "logits"]

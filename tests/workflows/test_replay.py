@@ -1,0 +1,65 @@
+"""What was reported is asked about again: in this process, in a new one, and from the picture files alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from diffgen.config import CompareConfig, replace
+from diffgen.errors import UserError
+from diffgen.workflows.compare import CompareResult, compare
+from diffgen.workflows.replay import replay
+
+
+@pytest.mark.parametrize("images_only", [False, True])
+def test_everything_is_reproduced(finished: CompareResult, images_only: bool) -> None:
+    result = replay(finished.run, images_only=images_only)
+    assert result.reproduced == result.same_labels == result.replayed > 0
+    assert result.lost == ()
+    if not images_only:
+        assert result.replayed == finished.triggers
+
+
+def test_everything_is_reproduced_in_a_new_process(finished: CompareResult, repository: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "diffgen", "replay", finished.run, "--json", "-q"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+    values = json.loads(done.stdout.splitlines()[-1])
+    assert values == {"run": finished.run, "replayed": finished.triggers, "reproduced": finished.triggers}
+
+
+def test_other_models_are_asked_when_named(finished: CompareResult, model_files: dict[str, Path]) -> None:
+    """The same model in another format still triggers; a model against itself does not."""
+    assert replay(finished.run, model_files["a_onnx"], model_files["b"]).reproduced == finished.triggers
+    agreeing = replay(finished.run, model_files["a"], model_files["a_onnx"])
+    assert agreeing.reproduced == 0
+    assert len(agreeing.lost) == finished.triggers
+
+
+def test_a_changed_model_file_is_noticed(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    copy = tmp_path / "b.onnx"
+    copy.write_bytes(model_files["b"].read_bytes())
+    config = replace(small_config, budget=replace(small_config.budget, queries=100))
+    run = compare(model_files["a"], copy, data="digits:test", config=config, output=tmp_path / "run").run
+    copy.write_bytes(model_files["a_onnx"].read_bytes())
+    with pytest.raises(UserError, match="has changed since"):
+        replay(run)
+    copy.unlink()
+    with pytest.raises(UserError, match=r"b\.onnx"):
+        replay(run)
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a run folder"):
+        replay(tmp_path)
