@@ -1,7 +1,8 @@
 """Cells: parts of the space of real images. A behaviour is an ordered label pair within one cell.
 
 The cells are the k-means centroids of the *real* images' domain features, made once per data set with a fixed seed.
-They do not depend on the models, the technique or what was found, so that counts of behaviours can be compared between runs.
+They do not depend on the models, the technique or what was found, so that counts of behaviours can be compared between
+runs.
 """
 
 from __future__ import annotations

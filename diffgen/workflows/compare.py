@@ -289,7 +289,10 @@ def _data_path(data: Any) -> str | None:
     if not isinstance(data, str | os.PathLike):
         return None
     text = os.fspath(data)
-    return str(Path(text).absolute()) if Path(text).exists() else str(text)
+    if Path(text).exists():
+        return str(Path(text).absolute())
+    folder, colon, split = text.rpartition(":")  # FOLDER:test, one half of a folder
+    return f"{Path(folder).absolute()}:{split}" if colon and Path(folder).exists() else text
 
 
 def _versions() -> dict[str, str]:

@@ -67,7 +67,7 @@ def prepare_gan(data: ImageSet, config: GanConfig, *, device: torch.device, prog
     facts = {
         "kind": "DCGAN, hinge loss, spectral norm, moving average",
         "latent vector": f"{generator.latent_dim} values, normal",
-        "trained on": f"{stored.header['training_images']:,} images ({len(reference):,} real and their transformations)",
+        "trained on": f"{stored.header['training_images']:,} images ({len(reference):,} real, and transformed)",
         "updates": f"{stored.header['steps']:,}",
         "held out": f"{len(held_out_rows):,} real images",
         "checkpoint": path.name,

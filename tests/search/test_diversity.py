@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_clustering_follows_the_growth_of_the_archive(digits: ImageSet) -> None:
         if diversity.update():
             sizes.append(len(archive))
     assert sizes[0] == 20  # not after every handful
-    assert all(b >= 1.5 * a for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(b >= 1.5 * a for a, b in pairwise(sizes))
     assert diversity.version == len(sizes)
 
 

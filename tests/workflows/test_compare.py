@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_report_is_drawn_again_without_models_and_data(finished: CompareResult) 
     assert all(picture.nearest_real is not None for group in data.groups for picture in group.pictures)
     for series in data.history.values():
         assert len(series) == len(data.history["queries"])
-        assert all(a <= b for a, b in zip(series, series[1:], strict=False))
+        assert all(a <= b for a, b in pairwise(series))
     assert data.history["behaviours"][-1] == data.behaviours
 
 
