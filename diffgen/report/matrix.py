@@ -108,6 +108,6 @@ def _short(count: int) -> str:
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if count >= size * 10:
             return f"{count // size}{unit}"
-        if count >= size and unit == "M":
+        if count >= size:
             return f"{count / size:.1f}{unit}"
     return str(count)

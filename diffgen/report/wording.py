@@ -89,8 +89,8 @@ def _sentence(data: ReportData) -> str:
     if data.triggers == 0:
         return f"No disagreement found between A and B, with {effort}."
     if data.valid_triggers == 0:
-        return f"No realistic disagreement found between A and B, with {effort}."
-    kind = "realistic generated" if data.filters else "generated"
+        return f"No valid disagreement found between A and B, with {effort}."
+    kind = "valid generated" if data.filters else "generated"
     pictures = count_of(data.valid_triggers, f"{kind} picture")
     if data.valid_triggers == 1:
         ways = ""

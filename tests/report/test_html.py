@@ -195,7 +195,7 @@ def test_each_part_is_there_in_its_order(report_data, read_page):
 def test_headline_numbers(report_data, read_page):
     text = read_page(render_html(report_data)).flat_text
     assert (
-        f"A and B disagree on {report_data.valid_triggers} realistic generated pictures, in {report_data.behaviours} "
+        f"A and B disagree on {report_data.valid_triggers} valid generated pictures, in {report_data.behaviours} "
         "different ways, found with 600 queries in 12 s." in text
     )
     for name in report_data.model_names:

@@ -53,7 +53,7 @@ def test_clean_text_can_be_written():
 def test_sentence_of_the_usual_result(report_data):
     data = replace(report_data, valid_triggers=1234, behaviours=87, queries=50_000, seconds=60.0)
     assert headline(data).sentence == (
-        "A and B disagree on 1,234 realistic generated pictures, in 87 different ways, "
+        "A and B disagree on 1,234 valid generated pictures, in 87 different ways, "
         "found with 50,000 queries in 60 s."
     )
     assert headline(data).meaning == ()
@@ -62,12 +62,12 @@ def test_sentence_of_the_usual_result(report_data):
 @pytest.mark.parametrize(
     ("numbers", "sentence"),
     [
-        ({"valid_triggers": 1, "behaviours": 1}, "A and B disagree on 1 realistic generated picture, found with"),
+        ({"valid_triggers": 1, "behaviours": 1}, "A and B disagree on 1 valid generated picture, found with"),
         (
             {"valid_triggers": 5, "behaviours": 1},
-            "A and B disagree on 5 realistic generated pictures, all in the same way,",
+            "A and B disagree on 5 valid generated pictures, all in the same way,",
         ),
-        ({"valid_triggers": 0}, "No realistic disagreement found between A and B, with"),
+        ({"valid_triggers": 0}, "No valid disagreement found between A and B, with"),
         ({"valid_triggers": 0, "triggers": 0}, "No disagreement found between A and B, with"),
         ({"valid_triggers": 0, "triggers": 0, "queries": 0}, "No generated picture was asked about"),
         ({"filters": ()}, "generated pictures, in"),
@@ -76,7 +76,7 @@ def test_sentence_of_the_usual_result(report_data):
 def test_sentences_of_rare_results(report_data, numbers, sentence):
     data = replace(report_data, **numbers)
     assert sentence in headline(data).sentence
-    assert ("realistic" in headline(data).sentence) == ("realistic" in sentence)
+    assert (" valid " in headline(data).sentence) == (" valid " in sentence)
 
 
 def test_meaning_of_rejected_triggers(report_data):
