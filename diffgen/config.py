@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from decimal import Decimal
 from typing import Any, Literal, get_type_hints
 
 from diffgen.errors import UserError
@@ -45,50 +46,149 @@ class Budget:
             return text
         seconds: float | None = None
         queries: int | None = None
-        for part in text.replace("_", "").split(","):
+        for part in str(text).replace("_", "").split(","):
             match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhq])\s*", part)
             if match is None:
                 raise UserError(
                     f"The budget {text!r} is not understood; write seconds, minutes or hours (60s, 5m, 1h), "
                     "queries (20000q), or both (60s,20000q)."
                 )
-            number, unit = float(match[1]), match[2]
+            number, unit = Decimal(match[1]), match[2]
+            if (queries if unit == "q" else seconds) is not None:
+                raise UserError(f"The budget {text!r} gives two limits of one kind; leave one of them out.")
             if unit == "q":
-                if number != int(number):
+                if number != number.to_integral_value():
                     raise UserError(
                         f"The budget {text!r} has a fraction of a query; write a whole number such as 20000q."
                     )
                 queries = int(number)
             else:
-                seconds = number * _BUDGET_UNITS[unit]
+                seconds = float(number) * _BUDGET_UNITS[unit]
         return cls(seconds=seconds, queries=queries)
 
     def __str__(self) -> str:
         parts = []
         if self.seconds is not None:
-            parts.append(f"{self.seconds:g}s")
+            # every digit, and no exponent, which parse() does not read
+            parts.append(f"{Decimal(repr(self.seconds)).normalize():f}s")
         if self.queries is not None:
             parts.append(f"{self.queries}q")
         return ",".join(parts)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
 class Preprocessing:
     """What one model wants done to ``uint8 (N, C, H, W)`` images before it is asked, and what it answers.
 
+    None means "not said": a sidecar file beside the model, what the file itself declares, and
+    ``DEFAULT_PREPROCESSING`` are asked in turn. The steps are taken in the order of the attributes.
+
     Attributes:
+        channels: "rgb" hands the channels over as the data has them (red, green, blue, or one grey), "bgr" in the
+            opposite order, "grey-to-rgb" copies a grey one into three, "rgb-to-grey" weighs three into one
+            (0.299, 0.587, 0.114, as ITU-R BT.601).
+        invert: black becomes white (255 - x).
+        size: (height, width) that images are resized to, bilinearly on float32 grey levels without rounding them
+            back to bytes; empty for the size of the data.
+        antialias: low-pass filter images that are made smaller, as Pillow and torchvision do; makes no difference
+            where they become larger.
         scale: "0..1" divides by 255, "0..255" hands the grey levels over as they are (both float32).
-        mean, std: per channel, applied after scaling, or empty for none.
+        mean, std: one for each channel that the model takes, in the model's order, or one for all; applied after
+            scaling; empty for none.
         layout: order of the axes the model takes.
         outputs: "probabilities", "logits" (softmax is applied), "scores" (independent values in [0, 1] that are
-            divided by their sum), or "auto": decided once, on real images.
+            divided by their sum), or "auto": decided once, on real images. A model with one value per image gives
+            the probability, or the logit, of the second of two classes.
+        output: name (a number for unnamed ones) of the output to read, for models that give several; empty for the
+            only one.
+
+    Raises:
+        UserError: a value of another kind than these.
     """
 
-    scale: Literal["0..1", "0..255"] = "0..1"
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    layout: Literal["auto", "nchw", "nhwc"] = "auto"
-    outputs: Literal["auto", "probabilities", "logits", "scores"] = "auto"
+    channels: Literal["rgb", "bgr", "grey-to-rgb", "rgb-to-grey"] | None = None
+    invert: bool | None = None
+    size: tuple[int, ...] | None = None
+    antialias: bool | None = None
+    scale: Literal["0..1", "0..255"] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    layout: Literal["auto", "nchw", "nhwc"] | None = None
+    outputs: Literal["auto", "probabilities", "logits", "scores"] | None = None
+    output: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in PREPROCESSING_CHOICES.items():
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                raise UserError(f"The pre-processing has {name} {value!r}; give {', '.join(allowed)}.")
+        for name in ("invert", "antialias"):
+            if getattr(self, name) not in (None, True, False):
+                raise UserError(f"The pre-processing has {name} {getattr(self, name)!r}; give true or false.")
+        for name in ("mean", "std"):
+            values = getattr(self, name)
+            if values is not None and not (isinstance(values, tuple) and all(map(_is_number, values))):
+                raise UserError(f"The pre-processing has {name} {values!r}; give a list of numbers.")
+        sides: Any = self.size or (1, 1)
+        if not (
+            isinstance(sides, tuple)
+            and len(sides) == 2
+            and all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
+        ):
+            raise UserError(f"The pre-processing has size {sides!r}; give height and width, from 1 to {MAX_SIDE} each.")
+        if not isinstance(self.output, str | None):
+            raise UserError(f"The pre-processing has output {self.output!r}; give a name in quotation marks.")
+
+    def over(self, other: Preprocessing) -> Preprocessing:
+        """What is said here, and what ``other`` says where nothing is."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        return replace(other, **said)
+
+
+PREPROCESSING_CHOICES: dict[str, tuple[str, ...]] = {
+    "channels": ("rgb", "bgr", "grey-to-rgb", "rgb-to-grey"),
+    "scale": ("0..1", "0..255"),
+    "layout": ("auto", "nchw", "nhwc"),
+    "outputs": ("auto", "probabilities", "logits", "scores"),
+}
+MAX_SIDE = 4096
+DEFAULT_PREPROCESSING = Preprocessing(
+    channels="rgb",
+    invert=False,
+    size=(),
+    antialias=True,
+    scale="0..1",
+    mean=(),
+    std=(),
+    layout="auto",
+    outputs="auto",
+    output="",
+)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """How one model's file is opened, and what its classes are called.
+
+    ``arch`` and ``allow_pickle`` run code that diffgen did not bring. In a run folder they say what was used; to open
+    the models of that run again, they must be given again.
+
+    Attributes:
+        arch: ``package.module:factory``, a function without arguments that builds the network of a state_dict.
+        allow_pickle: open a pickle, which runs whatever is in it.
+        class_names: K names in the order of the model's answers; empty when unknown.
+        class_order: K numbers, for each of the model's own classes the class that it stands for; empty for the
+            model's own order. Made from a label map.
+    """
+
+    arch: str | None = None
+    allow_pickle: bool = False
+    class_names: tuple[str, ...] = ()
+    class_order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +197,7 @@ class GanConfig:
 
     Attributes:
         latent_dim: length of the latent vector; 100 in the paper.
-        width: channels of the widest feature map are 4 * width, of the narrowest ``width``.
+        width: channels of the widest feature map are 4 * width (8 * width at 64 pixels), of the narrowest ``width``.
         steps: updates of the generator, or None: as many as suit the size of the data set.
         batch_size: images in one update.
         learning_rate_generator, learning_rate_discriminator: Adam's step sizes; two rates after Heusel et al. 2017.
@@ -136,6 +236,8 @@ class SearchConfig:
         mutation_probability: polynomial mutation, share of the *individuals* that are mutated at all.
         mutation_gene_probability: share of the *genes* of such an individual, or None for 1 / latent_dim.
         mutation_eta: its distribution index.
+        niches: "label_pair": the population is shared out among the ordered label pairs of its triggers; "none": as
+            published.
         reducer: what shortens images before they are clustered.
         reducer_dim: length that they are shortened to.
         umap_neighbors, umap_min_dist: UMAP's own settings.
@@ -145,7 +247,7 @@ class SearchConfig:
         noise_representatives: most noise points that stand for themselves.
     """
 
-    population: int = 100
+    population: int = 500
     prior: Literal["normal", "box"] = "normal"
     bound: float = 3.0
     crossover_probability: float = 0.9
@@ -153,6 +255,7 @@ class SearchConfig:
     mutation_probability: float = 1.0
     mutation_gene_probability: float | None = 0.1
     mutation_eta: float = 20.0
+    niches: Literal["none", "label_pair"] = "label_pair"
     reducer: Literal["pca", "umap"] = "pca"
     reducer_dim: int = 20
     umap_neighbors: int = 5
@@ -193,6 +296,10 @@ class CompareConfig:
         device: "auto" takes a GPU when there is one.
         batch_size: images handed to a network at once, or None: chosen for the device.
         verify_limit: most triggers that are asked again one at a time after the search; the rest in batches.
+        preprocessing_a, preprocessing_b: what each model wants done to the images.
+        model_a, model_b: how their files are opened.
+        label_map: file that maps the classes of B onto those of A, or None: they are the same.
+        resize: side of the square that real images are brought to on reading, or None: they keep their size.
     """
 
     technique: str = "diffgan"
@@ -207,6 +314,10 @@ class CompareConfig:
     filters: FilterConfig = field(default_factory=FilterConfig)
     preprocessing_a: Preprocessing = field(default_factory=Preprocessing)
     preprocessing_b: Preprocessing = field(default_factory=Preprocessing)
+    model_a: ModelConfig = field(default_factory=ModelConfig)
+    model_b: ModelConfig = field(default_factory=ModelConfig)
+    label_map: str | None = None
+    resize: int | None = None
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -227,7 +338,7 @@ def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
     """The config dataclass ``kind`` from what :func:`to_dict` gave; what is missing keeps its default of None or more.
 
     Raises:
-        UserError: a key that ``kind`` does not have.
+        UserError: a key that ``kind`` does not have, or a single value where ``kind`` has settings of its own.
     """
     hints = get_type_hints(kind)
     unknown = sorted(set(values) - set(hints))
@@ -244,6 +355,8 @@ def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
         if hint is Budget:
             made[f.name] = Budget.parse(value)
         elif is_dataclass(hint):
+            if not isinstance(value, dict):
+                raise UserError(f"The setting {f.name!r} is {value!r}, but it has settings of its own; give a table.")
             made[f.name] = from_dict(hint, value)  # type: ignore[arg-type]
         else:
             made[f.name] = tuple(value) if isinstance(value, list) else value
@@ -251,10 +364,13 @@ def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
 
 
 __all__ = [
+    "DEFAULT_PREPROCESSING",
+    "PREPROCESSING_CHOICES",
     "Budget",
     "CompareConfig",
     "FilterConfig",
     "GanConfig",
+    "ModelConfig",
     "Preprocessing",
     "SearchConfig",
     "asdict",

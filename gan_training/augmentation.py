@@ -21,9 +21,10 @@ BLUR_SIGMA = (0.4, 0.8)  # pixels
 
 # torchvision draws one set of parameters for a whole batch; images are dealt into this many groups, each with its own
 _GROUPS = 64
-# a border whose grey levels mostly lie within this distance of their median is plain background
+# A border whose grey levels mostly lie within this distance of their median is plain background. What is shown may
+# touch the border: the share is 0.74 for the digits of scikit-learn, 0.88 for Fashion-MNIST, and 0.09 for CIFAR-10.
 _PLAIN_BORDER_LEVELS = 8
-_PLAIN_BORDER_SHARE = 0.9
+_PLAIN_BORDER_SHARE = 0.6
 _SMALLEST_SHARE = 0.4  # of the largest rotation, shift, ...: a transformation that changes nothing adds nothing
 
 
@@ -77,20 +78,21 @@ def _affine(
     shear: float = 0.0,
 ) -> torch.Tensor:
     height, width = images.shape[-2:]
+    level = torch.zeros(1) if background is None else torch.tensor(background).reshape(-1, 1, 1)
     if background is None:
         # no plain background to fill with: mirror the picture at its edges, transform, cut the middle out again
-        margin = height // 4
-        images = transform.pad(images, [margin] * 4, padding_mode="reflect")
+        images = transform.pad(images, [height // 4] * 4, padding_mode="reflect")
     moved = transform.affine(
-        images,
+        # background becomes zero, which torchvision fills with; any other fill leaves a dark seam at the old border
+        images - level,
         angle=angle,
         translate=list(translate),
         scale=1.0,
         shear=[shear, 0.0],
         interpolation=transform.InterpolationMode.BILINEAR,
-        fill=background,
     )
-    return moved if background is not None else transform.center_crop(moved, [height, width])
+    moved = moved.add_(level).round_().clamp_(0, 255).to(torch.uint8)
+    return transform.center_crop(moved, [height, width])
 
 
 def _rotate(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:

@@ -65,22 +65,31 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
         with safe_open(path, framework="pt", device="cpu") as stored:
             header = json.loads((stored.metadata() or {}).get("diffgen", "{}"))
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
-    except (OSError, SafetensorError, json.JSONDecodeError) as error:
-        raise UserError(
-            f"The GAN checkpoint {path} cannot be read ({error}); delete it and it is trained anew."
-        ) from error
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        raise _unreadable(path, error) from error
+    if not isinstance(header, dict):
+        raise _unreadable(path, "its header is no table of names and values")
     if header.get("format") != FORMAT:
         raise UserError(
             f"The file {path} is not a GAN checkpoint of this version (format {header.get('format')!r}, "
             f"wanted {FORMAT!r}); delete it and it is trained anew."
         )
-    channels, height, width = header["image_shape"]
-    shape = (channels, height, width)
-    generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=header["width"])
-    discriminator = DcganDiscriminator(shape, width=header["width"])
-    for role, network in (("generator", generator), ("discriminator", discriminator)):
-        prefix = f"{role}."
-        state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-        network.load_state_dict(state)
-        network.eval().requires_grad_(False).to(device)
-    return GanCheckpoint(generator=generator, discriminator=discriminator, losses=tensors["losses"], header=header)
+    try:
+        channels, height, width = header["image_shape"]
+        shape = (channels, height, width)
+        generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=header["width"])
+        discriminator = DcganDiscriminator(shape, width=header["width"])
+        for role, network in (("generator", generator), ("discriminator", discriminator)):
+            prefix = f"{role}."
+            state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+            network.load_state_dict(state)
+        losses = tensors["losses"]
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise _unreadable(path, "its header and its weights do not belong together") from error
+    generator.eval().requires_grad_(False).to(device)
+    discriminator.eval().requires_grad_(False).to(device)
+    return GanCheckpoint(generator=generator, discriminator=discriminator, losses=losses, header=header)
+
+
+def _unreadable(path: Path, reason: object) -> UserError:
+    return UserError(f"The GAN checkpoint {path} cannot be read ({reason}); delete it and it is trained anew.")

@@ -71,7 +71,7 @@ def train(
 
     Raises:
         UserError: no network fits the image size.
-        RunError: the losses are no longer finite.
+        RunError: the losses or the weights are no longer finite.
     """
     progress = progress or Progress()
     image_shape = (images.shape[1], images.shape[2], images.shape[3])
@@ -81,7 +81,8 @@ def train(
     data = augment(images, generator=rng) if config.augment else images
     data = data.to(device)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+        # not torch.manual_seed, which also seeds the generators of every GPU
+        torch.default_generator.manual_seed(config.seed)
         generator = DcganGenerator(image_shape, latent_dim=config.latent_dim, width=config.width).to(device)
         discriminator = DcganDiscriminator(image_shape, width=config.width).to(device)
     averaged = copy.deepcopy(generator).requires_grad_(False)
@@ -123,6 +124,11 @@ def train(
                     )
                 task.reach(step + 1, d_loss=f"{losses[step, 0]:.2f}", g_loss=f"{losses[step, 1]:.2f}")
     _gather_batch_norm(averaged, config.latent_dim, rng, device)
+    if not (_finite(averaged) and _finite(discriminator)):
+        raise RunError(
+            f"The training of the GAN diverged within {steps} steps: its weights are no longer finite numbers; "
+            "try smaller learning rates or another seed."
+        )
     return TrainedGan(
         generator=averaged.eval(),
         discriminator=discriminator.eval(),
@@ -138,6 +144,10 @@ def _endless_rows(count: int, batch_size: int, rng: torch.Generator) -> Iterator
         order = torch.randperm(count, generator=rng)
         batches = [batch for batch in order.split(batch_size) if len(batch) == batch_size]
         yield from batches or [order.repeat(math.ceil(batch_size / count))[:batch_size]]
+
+
+def _finite(network: nn.Module) -> bool:
+    return all(bool(torch.isfinite(value).all()) for value in network.state_dict().values())
 
 
 @torch.no_grad()

@@ -6,13 +6,15 @@ import argparse
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from types import FrameType
 
 import diffgen
-from diffgen.cli import compare, demo, replay, report
+from diffgen.cli import compare, demo, doctor, export, inspect, replay, report
 from diffgen.errors import DiffgenError, UserError
 
+BROKE_OFF = 3
 INTERRUPTED = 130
 
 _DESCRIPTION = """\
@@ -22,8 +24,11 @@ examples:
   diffgen demo                                        a whole run on embedded digits, in some minutes
   diffgen compare a.onnx b.pt --data test/            search for 60 seconds, write a report
   diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
+  diffgen inspect a.onnx --data test/                 which pre-processing a model wants
   diffgen replay runs/mine                            ask the models again about what was found
   diffgen report runs/mine                            draw the report again
+  diffgen export runs/mine                            all pictures as files, and a table
+  diffgen doctor                                      what is installed, and what is missing
 
 exit codes:
   0 done   1 a gate failed   2 usage or input   3 the run broke off   130 interrupted
@@ -42,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
-    for module in (compare, demo, replay, report):
+    for module in (compare, demo, inspect, replay, report, export, doctor):
         module.add_parser(verbs)
     return parser
 
@@ -64,14 +69,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except DiffgenError as error:
         print(f"diffgen: {error}", file=sys.stderr)
+        _print_notes(error)
         if error.__cause__ is not None and not isinstance(error, UserError):
             print(f"diffgen: caused by {type(error.__cause__).__name__}: {error.__cause__}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("diffgen: interrupted", file=sys.stderr)
+        _print_notes(error)
         return INTERRUPTED
+    except Exception:
+        # an error of diffgen itself keeps its traceback; Python's own exit code, 1, would say that a gate failed
+        traceback.print_exc()
+        return BROKE_OFF
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _print_notes(error: BaseException) -> None:
+    for note in getattr(error, "__notes__", ()):
+        print(f"diffgen: {note}", file=sys.stderr)
 
 
 def _raise_interrupt(number: int, frame: FrameType | None) -> None:

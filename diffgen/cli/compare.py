@@ -5,22 +5,31 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from dataclasses import fields
 from typing import Any
 
-from diffgen.cli import options, table
-from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, replace
+from diffgen.cli import config_file, model_options, options, table
+from diffgen.cli.config_file import ConfigFile
+from diffgen.config import Budget, CompareConfig, replace
 from diffgen.errors import UserError
+from diffgen.types import Progress
+from diffgen.workflows.limits import check_limits
 
 _EXAMPLES = """\
 examples:
   diffgen compare a.pt b.onnx --data t10k/                 a folder of idx files, as MNIST's
   diffgen compare a.pt b.onnx --data val/                  class/picture.png, ...; also a .zip of it
+  diffgen compare a.pt b.onnx --data photos/ --resize 64   pictures of any size, brought to 64x64
+  diffgen compare a.pt b.onnx --data torchvision:CIFAR10   fetched on first use; also .npz and .parquet files
   diffgen compare a.pt b.onnx --data digits --budget 30s   the digits that ship with scikit-learn
   diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 --json -o runs/mine
   diffgen compare --resume runs/mine                       go on with a run that was broken off
+  diffgen compare a.pt b.onnx --data val/ --print-config > mine.toml
+  diffgen compare --config mine.toml --seed 8              the same settings, but another seed
 
-Models are TorchScript (.pt) or ONNX files, told apart by their content. The GAN is trained once for a data set and
-kept; the next comparison on the same data trains nothing.
+Models are TorchScript, torch.export (.pt2) or ONNX files, or weights with --arch, told apart by their content;
+'diffgen inspect' finds out how one wants to be fed. The GAN is trained once for a data set and kept; the next
+comparison on the same data trains nothing.
 """
 
 
@@ -37,25 +46,29 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("model_a", nargs="?", metavar="A", help="the first model's file")
     parser.add_argument("model_b", nargs="?", metavar="B", help="the second model's file")
     parser.add_argument(
-        "--data", metavar="D", help="real images: idx(.gz) folder, ImageFolder or a zip of it, or 'digits'"
+        "--data",
+        metavar="D",
+        help="real images: idx(.gz) folder, ImageFolder or a zip of it, .npz, .parquet, torchvision:NAME, or 'digits'",
     )
     parser.add_argument(
-        "--budget", default=str(defaults.budget), metavar="60s|20000q", help="of the search (default: %(default)s)"
+        "--resize",
+        type=int,
+        metavar="N",
+        help="bring images of any size to NxN pixels (28, 32 or 64): the largest square in the middle, scaled",
     )
+    parser.add_argument("--budget", metavar="60s|20000q", help=f"of the search (default: {defaults.budget})")
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to write (default: a new one under runs/)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
     parser.add_argument("--resume", metavar="RUN", help="go on with a run that was broken off")
+    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file; options go before them")
+    parser.add_argument("--print-config", action="store_true", help="print all settings as such a file, and end")
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--technique", default=defaults.technique, metavar="NAME", help="diffgan (default), random_latent"
-    )
-    search.add_argument(
-        "--preset", default=defaults.preset, metavar="NAME", help="default, or paper: DiffGAN as published"
-    )
-    search.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="seed (default: %(default)s)")
+    search.add_argument("--technique", metavar="NAME", help="diffgan (default), random_latent")
+    search.add_argument("--preset", metavar="NAME", help="default, or paper: DiffGAN as published")
+    search.add_argument("--seed", type=int, metavar="N", help=f"seed (default: {defaults.seed})")
     search.add_argument("--gan-steps", type=int, metavar="N", help="updates of the GAN's training (default: by size)")
     search.add_argument(
-        "--gan-seed", type=int, default=defaults.gan.seed, metavar="N", help="seed of the GAN's training"
+        "--gan-seed", type=int, metavar="N", help=f"seed of the GAN's training (default: {defaults.gan.seed})"
     )
     filters = parser.add_argument_group("validity filters")
     filters.add_argument(
@@ -64,58 +77,82 @@ def add_parser(verbs: Any) -> None:
     filters.add_argument(
         "--false-alarm",
         type=float,
-        default=defaults.filters.false_alarm,
         metavar="X",
-        help="share of held-out real images that calibration may reject (default: %(default)s)",
+        help=f"share of held-out real images that calibration may reject (default: {defaults.filters.false_alarm})",
     )
     filters.add_argument(
         "--ssim-threshold",
         type=float,
-        default=defaults.filters.ssim_threshold,
         metavar="X",
-        help="lowest SSIM with the nearest real image that passes (default: %(default)s, as published)",
+        help="lowest SSIM with the nearest real image that passes "
+        f"(default: {defaults.filters.ssim_threshold}, as published)",
     )
-    options.add_machine(parser)
+    model_options.add_model_options(parser)
+    options.add_machine(parser, default=None)
     options.add_talk(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
-def config_from(arguments: argparse.Namespace) -> CompareConfig:
-    """The settings that the options name.
+# options that are settings under another name; those with the name of a setting need no line here
+_SETTINGS = {
+    "gan_steps": "gan.steps",
+    "gan_seed": "gan.seed",
+    "discriminator_threshold": "filters.discriminator_threshold",
+    "false_alarm": "filters.false_alarm",
+    "ssim_threshold": "filters.ssim_threshold",
+}
+
+
+def config_from(
+    arguments: argparse.Namespace, file: ConfigFile, progress: Progress
+) -> tuple[CompareConfig, CompareConfig]:
+    """The settings that options and configuration file name, and what they would be if neither named any.
+
+    A preset that an option names brings its whole search; what the file says of the search is then left out.
 
     Raises:
         UserError: a value that cannot be.
     """
-    if arguments.gan_steps is not None and arguments.gan_steps < 1:
-        raise UserError(f"--gan-steps {arguments.gan_steps} trains nothing; give at least 1, or leave it out.")
-    if not 0 <= arguments.false_alarm < 1:
-        raise UserError(
-            f"--false-alarm {arguments.false_alarm} is no share; give a number from 0 to below 1, such as 0.05."
-        )
-    if not -1 <= arguments.ssim_threshold <= 1:
-        raise UserError(
-            f"--ssim-threshold {arguments.ssim_threshold} is no SSIM; give a number from -1 to 1, such as 0.4."
-        )
-    if arguments.seed < 0 or arguments.gan_seed < 0:
-        raise UserError("A seed must not be negative; give 0 or more.")
-    return replace(
-        CompareConfig(),
-        budget=Budget.parse(arguments.budget),
-        seed=arguments.seed,
-        device=arguments.device,
-        batch_size=options.batch_size(arguments.batch_size),
-        gan=GanConfig(steps=arguments.gan_steps, seed=arguments.gan_seed),
-        filters=FilterConfig(
-            discriminator_threshold=arguments.discriminator_threshold,
-            false_alarm=arguments.false_alarm,
-            ssim_threshold=arguments.ssim_threshold,
-        ),
-    )
+    # model_a and model_b are paths here and settings there
+    given: dict[str, Any] = {
+        f.name: value
+        for f in fields(CompareConfig)
+        if f.name not in config_file.MODELS and (value := getattr(arguments, f.name, None)) is not None
+    }
+    for dest, key in _SETTINGS.items():
+        if (value := getattr(arguments, dest)) is not None:
+            table, _, name = key.partition(".")
+            given.setdefault(table, {})[name] = value
+    if arguments.budget is not None:
+        given["budget"] = Budget.parse(arguments.budget)
+    if arguments.batch_size is not None:
+        given["batch_size"] = options.batch_size(arguments.batch_size)
+    settings = dict(file.settings)
+    config = config_file.apply(config_file.apply(CompareConfig(), settings), given)
+    check_limits(config)
+    # torch and pymoo are imported only now: wrong usage and --help answer at once
+    from diffgen.techniques import preset
+
+    base = replace(CompareConfig(), search=preset(config.technique, config.preset))
+    named = config_file.apply(CompareConfig(), settings)
+    if "search" in settings and (config.technique, config.preset) != (named.technique, named.preset):
+        del settings["search"]
+        progress.warn(f"The preset {config.preset} brings its own search; that of the configuration file is left out.")
+    config = model_options.apply(arguments, config_file.apply(config_file.apply(base, settings), given))
+    check_limits(config)
+    return config, base
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, print the table, say where the report is."""
-    if arguments.resume is None:
+    if arguments.resume is not None and arguments.config is not None:
+        raise UserError("A run that is resumed keeps the settings that it was started with; leave --config out.")
+    progress = options.make_progress(arguments)
+    file = ConfigFile()
+    if arguments.config is not None:
+        file = config_file.read(arguments.config, arguments.parser)
+        file.fill(arguments)
+    if arguments.resume is None and not arguments.print_config:
         if arguments.model_a is None or arguments.model_b is None:
             missing = "the second model is" if arguments.model_a is not None else "both models are"
             raise UserError(
@@ -123,20 +160,26 @@ def run(arguments: argparse.Namespace) -> int:
             )
         if arguments.data is None:
             raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
-    config = config_from(arguments)
-    progress = options.make_progress(arguments)
-    # torch and pymoo are imported only now: wrong usage and --help answer at once
+    config, base = config_from(arguments, file, progress)
+    if arguments.print_config:
+        print(config_file.to_toml(config, base, arguments), end="")
+        return 0
     from diffgen.workflows.compare import compare, resume
 
     if arguments.resume is not None:
-        result = resume(arguments.resume, arguments.model_a, arguments.model_b, data=arguments.data, progress=progress)
+        result = resume(
+            arguments.resume,
+            arguments.model_a,
+            arguments.model_b,
+            data=arguments.data,
+            options=model_options.apply(arguments, CompareConfig()),
+            progress=progress,
+        )
     else:
         result = compare(
             arguments.model_a,
             arguments.model_b,
             data=arguments.data,
-            technique=arguments.technique,
-            preset=arguments.preset,
             config=config,
             output=arguments.output,
             force=arguments.force,

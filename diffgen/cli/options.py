@@ -21,13 +21,13 @@ def add_talk(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_machine(parser: argparse.ArgumentParser) -> None:
-    """--device and --batch-size."""
+def add_machine(parser: argparse.ArgumentParser, *, default: str | None = "auto") -> None:
+    """--device and --batch-size; a default of None tells the option that was not given from the one that was."""
     machine = parser.add_argument_group("machine")
     machine.add_argument(
-        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
+        "--device", default=default, metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
     )
-    machine.add_argument("--batch-size", default="auto", metavar="auto|N", help="images handed to a network at once")
+    machine.add_argument("--batch-size", default=default, metavar="auto|N", help="images handed to a network at once")
 
 
 def batch_size(text: str) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from diffgen.cli import options
+from diffgen.cli import model_options, options
+from diffgen.config import CompareConfig
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
@@ -30,6 +31,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("model_a", nargs="?", metavar="A", help="another first model (default: the run's)")
     parser.add_argument("model_b", nargs="?", metavar="B", help="another second model")
     parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
+    model_options.add_model_options(parser)
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
     options.add_talk(parser)
     parser.set_defaults(run=run)
@@ -48,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.model_b,
         images_only=arguments.images,
         device=arguments.device,
+        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
         progress=progress,
     )
     share = f" ({result.reproduced / result.replayed:.2%})" if result.replayed else ""

@@ -17,6 +17,12 @@ from diffgen.errors import UserError
 
 Parts = tuple[str, ...]
 
+# What folders and files are called that divide a data set, the better name first.
+SPLIT_NAMES = {
+    "test": ("test", "testing", "val", "valid", "validation"),
+    "train": ("train", "training"),
+}
+
 # A 32x32 picture takes about a thousand bytes; even a camera's photograph stays below this.
 MAX_FILE_BYTES = 16 * 2**20
 MAX_ZIP_BYTES = 8 * 2**30

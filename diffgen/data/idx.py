@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal
 import numpy as np
 
 from diffgen.data.checks import check_size_in_memory, checked
+from diffgen.data.pixels import channels_first
 from diffgen.errors import UserError
 from diffgen.types import ImageSet, Progress, UInt8Array
 
@@ -83,7 +84,7 @@ def load_idx(images_file: Path, source: str, progress: Progress) -> ImageSet:
     labels = None if labels_file is None else read_idx(labels_file, axes=(1,), progress=progress)
     if labels is None:
         progress.detail(f"No labels file lies beside {images_file.name}; the images are used without labels.")
-    return checked(_channels_first(pixels), labels, None, source)
+    return checked(channels_first(pixels), labels, None, source)
 
 
 def read_idx(path: Path, *, axes: tuple[int, ...], progress: Progress | None = None) -> UInt8Array:
@@ -187,11 +188,3 @@ def _labels_file_of(images_file: Path) -> Path | None:
 def _plain_name(name: str) -> str:
     """Same for ``t10k-images-idx3-ubyte``, ``t10k-images.idx3-ubyte`` and their ``.gz``: all of them are about."""
     return re.sub(r"[._]", "-", name.lower().removesuffix(".gz"))
-
-
-def _channels_first(pixels: UInt8Array) -> UInt8Array:
-    if pixels.ndim == 3:
-        return pixels[:, None]
-    if pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):
-        return pixels.transpose(0, 3, 1, 2)
-    return pixels

@@ -11,17 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from diffgen.data.checks import check_size_in_memory, checked
-from diffgen.data.file_tree import FileTree, Parts, folder_tree, zip_tree
+from diffgen.data.checks import checked
+from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
 from diffgen.data.picture_file import SUFFIXES, decode
+from diffgen.data.picture_stack import stack
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
-
-# Names of folders that divide a data set, the better one first.
-_SPLIT_FOLDERS = {
-    "test": ("test", "testing", "val", "valid", "validation"),
-    "train": ("train", "training"),
-}
+from diffgen.types import ImageSet, Int64Array, Progress
 
 
 @dataclass(frozen=True)
@@ -39,25 +34,49 @@ class Arrangement:
     class_names: tuple[str, ...] | None
 
 
-def load_folder(folder: Path, split: Literal["train", "test"] | None, source: str, progress: Progress) -> ImageSet:
-    """The pictures below a folder; see :func:`arrange` for the layouts and :func:`~.picture_file.decode` for modes.
+def load_tree(
+    tree: FileTree,
+    split: Literal["train", "test"] | None,
+    source: str,
+    *,
+    resize: int | None = None,
+    progress: Progress,
+) -> ImageSet:
+    """The pictures of a folder or a zip.
 
-    If all pictures are grey there is one channel, otherwise three; colours are never reduced to grey.
+    See :func:`arrange` for the layouts, :func:`~.picture_file.decode` for modes and :func:`~.picture_stack.stack` for
+    sizes and colours.
 
     Raises:
         UserError: no pictures, an unclear layout, a damaged picture, or pictures of different sizes.
     """
-    return _load_tree(folder_tree(folder, source), split, source, progress)
+    found = arrange(tree, split, source)
+    if found.class_names is not None and list(found.class_names) != sorted(found.class_names):
+        progress.say(
+            f"The class folders of {source!r} are numbered by value, 2 before 10; a model that was trained on "
+            "torchvision's ImageFolder, which sorts them as text, numbers its classes otherwise."
+        )
+    labels: Int64Array | None = None if found.labels is None else np.array(found.labels, dtype=np.int64)
+    pictures = (("/".join(path), decode(tree.read(path), "/".join(path), source)) for path in found.paths)
+    images = stack(pictures, len(found.paths), source, resize=resize, progress=progress)
+    return checked(images, labels, found.class_names, source)
 
 
-def load_zip(path: Path, split: Literal["train", "test"] | None, source: str, progress: Progress) -> ImageSet:
-    """As :func:`load_folder` for a zip of such a folder, which is read without being extracted.
+def load_zip(
+    path: Path,
+    split: Literal["train", "test"] | None,
+    source: str,
+    *,
+    resize: int | None = None,
+    progress: Progress,
+) -> ImageSet:
+    """As :func:`load_tree` for a zip, which is read without being extracted.
 
     Raises:
-        UserError: as for a folder, and for a damaged or suspicious zip.
+        UserError: as there, and for a damaged or suspicious zip.
     """
     with zip_tree(path, source) as tree:
-        return _load_tree(tree, split, source, progress)
+        return load_tree(tree, split, source, resize=resize, progress=progress)
 
 
 def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str) -> Arrangement:
@@ -99,63 +118,13 @@ def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str)
     return Arrangement(paths=tuple(files), labels=tuple(label_of[path[len(root)]] for path in files), class_names=names)
 
 
-def _load_tree(tree: FileTree, split: Literal["train", "test"] | None, source: str, progress: Progress) -> ImageSet:
-    found = arrange(tree, split, source)
-    if found.class_names is not None and list(found.class_names) != sorted(found.class_names):
-        progress.say(
-            f"The class folders of {source!r} are numbered by value, 2 before 10; a model that was trained on "
-            "torchvision's ImageFolder, which sorts them as text, numbers its classes otherwise."
-        )
-    labels: Int64Array | None = None if found.labels is None else np.array(found.labels, dtype=np.int64)
-    return checked(_read_pictures(tree, found.paths, source, progress), labels, found.class_names, source)
-
-
-def _read_pictures(tree: FileTree, paths: tuple[Parts, ...], source: str, progress: Progress) -> UInt8Array:
-    """uint8 (N, C, H, W) in the order of ``paths``."""
-
-    pictures: list[UInt8Array] = []
-    # One after the other: for pictures as small as these, threads were not faster.
-    with progress.task("Reading images", total=len(paths)) as task:
-        for path in paths:
-            picture = decode(tree.read(path), "/".join(path), source)
-            if not pictures:
-                check_size_in_memory((len(paths), 3, *picture.shape[:2]), source)
-            elif picture.shape[:2] != pictures[0].shape[:2]:
-                raise UserError(
-                    f"The images of {source!r} differ in size, {'/'.join(paths[0])!r} has {_size(pictures[0])} and "
-                    f"{'/'.join(path)!r} has {_size(picture)} pixels; scale all of them to one size."
-                )
-            pictures.append(picture)
-            task.advance()
-    return _stacked(pictures, source, progress)
-
-
-def _stacked(pictures: list[UInt8Array], source: str, progress: Progress) -> UInt8Array:
-    coloured = sum(picture.ndim == 3 for picture in pictures)
-    if 0 < coloured < len(pictures):
-        progress.warn(
-            f"{len(pictures) - coloured} of the {len(pictures)} images of {source!r} are grey; "
-            "they are read as colour images like the others."
-        )
-    height, width = pictures[0].shape[:2]
-    stacked = np.empty((len(pictures), 3 if coloured else 1, height, width), dtype=np.uint8)
-    for position, picture in enumerate(pictures):
-        # grey levels spread over all channels
-        stacked[position] = picture if picture.ndim == 2 else picture.transpose(2, 0, 1)
-    return stacked
-
-
-def _size(picture: UInt8Array) -> str:
-    return f"{picture.shape[1]}x{picture.shape[0]}"
-
-
 def _split_folder(tops: set[str], wanted: str | None, source: str) -> str | None:
     """The folder to take if ``tops`` divide a data set, None if they do not."""
-    known = [name for names in _SPLIT_FOLDERS.values() for name in names]
+    known = [name for names in SPLIT_NAMES.values() for name in names]
     by_lower = {top.lower(): top for top in sorted(tops)}
     if not set(by_lower) <= set(known):
         return None
-    accepted = known if wanted is None else _SPLIT_FOLDERS[wanted]
+    accepted = known if wanted is None else SPLIT_NAMES[wanted]
     chosen = next((by_lower[name] for name in accepted if name in by_lower), None)
     if chosen is None:
         raise UserError(

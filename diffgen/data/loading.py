@@ -20,13 +20,14 @@ Source: TypeAlias = (
 )
 
 WORDS: dict[str, Split | None] = {"digits": None, "digits:train": "train", "digits:test": "test"}
+_TORCHVISION = "torchvision:"
 _ACCEPTED = (
     "a folder or zip with one folder of images for each class, a file like t10k-images-idx3-ubyte.gz or its folder, "
-    "or 'digits'"
+    "an .npz or .parquet file, 'torchvision:CIFAR10' (or another of its data sets), or 'digits'"
 )
 
 
-def load(source: Source, *, progress: Progress | None = None) -> ImageSet:
+def load(source: Source, *, resize: int | None = None, progress: Progress | None = None) -> ImageSet:
     """Read real images, with their labels when they are known.
 
     Args:
@@ -35,12 +36,17 @@ def load(source: Source, *, progress: Progress | None = None) -> ImageSet:
             * ``"digits"``, ``"digits:train"``, ``"digits:test"``: the 1,797 handwritten digits of scikit-learn, 28x28;
             * a folder with idx files (MNIST and its relatives), or the path of one such images file;
             * a folder with one folder of pictures for each class, or with pictures only, or a zip of either;
+            * an ``.npz`` file with images and labels; see :func:`diffgen.data.npz.load_npz`;
+            * a ``.parquet`` file with encoded pictures, or a folder of them, as Hugging Face's ``datasets`` writes;
+            * ``"torchvision:CIFAR10"`` and others: fetched on first use; the test images unless ``:train`` is added;
             * a path with ``:train`` or ``:test`` added, for folders that hold both (without it ``test`` is taken,
               because a test set is what the models under test have not seen);
             * a numpy array uint8 (N, C, H, W), or a tuple of it and N labels;
             * an image set, which is checked and given back.
 
             A word goes before a folder of the same name; write ``./digits`` for the folder.
+        resize: side of the square in pixels that all images are brought to (of any other size the largest square in
+            the middle, see :mod:`diffgen.data.resize`), or None: they must have one size, and keep it.
         progress: is told how far the reading is, or None.
 
     Returns:
@@ -55,7 +61,23 @@ def load(source: Source, *, progress: Progress | None = None) -> ImageSet:
         >>> load("digits:test").images.shape
         (898, 1, 28, 28)
     """
-    # Every source is imported here only, so that importing this package costs nothing.
+    # Every source is imported where it is used, so that importing this package costs nothing.
+    progress = progress or Progress()
+    if resize is None:
+        return _read(source, None, progress)
+    from diffgen.data.resize import Resizer, resized
+
+    Resizer(resize)  # refuses what is no size before anything is read
+    return resized(_read(source, resize, progress), resize, progress)
+
+
+def is_word(source: object) -> bool:
+    """Whether a source is a name that diffgen gives meaning to, and no path."""
+    return isinstance(source, str) and (source in WORDS or source.startswith(_TORCHVISION))
+
+
+def _read(source: Source, resize: int | None, progress: Progress) -> ImageSet:
+    """The images of a source; of sources whose pictures may differ in size, with ``resize`` applied."""
     if isinstance(source, ImageSet):
         from diffgen.data.in_memory import from_image_set
 
@@ -72,42 +94,71 @@ def load(source: Source, *, progress: Progress | None = None) -> ImageSet:
         from diffgen.data.digits import load_digits
 
         return load_digits(WORDS[source], source)
+    if isinstance(source, str) and source.startswith(_TORCHVISION):
+        from diffgen.data.torchvision_sets import load_torchvision
+
+        return load_torchvision(source, progress)
     if isinstance(source, str | os.PathLike):
-        return _load_path(os.fsdecode(source), progress or Progress())
+        return _load_path(os.fsdecode(source), resize, progress)
     raise UserError(f"A {type(source).__name__} is not a source of images; give {_ACCEPTED}, or a numpy array.")
 
 
-def _load_path(source: str, progress: Progress) -> ImageSet:
+def _load_path(source: str, resize: int | None, progress: Progress) -> ImageSet:
     path, split = _path_and_split(source)
     if path.is_dir():
-        from diffgen.data.idx import find_images_file, load_idx
-        from diffgen.data.image_folder import load_folder
-
-        images_file = find_images_file(path, split, source)
-        if images_file is not None:
-            return load_idx(images_file, source, progress)
-        return load_folder(path, split, source, progress)
+        return _load_folder(path, split, source, resize, progress)
     if not path.is_file():
         raise UserError(f"The data set {source!r} is neither a file nor a folder; give {_ACCEPTED}.")
-    return _load_file(path, split, source, progress)
+    return _load_file(path, split, source, resize, progress)
 
 
-def _load_file(path: Path, split: Split | None, source: str, progress: Progress) -> ImageSet:
-    from diffgen.data.idx import load_idx, looks_like_idx
-    from diffgen.data.image_folder import load_zip
+def _load_folder(path: Path, split: Split | None, source: str, resize: int | None, progress: Progress) -> ImageSet:
+    from diffgen.data.file_tree import folder_tree
+    from diffgen.data.idx import find_images_file, load_idx
+    from diffgen.data.image_folder import load_tree
+    from diffgen.data.parquet import find_parquet_files, load_parquet
 
+    images_file = find_images_file(path, split, source)
+    if images_file is not None:
+        return load_idx(images_file, source, progress)
+    tree = folder_tree(path, source)
+    tables = find_parquet_files(tree, split, source)
+    if tables:
+        return load_parquet([path.joinpath(*parts) for parts in tables], source, resize=resize, progress=progress)
+    return load_tree(tree, split, source, resize=resize, progress=progress)
+
+
+def _load_file(path: Path, split: Split | None, source: str, resize: int | None, progress: Progress) -> ImageSet:
     try:
         with path.open("rb") as file:
-            begins_like_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+            head = file.read(6)
     except OSError as error:
         raise UserError(f"The file {source!r} cannot be read ({error.strerror}); check its permissions.") from error
-    if looks_like_idx(path):
-        if split is not None:
-            raise UserError(f"The file {str(path)!r} is not divided; leave out ':{split}'.")
-        return load_idx(path, source, progress)
     # a zip that was cut off has lost the end by which zipfile knows it, but not its beginning
-    if begins_like_zip or zipfile.is_zipfile(path):
-        return load_zip(path, split, source, progress)
+    if head[:4] in (b"PK\x03\x04", b"PK\x05\x06") or zipfile.is_zipfile(path):
+        from diffgen.data.npz import load_npz, looks_like_npz
+
+        if looks_like_npz(path):
+            return load_npz(path, split, source, progress)
+        from diffgen.data.image_folder import load_zip
+
+        return load_zip(path, split, source, resize=resize, progress=progress)
+    from diffgen.data.idx import load_idx, looks_like_idx
+    from diffgen.data.parquet import MAGIC, load_parquet
+
+    is_table = head.startswith(MAGIC)
+    is_idx = not is_table and looks_like_idx(path)
+    if split is not None and (is_table or is_idx):
+        raise UserError(f"The file {str(path)!r} is not divided; leave out ':{split}'.")
+    if is_table:
+        return load_parquet([path], source, resize=resize, progress=progress)
+    if is_idx:
+        return load_idx(path, source, progress)
+    if head == b"\x93NUMPY":
+        raise UserError(
+            f"The file {source!r} holds a single array; save images and labels together with "
+            "numpy.savez('data.npz', images=images, labels=labels)."
+        )
     raise UserError(f"The file {source!r} is of no known kind; give {_ACCEPTED}.")
 
 
@@ -119,7 +170,7 @@ def _path_and_split(source: str) -> tuple[Path, Split | None]:
     folder = os.path.expanduser(before)
     if colon and before and os.path.exists(folder):
         if after not in ("train", "test"):
-            raise UserError(f"The {after!r} in {source!r} is not known; write ':train' or ':test' after a folder.")
+            raise UserError(f"The {after!r} in {source!r} is not known; write ':train' or ':test' after a path.")
         return Path(folder), cast(Split, after)
     raise _not_found(source)
 
@@ -132,7 +183,15 @@ def _not_found(source: str) -> UserError:
         beside = os.listdir(folder or ".")
     except (OSError, ValueError):  # there is no such folder either, so it has nothing to suggest
         beside = []
-    near = difflib.get_close_matches(source.lower(), WORDS, n=1)
+    near = difflib.get_close_matches(source.lower(), WORDS, n=1) or _published(source)
     near = near or [os.path.join(folder, match) for match in difflib.get_close_matches(name, beside, n=1)]
     hint = f"did you mean {near[0]!r}?" if near else f"give {_ACCEPTED}."
     return UserError(f"No file or folder {source!r} was found, and no data set has that name; {hint}")
+
+
+def _published(source: str) -> list[str]:
+    """The data set of torchvision that was called by its bare name: ``cifar10``, ``Fashion-MNIST``."""
+    from diffgen.data.torchvision_sets import KNOWN
+
+    wanted = source.lower().replace("-", "").replace("_", "")
+    return [_TORCHVISION + name for name in KNOWN if name.lower().replace("-", "") == wanted]

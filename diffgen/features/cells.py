@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder, train
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet, Int64Array, Progress
@@ -57,9 +59,24 @@ def save(cells: Cells, path: Path) -> None:
 
 
 def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> Cells:
-    """Read what :func:`save` wrote."""
-    tensors = load_file(path)
+    """Read what :func:`save` wrote.
+
+    Raises:
+        UserError: the file is missing, truncated, or holds no cells of images of this shape.
+    """
     encoder = DomainEncoder(image_shape)
     prefix = "encoder."
-    encoder.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-    return Cells(encoder.eval().requires_grad_(False).to(device), tensors["centroids"])
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        encoder.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+        centroids = tensors["centroids"]
+    except (KeyError, RuntimeError) as error:
+        raise _unreadable(path, f"it holds no cells of {'x'.join(map(str, image_shape))} images") from error
+    return Cells(encoder.eval().requires_grad_(False).to(device), centroids)
+
+
+def _unreadable(path: Path, reason: object) -> UserError:
+    return UserError(f"The cells {path} cannot be read ({reason}); delete the file and they are made anew.")

@@ -67,7 +67,8 @@ def train(
     channels, height, width = images.shape[1:]
     classes = 0 if labels is None else int(labels.max()) + 1
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        # not torch.manual_seed, which also seeds the generators of every GPU
+        torch.default_generator.manual_seed(seed)
         encoder = DomainEncoder((channels, height, width)).to(device)
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)

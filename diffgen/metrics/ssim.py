@@ -26,7 +26,7 @@ def structural_similarity(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     x, y = a.to(torch.float32) - _MIDDLE, b.to(torch.float32) - _MIDDLE
     pixels = WINDOW * WINDOW
     # five moments in one pooling; only positions at which the window lies inside the image count
-    n, channels = x.shape[:2]
+    channels = x.shape[1]
     moments = F.avg_pool2d(torch.cat([x, y, x * x, y * y, x * y], dim=1), WINDOW, stride=1)
     mean_x, mean_y, mean_xx, mean_yy, mean_xy = moments.split(channels, dim=1)
     unbiased = pixels / (pixels - 1)
@@ -37,4 +37,4 @@ def structural_similarity(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     c1, c2 = (_K1 * 255) ** 2, (_K2 * 255) ** 2
     numerator = (2 * mean_x * mean_y + c1) * (2 * covariance + c2)
     denominator = (mean_x**2 + mean_y**2 + c1) * (variance_x + variance_y + c2)
-    return (numerator / denominator).reshape(n, -1).mean(dim=1)
+    return (numerator / denominator).flatten(1).mean(dim=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diffgen.models.sniffing import FileKind
 
-_SUPPORTED = "give a TorchScript file (torch.jit.save) or an ONNX file"
+_SUPPORTED = "give a TorchScript file (torch.jit.save), a torch.export program (.pt2) or an ONNX file"
 _EXAMPLE = "torch.zeros(1, 1, 28, 28)"
 _SHAPE = "with the shape of your images in place of (1, 1, 28, 28)"
 
@@ -31,22 +31,18 @@ def _torchscript(network: str, path: Path) -> str:
 
 def _from_weights(path: Path) -> str:
     return (
-        "build its network in Python, load the weights into it with model.load_state_dict, and save both as "
-        f"TorchScript with {_torchscript('model.eval()', path)}"
+        "name the function that builds its network with --arch package.module:factory, or load them with "
+        f"model.load_state_dict and save both as TorchScript with {_torchscript('model.eval()', path)}"
     )
 
 
 def _from_module(path: Path) -> str:
     network = f'torch.load("{path.name}", weights_only=False).eval()'
     return (
-        "diffgen opens no pickles because they can run any code, so, if you trust it, save it as TorchScript in the "
-        f"program that has its classes, with {_torchscript(network, path)}"
+        "reading pickles can run any code, so add --allow-pickle if you trust it (in the folder of the program that "
+        "has its classes), name the function that builds its network with --arch package.module:factory if it is a "
+        f"checkpoint, or save it as TorchScript there, with {_torchscript(network, path)}"
     )
-
-
-def _from_export(path: Path) -> str:
-    program = f'torch.export.load("{path.name}").module()'
-    return f"save it as TorchScript with {_torchscript(program, path)}"
 
 
 def _from_hdf5(path: Path) -> str:
@@ -90,10 +86,9 @@ _ADVICE: dict[FileKind, Callable[[Path], str]] = {
     FileKind.TEXT: _always(_SUPPORTED),
     FileKind.TORCH_WEIGHTS: _from_weights,
     FileKind.TORCH_MODULE: _from_module,
-    FileKind.TORCH_EXPORT: _from_export,
     FileKind.PICKLE: _always(
-        "diffgen opens no pickles because they can run any code, so load it in a program of your own and hand the "
-        f"model over as a Python function, or {_SUPPORTED}"
+        "reading pickles can run any code, so add --allow-pickle if you trust it and it holds a network, or "
+        f"{_SUPPORTED}"
     ),
     FileKind.SAFETENSORS: _from_weights,
     FileKind.KERAS_ZIP: _from_keras_zip,

@@ -10,15 +10,17 @@ from typing import overload
 import numpy as np
 import torch
 
-from diffgen.config import Preprocessing
+from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
-from diffgen.models.inputs import ImageShape, Layout, PixelTransform, as_tensor, check_images
-from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, to_probabilities
-from diffgen.models.shapes import DeclaredShape, refusal
+from diffgen.models.inputs import ImageShape, Layout, PixelTransform, as_tensor, check_images, model_shape
+from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
+from diffgen.models.shapes import DeclaredShape, probe, refusal
 from diffgen.models.wording import counted, reason, shape_text
 from diffgen.types import Float32Array, UInt8Array
 
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
+# Tried in turn on a model that refuses the usual batch without saying why.
+_FIXED_BATCHES = (1, 2, 4, 8, 10, 16, 32, 50, 64, 100, 128, 256)
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,12 @@ class ModelSettings:
         digest: SHA-256 of the file's contents, or None.
         device: where its answers are wanted.
         batch_size: most images handed to it at once.
-        preprocessing: as the user or a recorded run gave it.
+        preprocessing: as the user, a sidecar or a recorded run gave it.
+        class_names: K names in the order of the model's answers; empty when unknown.
+        class_order: K numbers, for each of the model's own classes the class that it is counted as; empty for its
+            own order.
+        arch: ``package.module:factory`` that built its network, or None.
+        unpickled: its file was opened by running the pickle in it.
     """
 
     name: str
@@ -40,6 +47,10 @@ class ModelSettings:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     batch_size: int = 256
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    class_names: tuple[str, ...] = ()
+    class_order: tuple[int, ...] = ()
+    arch: str | None = None
+    unpickled: bool = False
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -53,12 +64,16 @@ class BlackBox(ABC):
     one likes.
 
     Attributes:
-        name, path, digest, device, batch_size: see :class:`ModelSettings`.
-        preprocessing: resolved after ``prepare``: neither layout nor outputs is "auto".
+        name, path, digest, device, batch_size, class_order, arch, unpickled: see :class:`ModelSettings`.
+        format: what kind of model it is, in words.
+        class_names: K names in the order of :meth:`predict`'s columns, or empty; as many as classes after ``prepare``.
+        preprocessing: nothing in it is None; after ``prepare`` neither layout nor outputs is "auto".
         image_shape: (C, H, W) of the images it is asked about; known after ``prepare``.
         num_classes: K; 0 before ``prepare``.
         fixed_batch: the only batch size that the model takes, or None. Shorter batches are padded.
     """
+
+    format = "a model"
 
     def __init__(self, settings: ModelSettings) -> None:
         self.name = settings.name
@@ -66,7 +81,11 @@ class BlackBox(ABC):
         self.digest = settings.digest
         self.device = settings.device
         self.batch_size = settings.batch_size
-        self.preprocessing = settings.preprocessing
+        self.preprocessing = settings.preprocessing.over(DEFAULT_PREPROCESSING)
+        self.class_order = settings.class_order
+        self.class_names = _in_order(settings.class_names, settings.class_order)
+        self.arch = settings.arch
+        self.unpickled = settings.unpickled
         self.image_shape: ImageShape | None = None
         self.num_classes = 0
         self.fixed_batch: int | None = None
@@ -74,6 +93,7 @@ class BlackBox(ABC):
         self._input_device = settings.device
         self._transform: PixelTransform | None = None
         self._kind: OutputKind = "logits"
+        self._columns = 0  # of the raw outputs; one for two classes is possible
 
     @abstractmethod
     def _ask(self, batch: torch.Tensor) -> object:
@@ -83,9 +103,62 @@ class BlackBox(ABC):
             batch: float32 (N, C, H, W) or (N, H, W, C) on ``_input_device``, contiguous, free to be overwritten.
 
         Returns:
-            A tensor (N, K) if all is well; anything else that the model gives is passed on as it is, to be named in
-            the message.
+            A tensor (N, K) if all is well; several outputs, and anything else that the model gives, are passed on as
+            they are, to be picked from or named in the message.
         """
+
+    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
+        """Pre-processing that the model can have, made from one where nothing is None.
+
+        Raises:
+            UserError: it asks for what the model cannot have.
+        """
+        return preprocessing
+
+    def set_preprocessing(self, preprocessing: Preprocessing) -> None:
+        """Begin anew with other pre-processing; ``prepare`` is to be called again.
+
+        Args:
+            preprocessing: what is not said in it (None) gets its default.
+
+        Raises:
+            UserError: it asks for what the model cannot have.
+        """
+        self.preprocessing = self._admit(preprocessing.over(DEFAULT_PREPROCESSING))
+        self.num_classes = 0
+
+    def shapes_taken(self, image_shape: ImageShape) -> list[ImageShape]:
+        """Shapes (C, H, W) that the model takes, those that are most like a given one first.
+
+        Sides that its file declares are believed; where it says nothing it is asked about black images of the usual
+        sizes.
+        """
+        layouts: tuple[Layout, ...] = ("nchw", "nhwc")
+        declared = [shape for layout in layouts if (shape := self._declared_shape(layout)) is not None]
+        found = [(c, h, w) for c, h, w in declared if c in (1, 3) and h is not None and w is not None]
+        if found:
+            return [(int(c), h, w) for c, h, w in found]
+        with torch.inference_mode():
+            return list(dict.fromkeys(shape for _, shape in probe(self._accepts, image_shape)))
+
+    @property
+    def own_class_names(self) -> tuple[str, ...]:
+        """The class names in the model's own order, or none."""
+        return _own_order(self.class_names, self.class_order)
+
+    def map_classes(self, class_order: tuple[int, ...]) -> None:
+        """Count the model's own class ``i`` as ``class_order[i]``: its columns and names are put into that order.
+
+        Raises:
+            UserError: not one number for each class.
+        """
+        if self.num_classes and sorted(class_order) != list(range(self.num_classes)):
+            raise UserError(
+                f"The order of the classes of model {self.name} has {counted(len(class_order), 'number')} but the "
+                f"model answers with {self.num_classes} classes; give each of them once."
+            )
+        self.class_names = _in_order(self.own_class_names, class_order)
+        self.class_order = class_order
 
     def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
         """The layouts to try in turn where none is given."""
@@ -116,14 +189,20 @@ class BlackBox(ABC):
         with torch.inference_mode():
             layout, raw = self._find_layout(images, self.image_shape)
             self._check_single(images)
-        given = self.preprocessing.outputs
+        said = self.preprocessing.outputs
+        given: OutputKind | None = None if said == "auto" else said
         # Only a finite answer can be judged; taken for logits, nothing but NaN and infinity is a fault.
-        fault = find_fault(raw, "logits" if given == "auto" else given)
+        fault = find_fault(raw, given or "logits")
         if fault is not None:
             raise UserError(f"On real images, model {self.name} {fault}")
-        self._kind = decide_outputs(raw) if given == "auto" else given
+        self._kind = given or decide_outputs(raw)
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
-        self.num_classes = raw.shape[1]
+        self._columns = raw.shape[1]
+        self.num_classes = max(self._columns, 2)
+        if self.class_order:
+            self.map_classes(self.class_order)
+        if self.class_names and len(self.class_names) != self.num_classes:
+            self._wrong_names()
 
     @overload
     def predict(self, images: torch.Tensor) -> torch.Tensor: ...
@@ -152,7 +231,7 @@ class BlackBox(ABC):
                 f"{shape_text(_shape_of(images))} ones; load it again for these."
             )
         # Made outside of inference mode, so that whoever gets it may change it in place.
-        raw = torch.empty((len(images), self.num_classes), device=self._input_device)
+        raw = torch.empty((len(images), self._columns), device=self._input_device)
         if len(raw) > 0:
             with torch.inference_mode():
                 self._fill(raw, images)
@@ -160,6 +239,10 @@ class BlackBox(ABC):
             if fault is not None:
                 raise RunError(f"Model {self.name} {fault}")
             raw = to_probabilities(raw, self._kind)
+            if self.class_order:
+                raw = raw[:, torch.as_tensor(_inverse(self.class_order), device=raw.device)]
+        elif self._columns != self.num_classes:
+            raw = raw.new_empty((0, self.num_classes))
         return raw.to(self.device) if isinstance(images, torch.Tensor) else raw.cpu().numpy()
 
     def _fill(self, raw: torch.Tensor, images: torch.Tensor | UInt8Array) -> None:
@@ -175,8 +258,8 @@ class BlackBox(ABC):
                 raise RunError(
                     f"Model {self.name} failed on {counted(len(chunk), 'image')}: {reason(error)}"
                 ) from error
-            if rows.shape[1] != self.num_classes:
-                raise RunError(f"Model {self.name} gave {rows.shape[1]} values per image, before {self.num_classes}.")
+            if rows.shape[1] != self._columns:
+                raise RunError(f"Model {self.name} gave {rows.shape[1]} values per image, before {self._columns}.")
             raw[start : start + size] = rows
 
     def _raw_outputs(self, chunk: torch.Tensor | UInt8Array) -> torch.Tensor:
@@ -188,15 +271,27 @@ class BlackBox(ABC):
         if missing > 0:
             images = torch.cat([images, images[-1:].expand(missing, -1, -1, -1)])
         answer = self._ask(self._transform(images))
-        return checked_rows(answer, count + missing, self.name)[:count]
+        return self._rows(answer, count + missing)[:count]
+
+    def _rows(self, answer: object, count: int) -> torch.Tensor:
+        """The output that is to be read, if it is one row of values per image."""
+        return checked_rows(picked(answer, self.preprocessing.output or "", self.name), count, self.name)
+
+    def _wrong_names(self) -> None:
+        """What is to be done about a number of class names that is not that of the classes."""
+        raise UserError(
+            f"Model {self.name} answers with {self.num_classes} classes but its class_names are "
+            f"{len(self.class_names)}; give one for each class."
+        )
 
     def _find_layout(self, images: torch.Tensor | UInt8Array, image_shape: ImageShape) -> tuple[Layout, torch.Tensor]:
         """The layout in which the model takes the images, and its raw outputs, float32 (N, K), for them."""
         given = self.preprocessing.layout
-        layouts = self._layouts(image_shape) if given == "auto" else (given,)
+        shape = model_shape(self.preprocessing, image_shape, self.name)
+        layouts = self._layouts(shape) if given == "auto" or given is None else (given,)
         first_error: Exception | None = None
         for layout in layouts:
-            self._transform = PixelTransform(self.preprocessing, layout, image_shape[0], self._input_device, self.name)
+            self._transform = PixelTransform(self.preprocessing, layout, image_shape, self._input_device, self.name)
             try:
                 return layout, self._all_raw_outputs(images)
             except _OUT_OF_MEMORY as error:
@@ -210,6 +305,7 @@ class BlackBox(ABC):
         raise refusal(
             name=self.name,
             image_shape=image_shape,
+            handed=shape,
             layout=layouts[0],
             declared=self._declared_shape,
             accepts=self._accepts,
@@ -221,15 +317,17 @@ class BlackBox(ABC):
             return self._in_batches(images)
         except _OUT_OF_MEMORY:
             raise
-        except Exception:
+        except Exception as error:
             if self.fixed_batch is not None or len(images) == 1:
                 raise
-            # Perhaps it takes one image at a time only, as a graph does that was traced with one and says nothing.
-            self.fixed_batch = 1
-            try:
-                return self._in_batches(images)
-            except Exception:
-                self.fixed_batch = None
+            # Perhaps it takes one size of batch only, as a graph does that was traced with one and says nothing. One
+            # that answered, but in another shape, is asked for one image alone: ten columns for ten images would pass.
+            for size in (1,) if isinstance(error, UserError) else _FIXED_BATCHES:
+                self.fixed_batch = size
+                try:
+                    return self._in_batches(images)
+                except Exception:  # not this size either
+                    self.fixed_batch = None
             raise
 
     def _in_batches(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
@@ -260,7 +358,7 @@ class BlackBox(ABC):
         sides = (channels, height, width) if layout == "nchw" else (height, width, channels)
         count = self.fixed_batch or 1
         try:
-            checked_rows(self._ask(torch.zeros((count, *sides), device=self._input_device)), count, self.name)
+            self._rows(self._ask(torch.zeros((count, *sides), device=self._input_device)), count)
         except Exception:  # to refuse is an answer here, in whatever way the model does it
             return False
         return True
@@ -269,3 +367,18 @@ class BlackBox(ABC):
 def _shape_of(images: torch.Tensor | UInt8Array) -> ImageShape:
     _, channels, height, width = images.shape
     return int(channels), int(height), int(width)
+
+
+def _inverse(order: tuple[int, ...]) -> list[int]:
+    """Where each number of a permutation stands."""
+    return sorted(range(len(order)), key=lambda i: order[i])
+
+
+def _in_order(names: tuple[str, ...], order: tuple[int, ...]) -> tuple[str, ...]:
+    """The names of a model's own classes in the order of the classes that these are counted as."""
+    return tuple(names[i] for i in _inverse(order)) if len(names) == len(order) else names
+
+
+def _own_order(names: tuple[str, ...], order: tuple[int, ...]) -> tuple[str, ...]:
+    """What :func:`_in_order` was made from."""
+    return tuple(names[i] for i in order) if len(names) == len(order) else names

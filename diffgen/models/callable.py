@@ -23,6 +23,8 @@ class CallableModel(BlackBox):
         settings: name, device and so on. The function is always asked on the CPU.
     """
 
+    format = "a Python function"
+
     def __init__(self, function: Callable[[Any], Any], settings: ModelSettings) -> None:
         super().__init__(settings)
         self._function = function
@@ -30,10 +32,20 @@ class CallableModel(BlackBox):
 
     def _ask(self, batch: torch.Tensor) -> object:
         answer = self._function(batch.numpy())
-        if isinstance(answer, torch.Tensor):
-            return answer.detach()
-        if answer is None or isinstance(answer, (tuple, dict, str)):
-            return answer
-        array = np.asarray(answer)
-        # Only numbers can become a tensor; an array of objects is passed on to be named in the message.
-        return as_tensor(array) if array.dtype.kind in "fiub" else answer
+        if isinstance(answer, dict):
+            return {name: _as_tensor_if_numbers(value) for name, value in answer.items()}
+        if isinstance(answer, tuple):
+            names = getattr(answer, "_fields", None)
+            values = tuple(_as_tensor_if_numbers(value) for value in answer)
+            return values if names is None else dict(zip(names, values, strict=True))
+        return _as_tensor_if_numbers(answer)
+
+
+def _as_tensor_if_numbers(answer: object) -> object:
+    """An array of numbers as a tensor; anything else is passed on, to be named in the message."""
+    if isinstance(answer, torch.Tensor):
+        return answer.detach()
+    if answer is None or isinstance(answer, str):
+        return answer
+    array = np.asarray(answer)
+    return as_tensor(array) if array.dtype.kind in "fiub" else answer

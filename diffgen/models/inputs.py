@@ -2,52 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import torch
+from torch.nn import functional
 
-from diffgen.config import Preprocessing
+from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import UserError
-from diffgen.models.wording import counted
+from diffgen.models.wording import counted, shape_text
 from diffgen.types import UInt8Array
 
 Layout = Literal["nchw", "nhwc"]
 ImageShape = tuple[int, int, int]
+
+_GREY_WEIGHTS = (0.299, 0.587, 0.114)
+# Channels of the data that a way of handing them over needs, and channels that come out.
+_CHANNELS_IN_OUT = {"bgr": (3, 3), "grey-to-rgb": (1, 3), "rgb-to-grey": (3, 1)}
+
+
+def model_shape(preprocessing: Preprocessing, image_shape: ImageShape, name: str) -> ImageShape:
+    """(C, H, W) of what a model is handed for images of a shape.
+
+    Raises:
+        UserError: the images have another number of channels than ``channels`` needs.
+    """
+    channels, height, width = image_shape
+    way = preprocessing.channels or "rgb"
+    wanted, given = _CHANNELS_IN_OUT.get(way, (channels, channels))
+    if wanted != channels:
+        raise UserError(
+            f"The pre-processing of model {name} has channels {way!r}, which needs images of "
+            f"{counted(wanted, 'channel')}, but the data has {shape_text(image_shape)}; leave it out."
+        )
+    if preprocessing.size:
+        height, width = preprocessing.size
+    return given, height, width
 
 
 class PixelTransform:
     """One model's pre-processing of images of one shape.
 
     Args:
-        preprocessing: scale, mean and std; its layout and outputs are not looked at.
+        preprocessing: its layout and outputs are not looked at.
         layout: order of the axes that the model takes.
-        channels: C of the images.
+        image_shape: (C, H, W) of the images.
         device: where the model's input is made.
         name: of the model, for messages.
 
     Raises:
-        UserError: mean or std don't have one finite value per channel, or a std is zero.
+        UserError: mean or std have neither one finite value nor one per channel that the model takes, a std is zero,
+            or the images have another number of channels than ``channels`` needs.
+
+    Attributes:
+        shape: (C, H, W) of what the model is handed.
     """
 
     def __init__(
-        self, preprocessing: Preprocessing, layout: Layout, channels: int, device: torch.device, name: str
+        self, preprocessing: Preprocessing, layout: Layout, image_shape: ImageShape, device: torch.device, name: str
     ) -> None:
+        preprocessing = preprocessing.over(DEFAULT_PREPROCESSING)
         self._device = device
         self._nhwc = layout == "nhwc"
+        self._channels = preprocessing.channels
+        self._invert = bool(preprocessing.invert)
+        self._antialias = bool(preprocessing.antialias)
+        self.shape = model_shape(preprocessing, image_shape, name)
+        self._size = self.shape[1:] if self.shape[1:] != image_shape[1:] else None
+        self._grey_weights = torch.tensor(_GREY_WEIGHTS, device=device).view(-1, 1, 1)
         # A scalar would do, but on a GPU torch turns the division by a Python number into a multiplication with the
         # rounded reciprocal, which is not x / 255 in every bit.
         self._divisor = torch.tensor(255.0, device=device) if preprocessing.scale == "0..1" else None
-        self._mean = self._per_channel("mean", preprocessing.mean, channels, name)
-        self._std = self._per_channel("std", preprocessing.std, channels, name)
+        self._mean = self._per_channel("mean", preprocessing.mean or (), name)
+        self._std = self._per_channel("std", preprocessing.std or (), name)
 
-    def _per_channel(self, what: str, values: tuple[float, ...], channels: int, name: str) -> torch.Tensor | None:
+    def _per_channel(self, what: str, values: tuple[float, ...], name: str) -> torch.Tensor | None:
         if not values:
             return None
-        if len(values) != channels:
+        if len(values) not in (1, self.shape[0]):
             raise UserError(
-                f"The pre-processing of model {name} has a {what} of {counted(len(values), 'value')} but the images "
-                f"have {counted(channels, 'channel')}; give one value per channel."
+                f"The pre-processing of model {name} has a {what} of {counted(len(values), 'value')} but the model is "
+                f"handed {counted(self.shape[0], 'channel')}; give one value per channel."
             )
         if not np.isfinite(values).all() or (what == "std" and 0.0 in values):
             raise UserError(
@@ -64,15 +100,23 @@ class PixelTransform:
             images: uint8 (N, C, H, W) on any device.
 
         Returns:
-            float32 (N, C, H, W) or (N, H, W, C), contiguous, memory of its own.
+            float32 (N, C', H', W') or (N, H', W', C'), contiguous, memory of its own.
         """
         if images.device != self._device:
             # While they are bytes: together with the change of type, torch would send four times as much.
             images = images.to(self._device)
-        if self._nhwc:
+        images = self._recoloured(images)
+        if self._nhwc and self._size is None:
             images = images.permute(0, 2, 3, 1)
         # Not one division of mixed types (uint8 by float32), which is 30 times slower on large batches.
         pixels = images.to(torch.float32, memory_format=torch.contiguous_format)
+        if self._size is not None:
+            pixels = functional.interpolate(
+                pixels, size=self._size, mode="bilinear", align_corners=False, antialias=self._antialias
+            )
+            if self._nhwc:
+                pixels = pixels.permute(0, 2, 3, 1)
+        pixels = pixels.contiguous()
         if self._divisor is not None:
             pixels.div_(self._divisor)
         if self._mean is not None:
@@ -80,6 +124,28 @@ class PixelTransform:
         if self._std is not None:
             pixels.div_(self._std)
         return pixels
+
+    def _recoloured(self, images: torch.Tensor) -> torch.Tensor:
+        """uint8, or float32 where colours are weighed into grey; (N, C', H, W)."""
+        if self._channels == "bgr":
+            images = images.flip(1)
+        elif self._channels == "grey-to-rgb":
+            images = images.expand(-1, 3, -1, -1)
+        elif self._channels == "rgb-to-grey":
+            images = images.to(torch.float32).mul_(self._grey_weights).sum(dim=1, keepdim=True)
+        return 255 - images if self._invert else images
+
+
+def grey_levels_only(preprocessing: Preprocessing, name: str) -> Preprocessing:
+    """Pre-processing for a model that takes uint8.
+
+    Raises:
+        UserError: there is a mean or std.
+    """
+    if preprocessing.mean or preprocessing.std:
+        raise UserError(f"Model {name} takes uint8 images, which a mean or std cannot be applied to; leave them out.")
+    # Grey levels are the only thing that it can be meant to get: in [0, 1], bytes could be 0 and 1 only.
+    return replace(preprocessing, scale="0..255")
 
 
 def as_tensor(images: UInt8Array) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from diffgen.models.advice import describe_directory, describe_file
 from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.callable import CallableModel
 from diffgen.models.identity import file_sha256, onnx_sha256
+from diffgen.models.sidecar import read_sidecar
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.torch_module import TorchModule
 from diffgen.models.wording import reason
@@ -30,16 +31,28 @@ def load(
     batch_size: int = 256,
     preprocessing: Preprocessing | None = None,
     name: str | None = None,
+    arch: str | None = None,
+    allow_pickle: bool = False,
+    class_names: Sequence[str] = (),
+    class_order: Sequence[int] = (),
+    sidecar: bool = True,
 ) -> BlackBox:
     """A black box for a model. Call its ``prepare`` before its ``predict``.
 
     Args:
-        model: path of a TorchScript or ONNX file; or a torch module (used as it is, not copied); or a function from a
+        model: path of a TorchScript, torch.export or ONNX file, or of weights with ``arch``, or of a pickled network
+            with ``allow_pickle``; or a torch module (used as it is, not copied); or a function from a
             float32 numpy array (N, C, H, W) to (N, K); or a black box, which is given back as it is.
         device: where tensors of probabilities are wanted; torch computes there too, ONNX if onnxruntime can.
         batch_size: most images handed to the model at once.
-        preprocessing: what is done to the images first, or None for the defaults of :class:`Preprocessing`.
+        preprocessing: what is done to the images first; what it does not say is taken from the sidecar beside the
+            file, then from ``DEFAULT_PREPROCESSING``.
         name: what the model is called in messages and reports, or None: its file's name, or its own.
+        arch: ``package.module:factory`` that builds the network of a file with weights alone. Runs that code.
+        allow_pickle: open a pickle. Runs whatever code is in the file.
+        class_names: K names in the order of the model's answers, or none: those of the sidecar or the file.
+        class_order: K numbers, for each class of the model the one that it is counted as, or none.
+        sidecar: whether to look for one.
 
     Raises:
         UserError: there is no such file, it cannot be read as a model (the message says what it is and how to convert
@@ -58,9 +71,16 @@ def load(
         device=_device(device),
         batch_size=batch_size,
         preprocessing=preprocessing if preprocessing is not None else Preprocessing(),
+        class_names=tuple(class_names),
+        class_order=tuple(class_order),
     )
     if isinstance(model, (str, os.PathLike)):
-        return _from_path(Path(model).expanduser(), settings)
+        path = Path(model).expanduser()
+        kind, digest = _identify(path)
+        settings = replace(settings, path=path, digest=digest)
+        if sidecar:
+            settings = _with_sidecar(settings, path)
+        return _from_file(path, kind, settings, arch=arch, allow_pickle=allow_pickle)
     if isinstance(model, type):
         raise UserError(f"The model {settings.name} is a class; give an object of it, such as {settings.name}().")
     if isinstance(model, torch.nn.Module):
@@ -73,7 +93,16 @@ def load(
     )
 
 
-def _from_path(path: Path, settings: ModelSettings) -> BlackBox:
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """What identifies the contents of a model file, without opening it as a model.
+
+    Raises:
+        UserError: there is no such file, or it cannot be read.
+    """
+    return _identify(Path(path).expanduser())[1]
+
+
+def _identify(path: Path) -> tuple[FileKind, str]:
     if "://" in str(path) or str(path).startswith(("http:/", "https:/")):
         raise UserError(f"{path} is an address on the network; download the model and give the path of its file.")
     try:
@@ -82,21 +111,51 @@ def _from_path(path: Path, settings: ModelSettings) -> BlackBox:
         if not path.exists():
             raise UserError(f"The model file {path} does not exist; check the path (looked up from {Path.cwd()}).")
         if not path.is_file():
-            raise UserError(f"{path} is not a regular file; give the path of a TorchScript or ONNX file.")
+            raise UserError(f"{path} is not a regular file; give the path of a model file.")
         kind = sniff(path)
-        if kind not in (FileKind.TORCHSCRIPT, FileKind.ONNX):
-            raise UserError(describe_file(path, kind))
-        digest = onnx_sha256(path) if kind is FileKind.ONNX else file_sha256(path)
+        return kind, onnx_sha256(path) if kind is FileKind.ONNX else file_sha256(path)
     except OSError as error:
         raise UserError(f"The model file {path} cannot be read: {reason(error)}") from error
-    settings = replace(settings, path=path, digest=digest)
+
+
+def _with_sidecar(settings: ModelSettings, path: Path) -> ModelSettings:
+    beside = read_sidecar(path)
+    return replace(
+        settings,
+        preprocessing=settings.preprocessing.over(beside.preprocessing),
+        class_names=settings.class_names or beside.class_names,
+    )
+
+
+def _from_file(
+    path: Path, kind: FileKind, settings: ModelSettings, *, arch: str | None, allow_pickle: bool
+) -> BlackBox:
+    """The black box of a file; each format is imported only when there is one."""
     if kind is FileKind.TORCHSCRIPT:
         from diffgen.models.torchscript import TorchScriptModel
 
         return TorchScriptModel(path, settings)
-    from diffgen.models.onnx import OnnxModel
+    if kind is FileKind.ONNX:
+        from diffgen.models.onnx import OnnxModel
 
-    return OnnxModel(path, settings)
+        return OnnxModel(path, settings)
+    if kind is FileKind.TORCH_EXPORT:
+        from diffgen.models.exported import ExportedModel
+
+        return ExportedModel(path, settings, allow_pickle=allow_pickle)
+    weights = kind in (FileKind.TORCH_WEIGHTS, FileKind.SAFETENSORS)
+    if arch is not None and (weights or kind is FileKind.TORCH_MODULE):
+        from diffgen.models.state_dict import StateDictModel
+
+        # a file that looks like weights alone is read as weights alone, whatever else is allowed
+        trusted = allow_pickle and not weights
+        settings = replace(settings, arch=arch, unpickled=trusted)
+        return StateDictModel(path, settings, safetensors=kind is FileKind.SAFETENSORS, allow_pickle=trusted)
+    if allow_pickle and kind in (FileKind.TORCH_MODULE, FileKind.PICKLE):
+        from diffgen.models.pickled import load_pickled
+
+        return load_pickled(path, replace(settings, unpickled=True), plain=kind is FileKind.PICKLE)
+    raise UserError(describe_file(path, kind))
 
 
 def _own_name(model: object) -> str:

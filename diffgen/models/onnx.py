@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import replace
+from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox, ModelSettings
-from diffgen.models.inputs import ImageShape, Layout
-from diffgen.models.shapes import DeclaredShape, fits
-from diffgen.models.wording import reason
+from diffgen.models.class_names import names_from_metadata
+from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
+from diffgen.models.outputs import checked_rows, no_such_output
+from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.wording import counted, reason
 
 _DTYPES: dict[str, type[np.generic]] = {
     "tensor(float)": np.float32,
@@ -21,14 +23,14 @@ _DTYPES: dict[str, type[np.generic]] = {
     "tensor(float16)": np.float16,
     "tensor(uint8)": np.uint8,
 }
-_CHANNELS = (1, 3)
 
 
 class OnnxModel(BlackBox):
-    """A graph with one image input and one output.
+    """A graph with one image input.
 
     It runs on the CPU, or on the GPU if the device is one and onnxruntime was built for it. A declared batch size
-    becomes ``fixed_batch``; a declared layout of (N, H, W, C) with 1 or 3 channels is recognised.
+    becomes ``fixed_batch``; a declared layout of (N, H, W, C) with 1 or 3 channels is recognised. Class names are read
+    from its metadata unless they are given.
 
     Args:
         path: the file.
@@ -41,6 +43,8 @@ class OnnxModel(BlackBox):
         provider: the part of onnxruntime that runs it, such as "CPUExecutionProvider".
     """
 
+    format = "an ONNX file"
+
     def __init__(self, path: Path, settings: ModelSettings) -> None:
         super().__init__(settings)
         # Whatever the provider, arrays go in and come out through the CPU.
@@ -50,29 +54,48 @@ class OnnxModel(BlackBox):
         declared = self._single_input()
         self._input_name: str = declared.name
         self._dtype = self._input_dtype(declared.type)
-        self._output_names = [self._single_output()]
+        self._output_names = [output.name for output in self._session.get_outputs()]
         self._dims = self._image_dims(declared.shape)
+        self.preprocessing = self._admit(self.preprocessing)
+        self._wanted_output()
+        self._named_by_file = False
+        if not self.class_names:
+            self.class_names = names_from_metadata(self._session.get_modelmeta().custom_metadata_map)
+            self._named_by_file = True
 
     def _ask(self, batch: torch.Tensor) -> object:
         array = batch.numpy()
         if self._dtype is not np.float32:
             array = array.astype(self._dtype)
-        answer = self._session.run(self._output_names, {self._input_name: array})[0]
+        answer = self._session.run([self._wanted_output()], {self._input_name: array})[0]
         return torch.from_numpy(answer) if isinstance(answer, np.ndarray) else answer
 
+    def _rows(self, answer: object, count: int) -> torch.Tensor:
+        # the output was picked by the graph already
+        return checked_rows(answer, count, self.name)
+
+    def _wanted_output(self) -> str:
+        output = self.preprocessing.output or ""
+        if output in self._output_names:
+            return output
+        if not output and len(self._output_names) == 1:
+            return self._output_names[0]
+        described = counted(len(self._output_names), "output")
+        raise UserError(no_such_output(self.name, self._output_names, output, described))
+
+    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
+        return preprocessing if self._dtype is not np.uint8 else grey_levels_only(preprocessing, self.name)
+
+    def _wrong_names(self) -> None:
+        if not self._named_by_file:
+            super()._wrong_names()
+        self.class_names = ()  # they name something else than the classes
+
     def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        first: Layout = "nchw"
-        other: Layout = "nhwc"
-        if self._dims is not None:
-            as_nchw = fits(_channels_first(self._dims, "nchw"), image_shape)
-            as_nhwc = fits(_channels_first(self._dims, "nhwc"), image_shape)
-            declares_nhwc = self._dims[2] in _CHANNELS and self._dims[0] not in _CHANNELS
-            if (as_nhwc and not as_nchw) or (as_nhwc == as_nchw and declares_nhwc):
-                first, other = other, first
-        return (first, other)
+        return layouts_by_declaration(self._dims, image_shape)
 
     def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
-        return None if self._dims is None else _channels_first(self._dims, layout)
+        return None if self._dims is None else channels_first(self._dims, layout)
 
     def _single_input(self) -> Any:
         inputs = self._session.get_inputs()
@@ -83,29 +106,12 @@ class OnnxModel(BlackBox):
             )
         return inputs[0]
 
-    def _single_output(self) -> str:
-        outputs = self._session.get_outputs()
-        if len(outputs) != 1:
-            raise UserError(
-                f"Model {self.name} gives {len(outputs)} outputs ({', '.join(o.name for o in outputs)}), which is not "
-                "supported yet; export it so that it gives the class probabilities or logits alone."
-            )
-        name: str = outputs[0].name
-        return name
-
     def _input_dtype(self, declared: str) -> type[np.generic]:
         if declared not in _DTYPES:
             raise UserError(
                 f"Model {self.name} takes {declared}, which is not supported yet; export it so that it takes float32 "
                 "images."
             )
-        if declared == "tensor(uint8)":
-            if self.preprocessing.mean or self.preprocessing.std:
-                raise UserError(
-                    f"Model {self.name} takes uint8 images, which a mean or std cannot be applied to; leave them out."
-                )
-            # Grey levels are the only thing that it can be meant to get: in [0, 1], bytes could be 0 and 1 only.
-            self.preprocessing = replace(self.preprocessing, scale="0..255")
         return _DTYPES[declared]
 
     def _image_dims(self, shape: list[int | str | None] | None) -> DeclaredShape | None:
@@ -121,10 +127,6 @@ class OnnxModel(BlackBox):
             )
         self.fixed_batch = sides[0]
         return (sides[1], sides[2], sides[3])
-
-
-def _channels_first(dims: DeclaredShape, layout: Layout) -> DeclaredShape:
-    return dims if layout == "nchw" else (dims[2], dims[0], dims[1])
 
 
 def _open(path: Path, settings: ModelSettings) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -19,6 +20,48 @@ _BELOW_ZERO = 1e-4
 _SUM_TOLERANCE = 0.05
 # Outputs that were found to be probabilities may leave [0, 1] by this much before we say that they are none.
 _LATER_TOLERANCE = 0.01
+_NAMED = 8
+
+
+def picked(answer: object, output: str, name: str) -> object:
+    """The one of several outputs that is to be read.
+
+    Args:
+        answer: what the model gave: a mapping from names, a tuple or a list, or anything else, which is given back.
+        output: a name; a number for the outputs of a plain tuple or list; empty for the only one.
+        name: of the model, for messages.
+
+    Raises:
+        UserError: there are several outputs and none is named, or there is none of that name.
+    """
+    named = _named(answer)
+    if named is None:
+        return answer
+    if not output and len(named) == 1:
+        return next(iter(named.values()))
+    if output in named:
+        return named[output]
+    raise UserError(no_such_output(name, list(named), output, _described(answer)))
+
+
+def no_such_output(name: str, names: Sequence[str], output: str, described: str) -> str:
+    """Says which outputs there are, when none or a wrong one was named."""
+    listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    if not output:
+        return f"Model {name} gives {described}; say with --output-name which one to read ({listed})."
+    near = difflib.get_close_matches(output, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"name one of {listed}."
+    return f"Model {name} has no output {output!r} (it gives {listed}); {hint}"
+
+
+def _named(answer: object) -> dict[str, object] | None:
+    """The outputs by name, or None for a single one."""
+    if isinstance(answer, Mapping):
+        return {str(key): value for key, value in answer.items()}
+    if isinstance(answer, (tuple, list)) and answer:
+        names = getattr(answer, "_fields", None) or map(str, range(len(answer)))
+        return dict(zip(names, answer, strict=True))
+    return None
 
 
 def checked_rows(answer: object, count: int, name: str) -> torch.Tensor:
@@ -30,28 +73,29 @@ def checked_rows(answer: object, count: int, name: str) -> torch.Tensor:
         name: of the model, for messages.
 
     Returns:
-        The answer itself: floating (count, K) with K >= 2.
+        The answer itself: floating (count, K) with K >= 1.
 
     Raises:
         UserError: anything else came out; the message says what, and what the model should give.
     """
     if not isinstance(answer, torch.Tensor):
         raise UserError(
-            f"Model {name} gives {_described(answer)}, which is not supported yet; export it so that it gives one "
+            f"Model {name} gives {_described(answer)}; export it so that it gives one "
             "array of shape (N, K), a row of class probabilities or logits per image."
         )
     shape = tuple(answer.shape)
-    if len(shape) == 2 and shape[0] == count and shape[1] >= 2:
+    if len(shape) == 2 and shape[0] == count and shape[1] >= 1:
         if answer.is_floating_point():
             return answer
         raise UserError(
             f"Model {name} gives {str(answer.dtype).removeprefix('torch.')} values; export it so that it gives "
             "floating point probabilities or logits, not labels or quantized numbers."
         )
-    if shape in ((count,), (count, 1)):
+    if shape == (count,):
         raise UserError(
-            f"Model {name} gives one value per image (an array of shape {shape} for {counted(count, 'image')}), which "
-            "is not supported yet; export it so that it gives one value per class, for two classes [1 - p, p]."
+            f"Model {name} gives an array of shape {shape} for {counted(count, 'image')}; export it so that it gives "
+            f"shape (N, 1), here ({count}, 1), for the probability of the second of two classes, or one value for each "
+            "class."
         )
     raise UserError(
         f"Model {name} gives an array of shape {shape} for {counted(count, 'image')}; export it so that it gives "
@@ -75,11 +119,14 @@ def decide_outputs(raw: torch.Tensor) -> OutputKind:
 
     Returns:
         "probabilities" if no value is negative and all rows sum to 1 (within what 8 bits leave of it), "scores" if
-        all values lie in [0, 1] otherwise, else "logits".
+        all values lie in [0, 1] otherwise, else "logits". With one column, which is for the second of two classes,
+        "probabilities" if all values lie in [0, 1], else "logits".
     """
     low, high = (float(bound) for bound in raw.aminmax())
     if low < -_BELOW_ZERO:
         return "logits"
+    if raw.shape[1] == 1:
+        return "probabilities" if high <= 1.0 + _BELOW_ZERO else "logits"
     if float((raw.sum(dim=1) - 1.0).abs().amax()) <= _SUM_TOLERANCE:
         return "probabilities"
     return "scores" if high <= 1.0 + _BELOW_ZERO else "logits"
@@ -112,12 +159,15 @@ def to_probabilities(raw: torch.Tensor, kind: OutputKind) -> torch.Tensor:
     classes may give, says nothing about the class and becomes uniform.
 
     Args:
-        raw: float32 (N, K), without fault. May be overwritten.
+        raw: float32 (N, K), without fault. May be overwritten. One column is for the second of two classes.
         kind: what the outputs are.
 
     Returns:
-        float32 (N, K) in [0, 1], rows sum to 1.
+        float32 (N, K), or (N, 2) for one column, in [0, 1], rows sum to 1.
     """
+    if raw.shape[1] == 1:
+        second = torch.sigmoid(raw) if kind == "logits" else raw.clamp_(min=0.0, max=1.0)
+        return torch.cat([1.0 - second, second], dim=1)
     if kind == "logits":
         return torch.softmax(raw, dim=1)
     positive = raw.clamp_(min=0.0)

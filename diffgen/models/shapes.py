@@ -20,6 +20,7 @@ def refusal(
     *,
     name: str,
     image_shape: ImageShape,
+    handed: ImageShape,
     layout: Layout,
     declared: Callable[[Layout], DeclaredShape | None],
     accepts: Callable[[Layout, ImageShape], bool],
@@ -30,6 +31,7 @@ def refusal(
     Args:
         name: of the model.
         image_shape: (C, H, W) of the data.
+        handed: (C, H, W) of what the model was handed, which its pre-processing may have made another.
         layout: the order of axes in which the images were handed over.
         declared: (C, H, W) that the model's file declares when read in a layout, or None: it declares nothing.
         accepts: asks the model whether it takes black images of a shape in a layout.
@@ -38,28 +40,51 @@ def refusal(
     Returns:
         The error to raise, which names what the model takes if that could be found, else the model's own reason.
     """
-    own = shape_text(image_shape)
+    own = shape_text(handed) if handed == image_shape else f"{shape_text(handed)} (after its pre-processing)"
+    offer = _Offer(handed, image_shape)
     other: Layout = "nhwc" if layout == "nchw" else "nchw"
     here, there = declared(layout), declared(other)
-    if here is not None and there is not None and not fits(here, image_shape):
-        if fits(there, image_shape):
+    if here is not None and there is not None and not fits(here, handed):
+        if fits(there, handed):
             return _other_layout(name, own, layout, other)
-        return _two_sides(name, shape_text(here), own)
+        return _two_sides(name, shape_text(here), own, offer.towards(here) or offer.towards(there))
 
-    taken = _probe(accepts, image_shape)
-    if (layout, image_shape) in taken:
+    taken = probe(accepts, handed)
+    if (layout, handed) in taken:
         # Black images of this shape are taken, so that the shape is not the reason.
         return _own_words(name, own, error)
-    if (other, image_shape) in taken:
+    if (other, handed) in taken:
         return _other_layout(name, own, layout, other)
     shapes = [shape for found, shape in taken if found == layout] or [shape for _, shape in taken]
     if not shapes:
         return _own_words(name, own, error)
     channels = {shape[0] for shape in shapes}
-    if len(shapes) > 1 and len(channels) == 1 and image_shape[0] not in channels:
-        return _two_sides(name, f"{channels.pop()}-channel", own)
+    if len(shapes) > 1 and len(channels) == 1 and handed[0] not in channels:
+        return _two_sides(name, f"{channels.pop()}-channel", own, offer.towards(shapes[0]))
     named = [shape_text(shape) for shape in shapes]
-    return _two_sides(name, spoken_list(named if len(named) <= _NAMED else [*named[:_NAMED], "larger"]), own)
+    takes = spoken_list(named if len(named) <= _NAMED else [*named[:_NAMED], "larger"])
+    return _two_sides(name, takes, own, offer.towards(shapes[0]))
+
+
+class _Offer:
+    """The options that turn images of the data into what a model takes."""
+
+    def __init__(self, handed: ImageShape, image_shape: ImageShape) -> None:
+        self._handed = handed
+        self._data_channels = image_shape[0]
+
+    def towards(self, wanted: DeclaredShape) -> str:
+        """The options, or nothing where none would do."""
+        channels, height, width = wanted
+        options = []
+        if channels not in (None, self._handed[0]):
+            way = {(1, 3): "grey-to-rgb", (3, 1): "rgb-to-grey"}.get((self._data_channels, channels or 0))
+            if way is None:
+                return ""
+            options.append(f"--channels {way}")
+        if height is not None and width is not None and (height, width) != self._handed[1:]:
+            options.append(f"--size {height}" if height == width else f"--size {height}x{width}")
+        return " ".join(options)
 
 
 def fits(declared: DeclaredShape, image_shape: ImageShape) -> bool:
@@ -67,7 +92,26 @@ def fits(declared: DeclaredShape, image_shape: ImageShape) -> bool:
     return all(wanted is None or wanted == side for wanted, side in zip(declared, image_shape, strict=True))
 
 
-def _probe(accepts: Callable[[Layout, ImageShape], bool], image_shape: ImageShape) -> list[tuple[Layout, ImageShape]]:
+def channels_first(dims: DeclaredShape, layout: Layout) -> DeclaredShape:
+    """(C, H, W) of the last three sides of an input, read in a layout."""
+    return dims if layout == "nchw" else (dims[2], dims[0], dims[1])
+
+
+def layouts_by_declaration(dims: DeclaredShape | None, image_shape: ImageShape) -> tuple[Layout, ...]:
+    """The layouts to try, the one first in which the last three sides of an input fit the images."""
+    first: Layout = "nchw"
+    other: Layout = "nhwc"
+    if dims is not None:
+        as_nchw = fits(channels_first(dims, "nchw"), image_shape)
+        as_nhwc = fits(channels_first(dims, "nhwc"), image_shape)
+        declares_nhwc = dims[2] in _CHANNELS and dims[0] not in _CHANNELS
+        if (as_nhwc and not as_nchw) or (as_nhwc == as_nchw and declares_nhwc):
+            first, other = other, first
+    return (first, other)
+
+
+def probe(accepts: Callable[[Layout, ImageShape], bool], image_shape: ImageShape) -> list[tuple[Layout, ImageShape]]:
+    """Layouts and shapes (C, H, W) of black images that a model takes, those most like ``image_shape`` first."""
     channels, *own_size = image_shape
     sizes = dict.fromkeys([(own_size[0], own_size[1]), *((side, side) for side in _SIZES)])
     depths = dict.fromkeys([channels, *_CHANNELS])
@@ -83,10 +127,10 @@ def _other_layout(name: str, own: str, layout: Layout, other: Layout) -> UserErr
     )
 
 
-def _two_sides(name: str, takes: str, own: str) -> UserError:
+def _two_sides(name: str, takes: str, own: str, options: str) -> UserError:
+    mend = f"add {options} to convert them for it, or compare it on data of that shape" if options else ""
     return UserError(
-        f"Model {name} takes {takes} images but the data has {own}; compare it on data of that shape, or pass a "
-        "Python function that converts the images and then asks the model."
+        f"Model {name} takes {takes} images but the data has {own}; {mend or 'compare it on data of that shape'}."
     )
 
 

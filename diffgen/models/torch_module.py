@@ -18,6 +18,8 @@ class TorchModule(BlackBox):
         settings: name, device and so on.
     """
 
+    format = "a PyTorch network in memory"
+
     def __init__(self, module: torch.nn.Module, settings: ModelSettings) -> None:
         super().__init__(settings)
         self._module = module.to(settings.device)

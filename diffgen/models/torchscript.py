@@ -24,6 +24,8 @@ class TorchScriptModel(TorchModule):
         UserError: torch cannot read the file.
     """
 
+    format = "a TorchScript file"
+
     def __init__(self, path: Path, settings: ModelSettings) -> None:
         super().__init__(_load(path, settings.device), settings)
 

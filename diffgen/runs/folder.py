@@ -5,7 +5,9 @@
     config.toml        every setting, enough to repeat the run
     manifest.json      versions, file hashes, seeds, device, batch size, the parts written so far
     triggers/          part-00000.npz, ...: all triggers, never changed once the manifest names them
-    checkpoint.npz     state of the search after a whole generation
+    checkpoint.npz     state of the search after a whole generation, or that it is finished
+    checkpoint.previous.npz   the one before, for the case that something is wrong with the newest
+    lock               while a process works in the folder
     verdicts.npz       filter scores, reason of rejection, cell and confirmation of every trigger
     report.npz         arrays of the report: real disagreements, held-out scores, generator samples
     results.json       the figures
@@ -16,54 +18,78 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tomllib
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tomli_w
 
-from diffgen.errors import UserError
-from diffgen.runs.files import read_arrays, write_arrays, write_json, write_text
+from diffgen.errors import RunError, UserError
+from diffgen.runs.files import make_folder, read_arrays, remove_temporaries, write_arrays, write_json, write_text
+from diffgen.runs.lock import LOCK_NAME
 
 SCHEMA_VERSION = 1
+# what is made of the triggers once the search is over
+_CONCLUSIONS = ("verdicts.npz", "report.npz", "results.json", "report.html", "summary.md", "images")
+# the manifest last: it is what tells a run that --force may replace, also when the replacing was cut short
 _OWN = (
     "config.toml",
-    "manifest.json",
     "triggers",
     "checkpoint.npz",
-    "verdicts.npz",
-    "report.npz",
-    "results.json",
-    "report.html",
-    "summary.md",
-    "images",
+    "checkpoint.previous.npz",
+    *_CONCLUSIONS,
+    "manifest.json",
 )
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+_CHECKPOINTS = ("checkpoint.npz", "checkpoint.previous.npz")
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 
 
 def check_output(path: Path, *, force: bool) -> None:
     """Say before anything is computed that a folder cannot take a new run.
 
     Raises:
-        UserError: it is a file, it is not empty and ``force`` is not set, or no folder can be made there.
+        UserError: it is a file, it is not empty and ``force`` is not set, it is not empty and what ``force`` would
+            remove was not made by a run, or no folder can be made there.
     """
-    if path.exists() and not path.is_dir():
-        raise UserError(f"The output {path} is a file; name a folder with -o.")
-    if path.is_dir() and any(path.iterdir()) and not force:
-        raise UserError(
-            f"The output folder {path} is not empty; name another with -o, or add --force to replace the run in it."
-        )
-    parent = next(p for p in [path, *path.absolute().parents] if p.exists())
-    probe = parent / ".diffgen-write-probe"
     try:
+        if (path.exists() or path.is_symlink()) and not path.is_dir():
+            raise UserError(f"The output {path} is a file; name a folder with -o.")
+        if path.is_dir() and any(each.name != LOCK_NAME for each in path.iterdir()):
+            _check_replaceable(path, force=force)
+        parent = next(p for p in [path, *path.absolute().parents] if p.exists())
+        probe = parent / ".diffgen-write-probe"
         probe.touch()
         probe.unlink()
     except OSError as error:
         raise UserError(f"The output folder {path} cannot be made ({error.strerror}); name another with -o.") from error
+
+
+def _check_replaceable(path: Path, *, force: bool) -> None:
+    if not force:
+        raise UserError(
+            f"The output folder {path} is not empty; name another with -o, or add --force to replace the run in it."
+        )
+    try:
+        is_run = "schema_version" in _read_json(path / "manifest.json")
+    except _UNREADABLE:
+        is_run = False
+    at_risk = [name for name in _OWN if (path / name).exists()]
+    if at_risk and not is_run:
+        raise UserError(
+            f"The output folder {path} holds no run, so --force does not replace its {at_risk[0]}; "
+            "name another with -o."
+        )
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    value = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError("it holds no table of names and values")
+    return value
 
 
 class RunFolder:
@@ -83,17 +109,12 @@ class RunFolder:
             UserError: see :func:`check_output`.
         """
         check_output(path, force=force)
-        path.mkdir(parents=True, exist_ok=True)
-        for name in _OWN:
-            old = path / name
-            if old.is_dir() and not old.is_symlink():
-                shutil.rmtree(old)
-            else:
-                old.unlink(missing_ok=True)
-        (path / "triggers").mkdir()
+        make_folder(path)
+        _remove(path, _OWN)
         folder = cls(path, {"schema_version": SCHEMA_VERSION, **manifest, "parts": []})
-        write_text(path / "config.toml", tomli_w.dumps(dict(config)))
         folder.save_manifest()
+        make_folder(path / "triggers")
+        write_text(path / "config.toml", tomli_w.dumps(dict(config)))
         return folder
 
     @classmethod
@@ -110,8 +131,10 @@ class RunFolder:
                 f"{path} is not a run folder (it has no manifest.json); give the folder that compare wrote."
             )
         try:
-            manifest = json.loads(file.read_text(encoding="utf-8"))
-            version = manifest["schema_version"]
+            manifest = _read_json(file)
+            version = int(manifest["schema_version"])
+            if version <= SCHEMA_VERSION and not isinstance(manifest["parts"], list):
+                raise ValueError("its list of parts is no list")
         except _UNREADABLE as error:
             raise UserError(f"The manifest {file} cannot be read ({error}); the run folder is damaged.") from error
         if version > SCHEMA_VERSION:
@@ -121,7 +144,16 @@ class RunFolder:
         return cls(path, manifest)
 
     def config(self) -> dict[str, Any]:
-        """config.toml as nested values."""
+        """config.toml as nested values.
+
+        Raises:
+            UserError: missing or damaged.
+        """
+        if not (self.path / "config.toml").exists():
+            raise UserError(
+                f"The run {self.path} broke off before its settings were written (it has no config.toml); "
+                "start it again with --force."
+            )
         try:
             return tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8"))
         except _UNREADABLE as error:
@@ -130,32 +162,50 @@ class RunFolder:
             ) from error
 
     def save_manifest(self, **changes: Any) -> None:
-        """Replace manifest.json, with ``changes`` applied."""
-        self.manifest.update(changes)
-        write_json(self.path / "manifest.json", self.manifest)
+        """Replace manifest.json, with ``changes`` applied; when that fails, nothing has changed here either."""
+        changed = {**self.manifest, **changes}
+        write_json(self.path / "manifest.json", changed)
+        self.manifest = changed
+
+    def tidy(self) -> None:
+        """Remove half-written files, as a killed process leaves them; only while no other one writes to the folder."""
+        remove_temporaries(self.path)
+
+    def rewind(self, parts: int) -> None:
+        """Go back to the first ``parts`` parts, and forget verdicts, figures and report, which speak of more."""
+        _remove(self.path, _CONCLUSIONS)
+        if parts < len(self.manifest["parts"]):
+            self.save_manifest(parts=self.manifest["parts"][:parts])
+        triggers = self.path / "triggers"
+        make_folder(triggers)
+        named = {part["file"] for part in self.manifest["parts"]}
+        _remove(triggers, [file.name for file in triggers.glob("part-*.npz") if file.name not in named])
 
     # -- triggers ----------------------------------------------------------------------------------------------------
 
     def write_part(self, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Write the next part of the triggers, then name it in the manifest."""
-        name = f"part-{len(self.manifest['parts']):05d}.npz"
+        parts = self.manifest["parts"]
+        name = f"part-{len(parts):05d}.npz"
         write_arrays(self.path / "triggers" / name, columns)
-        self.manifest["parts"].append({"file": name, "rows": len(columns["query"])})
-        self.save_manifest()
+        self.save_manifest(parts=[*parts, {"file": name, "rows": len(columns["query"])}])
 
-    def read_parts(self) -> dict[str, np.ndarray[Any, Any]]:
-        """All triggers: every column, concatenated; empty when there are none.
+    def read_parts(self, count: int | None = None) -> dict[str, np.ndarray[Any, Any]]:
+        """All triggers, or those of the first ``count`` parts: every column, concatenated; empty when there are none.
 
         Raises:
             UserError: a part is missing or truncated.
         """
         parts: list[dict[str, Any]] = []
-        for part in self.manifest["parts"]:
-            file = self.path / "triggers" / part["file"]
+        for part in self.manifest["parts"][:count]:
+            file = self.path / "triggers"
             try:
+                file = file / part["file"]
                 columns = read_arrays(file)
                 if any(len(column) != part["rows"] for column in columns.values()):
                     raise ValueError("its columns differ in length")
+                if parts and _kinds(columns) != _kinds(parts[0]):
+                    raise ValueError("its columns are not those of the first part")
             except _UNREADABLE as error:
                 raise UserError(f"The triggers {file} cannot be read ({error}); the run folder is damaged.") from error
             parts.append(columns)
@@ -164,15 +214,32 @@ class RunFolder:
     # -- everything else ---------------------------------------------------------------------------------------------
 
     def write_checkpoint(self, state: Mapping[str, Any]) -> None:
-        """Replace the checkpoint of the search."""
-        write_arrays(self.path / "checkpoint.npz", state)
+        """Put a new checkpoint of the search in front of the one before, which is kept."""
+        newest, previous = (self.path / name for name in _CHECKPOINTS)
+        write_arrays(newest, state, keep_as=previous)
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a newest checkpoint, damaged or not."""
+        return (self.path / _CHECKPOINTS[0]).exists()
 
     def read_checkpoint(self) -> dict[str, Any] | None:
-        """The state of the search, or None when there is none that can be read."""
+        """The newest state of the search, or None when there is none that can be read."""
         try:
-            return read_arrays(self.path / "checkpoint.npz")
+            return read_arrays(self.path / _CHECKPOINTS[0])
         except _UNREADABLE:
             return None
+
+    def drop_checkpoint(self) -> bool:
+        """Put the checkpoint before in the place of the newest; False when there is none before."""
+        newest, previous = (self.path / name for name in _CHECKPOINTS)
+        try:
+            if previous.exists():
+                os.replace(previous, newest)
+                return True
+            newest.unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(f"The folder {self.path} cannot be changed ({error.strerror}); see who owns it.") from error
+        return False
 
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Write ``verdicts`` or ``report`` arrays."""
@@ -206,7 +273,23 @@ class RunFolder:
                 f"The run {self.path} did not come to its end (it has no results.json); resume it with --resume."
             )
         try:
-            values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            return _read_json(file)
         except _UNREADABLE as error:
             raise UserError(f"The figures {file} cannot be read ({error}); the run folder is damaged.") from error
-        return values
+
+
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    try:
+        for name in names:
+            old = folder / name
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
+            else:
+                old.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"The folder {folder} cannot be changed ({error.strerror}); see who owns it.") from error
+
+
+def _kinds(columns: Mapping[str, Any]) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    """Name -> type and shape of one row."""
+    return {name: (np.asarray(column).dtype, np.shape(column)[1:]) for name, column in columns.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -22,6 +22,11 @@ Sink = Callable[[Mapping[str, np.ndarray[Any, Any]]], None]
 def image_hashes(images: UInt8Array) -> list[bytes]:
     """The 16-byte BLAKE2b digest of each image's bytes, for uint8 (N, C, H, W)."""
     return [blake2b(image.tobytes(), digest_size=HASH_BYTES).digest() for image in images]
+
+
+def digest_of(hashes: Iterable[bytes | np.ndarray[Any, Any]]) -> str:
+    """One digest for images in their order, from the hash of each: uint8 rows of ``HASH_BYTES``, or bytes."""
+    return blake2b(b"".join(map(bytes, hashes)), digest_size=HASH_BYTES).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,10 @@ class Archive:
     def label_pairs(self) -> int:
         """Number of different ordered label pairs."""
         return len(self._pairs)
+
+    def digest(self) -> str:
+        """One digest of all images, in their order."""
+        return digest_of(self._numbers)
 
     def flush(self, *, everything: bool = False) -> None:
         """Hand what waits to the sink: once a part is full, or ``everything``. Called between generations."""

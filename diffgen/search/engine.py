@@ -13,29 +13,16 @@ from pymoo.core.termination import NoTermination
 from pymoo.operators.crossover.sbx import SBX
 from pymoo.operators.mutation.pm import PM
 from pymoo.operators.sampling.rnd import FloatRandomSampling
-from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
 from diffgen.search.evaluator import BudgetExhausted
+from diffgen.search.niches import NicheSurvival
 from diffgen.search.operators import HashDuplicateElimination, NormalSampling, ShellRepair
 from diffgen.search.problem import LatentProblem
+from diffgen.search.survival import RescoringSurvival
 
 Checkpoint = dict[str, Any]  # arrays and JSON values, never an object that must be pickled
-
-
-class RescoringSurvival(RankAndCrowding):  # type: ignore[misc]
-    """Rank and crowding among individuals whose second objective was scored against the same representatives.
-
-    Parents and offspring compete, so both must be measured with one measure (pymoo's own advice for objectives that
-    move: evaluate the survivors again).
-    """
-
-    def _do(self, problem: LatentProblem, pop: Population, *args: Any, **kwargs: Any) -> Population:
-        problem.rescore(pop)
-        survivors = super()._do(problem, pop, *args, **kwargs)
-        problem.retain(survivors)
-        return survivors
 
 
 class Nsga2Search:
@@ -62,7 +49,7 @@ class Nsga2Search:
                 prob_var=1 / problem.n_var if gene_probability is None else gene_probability,
                 eta=config.mutation_eta,
             ),
-            survival=RescoringSurvival(),
+            survival=NicheSurvival() if config.niches == "label_pair" else RescoringSurvival(),
             repair=ShellRepair() if normal else None,
             eliminate_duplicates=HashDuplicateElimination(),
             output=None,
@@ -100,6 +87,7 @@ class Nsga2Search:
             "rank": population.get("rank").astype(np.int64),
             "crowding": population.get("crowding").astype(np.float64),
             "archive_number": population.get("archive_number").astype(np.int64),
+            "label_pair": population.get("label_pair").astype(np.int64),
             "images": self.problem.pictures(population.get("uid")),
             "representatives": diversity.representatives,
             "clustered": diversity.clustered,
@@ -112,7 +100,8 @@ class Nsga2Search:
         self.problem.diversity.restore(state["representatives"], clustered=state["clustered"])
         population = Population.new(X=state["X"], F=state["F"], rank=state["rank"], crowding=state["crowding"])
         population.set("uid", self.problem.keep(torch.from_numpy(state["images"])))
-        population.set("archive_number", state["archive_number"])
+        for name in ("archive_number", "label_pair"):
+            population.set(name, state[name])
         population.set("version", np.full(len(population), self.problem.diversity.version))
         for individual in population:
             individual.evaluated = {"F", "G", "H"}

@@ -14,8 +14,10 @@ from diffgen.errors import DiffgenError
 from diffgen.models import BlackBox
 from diffgen.search.archive import Archive, Triggers
 from diffgen.search.divergence import answer_margin, euclidean_plus_one
+from diffgen.search.memory import BatchHalver
 
 NOT_ARCHIVED = -1
+NO_PAIR = -1
 
 
 class BudgetExhausted(DiffgenError):
@@ -30,11 +32,13 @@ class Answers:
         probabilities: float32 (N, M, K).
         divergence: float32 (N,), Eq. 1 of the paper.
         archive_numbers: int64 (N,) on the CPU: number in the archive of each trigger, ``NOT_ARCHIVED`` for the rest.
+        label_pairs: int64 (N,): one number for each ordered tuple of labels of a trigger, ``NO_PAIR`` for the rest.
     """
 
     probabilities: torch.Tensor
     divergence: torch.Tensor
     archive_numbers: torch.Tensor
+    label_pairs: torch.Tensor
 
 
 class Evaluator:
@@ -48,6 +52,7 @@ class Evaluator:
         archive: takes in the triggers.
         margin: a disagreement counts when every model's two highest probabilities are further apart than this.
         batch_size: images asked about at once; between two batches the budget is looked at.
+        on_smaller_batch: told how many images are handed over at once from now on, when memory was too small.
         clock: seconds; a parameter for tests.
     """
 
@@ -59,6 +64,7 @@ class Evaluator:
         archive: Archive,
         margin: float,
         batch_size: int,
+        on_smaller_batch: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.black_boxes = tuple(black_boxes)
@@ -69,6 +75,7 @@ class Evaluator:
         self.queries = 0
         self.generation = 0
         self.stopped = False
+        self.memory = BatchHalver(on_smaller_batch)
         self._clock = clock
         self._started: float | None = None
         self._on_answer: Callable[[], None] | None = None
@@ -118,7 +125,7 @@ class Evaluator:
         Raises:
             RunError: a model raised or gave something that is not a probability.
         """
-        probabilities = torch.stack([model.predict(images) for model in self.black_boxes], dim=1)
+        probabilities = torch.stack([self.memory.call(model.predict, images) for model in self.black_boxes], dim=1)
         first = self.queries
         self.queries += len(images)
         labels = probabilities.argmax(dim=2)
@@ -140,4 +147,8 @@ class Evaluator:
             numbers[rows.cpu()] = torch.from_numpy(self.archive.add(found))
         if self._on_answer is not None:
             self._on_answer()
-        return Answers(probabilities=probabilities, divergence=divergence, archive_numbers=numbers)
+        pairs = torch.zeros_like(labels[:, 0])
+        for column in labels.unbind(dim=1):
+            pairs = pairs * probabilities.shape[2] + column
+        pairs = pairs.masked_fill(~disagree, NO_PAIR)
+        return Answers(probabilities=probabilities, divergence=divergence, archive_numbers=numbers, label_pairs=pairs)

@@ -40,15 +40,16 @@ class LatentProblem(Problem):  # type: ignore[misc]
 
     def _evaluate(self, X: np.ndarray[Any, Any], out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         latents = torch.from_numpy(np.asarray(X, dtype=np.float32))
-        images, divergence, numbers = [], [], []
+        images, divergence, numbers, pairs = [], [], [], []
         row = 0
         while row < len(latents):
             batch = latents[row : row + self.evaluator.allowance()]
-            drawn = self.generator.generate(batch)
+            drawn = self.evaluator.memory.call(self.generator.generate, batch)
             answers = self.evaluator.ask(drawn, latents=batch)
             images.append(drawn)
             divergence.append(answers.divergence)
             numbers.append(answers.archive_numbers)
+            pairs.append(answers.label_pairs)
             row += len(batch)
         pictures, archive_numbers = torch.cat(images), torch.cat(numbers)
         self.diversity.update()
@@ -58,6 +59,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         out["F"] = -np.stack([torch.cat(divergence).cpu().numpy(), diversity], axis=1).astype(np.float64)
         out["uid"] = self.keep(pictures)
         out["archive_number"] = archived
+        out["label_pair"] = torch.cat(pairs).cpu().numpy()
         out["version"] = np.full(len(latents), self.diversity.version)
 
     def keep(self, pictures: torch.Tensor) -> Int64Array:

@@ -31,7 +31,7 @@ class RandomLatent(Technique):
                 # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
                 latents = torch.randn(evaluator.batch_size, generator.latent_dim, generator=self._rng)
                 latents = latents[: evaluator.allowance()]
-                evaluator.ask(generator.generate(latents), latents=latents)
+                evaluator.ask(evaluator.memory.call(generator.generate, latents), latents=latents)
             except BudgetExhausted:
                 return
             on_generation()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,17 +18,21 @@ import torch
 
 import diffgen
 from diffgen.config import Budget, CompareConfig, from_dict, replace, to_dict
+from diffgen.data import is_word
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
-from diffgen.gan_training.networks import check_image_shape
+from diffgen.features.cells import Cells
+from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.models import BlackBox
-from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder, check_output
+from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
-from diffgen.workflows.gan import prepare_cells, prepare_gan
-from diffgen.workflows.preflight import inspect_real_images, prepare_models
+from diffgen.workflows.gan import DomainModels, prepare_cells, prepare_gan
+from diffgen.workflows.limits import check_limits
+from diffgen.workflows.models import load_models, match_classes, recorded, stored_model
+from diffgen.workflows.preflight import RealAnswers, inspect_real_images, prepare_models
 from diffgen.workflows.results import write_results
 from diffgen.workflows.search import run_search
 from diffgen.workflows.validity import judge_triggers, make_pipeline
@@ -76,6 +82,7 @@ def compare(
     seed: int | None = None,
     device: str | None = None,
     batch_size: int | None = None,
+    resize: int | None = None,
     config: CompareConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
@@ -92,6 +99,7 @@ def compare(
         seed: seed of the search.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         batch_size: images handed to a network at once, or None to suit the device.
+        resize: side of the square (28, 32 or 64) that real images are brought to, or None: they keep their size.
         config: every other setting, and the defaults of the ones above.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
@@ -104,21 +112,21 @@ def compare(
     """
     progress = progress or Progress()
     config = _settled(config or CompareConfig(), budget, technique, preset, seed, device, batch_size)
+    check_limits(config)
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)
-    images = load_data(data, progress=progress)
+    config = config if resize is None else replace(config, resize=resize)
+    check_resize(config.resize)
+    images = load_data(data, resize=config.resize, progress=progress)
     check_image_shape(images.image_shape)
-    black_boxes = _load_models(model_a, model_b, config, device=place, batch_size=size)
+    black_boxes = load_models(model_a, model_b, config, device=place, batch_size=size)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     check_output(path, force=force)
+    check_free(path)
     prepare_models(black_boxes, images)
+    match_classes(black_boxes, config.label_map, images.class_names)
     # what was detected becomes part of the settings: a replay must not guess again
-    config = replace(
-        config,
-        batch_size=size,
-        preprocessing_a=black_boxes[0].preprocessing,
-        preprocessing_b=black_boxes[1].preprocessing,
-    )
+    config = recorded(replace(config, batch_size=size), black_boxes)
     manifest = {
         "status": "running",
         "version": diffgen.__version__,
@@ -131,10 +139,13 @@ def compare(
         "data": {"source": images.source, "path": _data_path(data), "sha256": images.digest, "images": len(images)},
     }
 
-    def open_folder() -> RunFolder:
-        return RunFolder.create(path, config=to_dict(config), manifest=manifest, force=force)
+    with ExitStack() as held:
 
-    return _run(black_boxes, images, config, open_folder, device=place, progress=progress)
+        def open_folder() -> RunFolder:
+            held.enter_context(RunLock(path))
+            return RunFolder.create(path, config=to_dict(config), manifest=manifest, force=force)
+
+        return _run(black_boxes, images, config, open_folder, device=place, progress=progress)
 
 
 def _settled(
@@ -161,55 +172,91 @@ def _settled(
 
 
 def resume(
-    run: str | Path, model_a: Any = None, model_b: Any = None, *, data: Any = None, progress: Progress | None = None
+    run: str | Path,
+    model_a: Any = None,
+    model_b: Any = None,
+    *,
+    data: Any = None,
+    options: CompareConfig | None = None,
+    progress: Progress | None = None,
 ) -> CompareResult:
     """Go on with a run that was broken off; with a budget in queries it ends as it would have without the break.
+
+    A run whose search is finished is only filtered and reported; of one that is done, the figures are read.
 
     Args:
         run: the run folder.
         model_a, model_b, data: needed only where the run was given objects instead of files, or files have moved.
+        options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
 
     Raises:
-        UserError: there is nothing to go on with, or models or data are not those of the run.
+        UserError: there is nothing to go on with, models or data are not those of the run, or another process works
+            in the folder.
+        RunError: the run broke off again.
     """
     progress = progress or Progress()
-    folder = RunFolder.open(run)
+    with RunLock(RunFolder.open(run).path):
+        folder = RunFolder.open(run)
+        folder.tidy()
+        done = _figures_of_done(folder)
+        if done is not None:
+            progress.say(f"The run {folder.path} is done; nothing is left to go on with. Here are its figures again.")
+            return done
+        return _go_on(folder, model_a, model_b, data, options, progress)
+
+
+def _figures_of_done(folder: RunFolder) -> CompareResult | None:
+    """What a run that came to its end said at the end; None for any other."""
+    if folder.manifest.get("status") != "done":
+        return None
+    try:
+        results = folder.results()
+        return CompareResult(
+            run=str(folder.path),
+            **{f.name: results[f.name] for f in fields(CompareResult) if f.name != "run"},
+        )
+    except (UserError, KeyError):
+        return None  # damaged; filters and report are made again
+
+
+def _go_on(
+    folder: RunFolder, model_a: Any, model_b: Any, data: Any, options: CompareConfig | None, progress: Progress
+) -> CompareResult:
     config: CompareConfig = from_dict(CompareConfig, folder.config())
     device = resolve_device(config.device)
     models = [
-        stored_model(folder, role, given, config, device=device) for role, given in (("A", model_a), ("B", model_b))
+        stored_model(folder, role, given, config, device=device, options=options)
+        for role, given in (("A", model_a), ("B", model_b))
     ]
     source = data if data is not None else folder.manifest["data"]["path"]
     if source is None:
         raise UserError(f"The run {folder.path} was given its images in memory; give them again to resume it.")
-    images = load_data(source, progress=progress)
+    images = load_data(source, resize=config.resize, progress=progress)
     if images.digest != folder.manifest["data"]["sha256"]:
         raise UserError(
             f"The data {images.source} is no longer what the run {folder.path} was started with; start a new run."
         )
     prepare_models(models, images)
+    _warn_of_changes(folder, device, progress)
     return _run((models[0], models[1]), images, config, lambda: folder, device=device, progress=progress)
 
 
-def stored_model(folder: RunFolder, role: str, given: Any, config: CompareConfig, *, device: torch.device) -> BlackBox:
-    """Model A or B of a run: the file it was started with, or the one ``given`` in its place.
-
-    Raises:
-        UserError: the run's own file is gone or has changed, or it was no file and none is given.
-    """
-    entry = folder.manifest["files"][role]
-    preprocessing = config.preprocessing_a if role == "A" else config.preprocessing_b
-    batch_size = resolve_batch_size(config.batch_size, device)
-    if given is None and entry["path"] is None:
-        raise UserError(f"Model {role} of the run {folder.path} was a Python object; give it again.")
-    model = load_model(
-        entry["path"] if given is None else given, device=device, batch_size=batch_size, preprocessing=preprocessing
-    )
-    if given is None and model.digest != entry["sha256"]:
-        raise UserError(
-            f"The file {entry['path']} has changed since the run {folder.path}; name the models to ask instead."
+def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:
+    """Say what is no longer as it was when the run was started."""
+    before = {
+        **folder.manifest.get("versions", {}),
+        "device": folder.manifest.get("device"),
+        "threads": folder.manifest.get("threads"),
+    }
+    now = {**_versions(), "device": _device_name(device), "threads": torch.get_num_threads()}
+    changed = [
+        f"{name} {before[name]} then, {now[name]} now" for name in now if before.get(name, now[name]) != now[name]
+    ]
+    if changed:
+        progress.warn(
+            f"The run was started elsewhere ({'; '.join(changed)}); it goes on, but may end with other triggers than "
+            "without the break."
         )
-    return model
 
 
 def _run(
@@ -221,7 +268,28 @@ def _run(
     device: torch.device,
     progress: Progress,
 ) -> CompareResult:
-    batch_size = resolve_batch_size(config.batch_size, device)
+    try:
+        real, domain, cells = _look_at_data(models, images, config, device=device, progress=progress)
+        folder = open_folder()
+    except KeyboardInterrupt as error:
+        error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
+        raise
+    try:
+        return _search_and_judge(models, images, config, folder, real, domain, cells, device=device, progress=progress)
+    except (KeyboardInterrupt, Exception) as error:
+        error.add_note(f"what was found is kept; go on with 'diffgen compare --resume {folder.path}'")
+        raise
+
+
+def _look_at_data(
+    models: tuple[BlackBox, BlackBox],
+    images: ImageSet,
+    config: CompareConfig,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> tuple[RealAnswers, DomainModels, Cells]:
+    """Everything before the search: the models on the real images, the GAN, the cells."""
     real = inspect_real_images(models, images, progress=progress)
     summary = real.summary
     progress.say(
@@ -233,13 +301,36 @@ def _run(
         progress.warn(warning)
     domain = prepare_gan(images, config.gan, device=device, progress=progress)
     cells = prepare_cells(images, device=device, progress=progress)
-    folder = open_folder()
+    return real, domain, cells
+
+
+def _search_and_judge(
+    models: tuple[BlackBox, BlackBox],
+    images: ImageSet,
+    config: CompareConfig,
+    folder: RunFolder,
+    real: RealAnswers,
+    domain: DomainModels,
+    cells: Cells,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> CompareResult:
+    batch_size = resolve_batch_size(config.batch_size, device)
+    with domain.path.open("rb") as file:
+        gan = hashlib.file_digest(file, "sha256").hexdigest()
+    if folder.manifest.get("gan", gan) != gan:
+        progress.warn(
+            "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
+            "differs; the run goes on, but ends with other triggers than without the break."
+        )
+    folder.save_manifest(status="running", gan=gan)
     outcome = run_search(
         models,
         domain.generator,
         folder,
         config,
-        margin=summary.margin,
+        margin=real.summary.margin,
         batch_size=batch_size,
         device=device,
         progress=progress,
@@ -261,15 +352,6 @@ def _run(
     return CompareResult(run=str(folder.path), interrupted=outcome.interrupted, **headline)
 
 
-def _load_models(
-    model_a: Any, model_b: Any, config: CompareConfig, *, device: torch.device, batch_size: int
-) -> tuple[BlackBox, BlackBox]:
-    return (
-        load_model(model_a, device=device, batch_size=batch_size, preprocessing=config.preprocessing_a),
-        load_model(model_b, device=device, batch_size=batch_size, preprocessing=config.preprocessing_b),
-    )
-
-
 def _new_folder(models: tuple[BlackBox, BlackBox]) -> Path:
     stems = [Path(model.name).stem or "model" for model in models]
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -289,6 +371,8 @@ def _data_path(data: Any) -> str | None:
     if not isinstance(data, str | os.PathLike):
         return None
     text = os.fspath(data)
+    if is_word(data):
+        return text
     if Path(text).exists():
         return str(Path(text).absolute())
     folder, colon, split = text.rpartition(":")  # FOLDER:test, one half of a folder

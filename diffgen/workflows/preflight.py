@@ -103,9 +103,15 @@ def _smells(
     """Sentences about figures that wrong pre-processing would explain."""
     classes = models[0].num_classes
     found = []
+    names_a, names_b = models[0].class_names, models[1].class_names
+    if names_a != names_b and sorted(names_a) == sorted(names_b) and not models[1].class_order:
+        found.append(
+            "The models name the same classes in another order; map those of B onto those of A with --label-map, in "
+            "which every name stands for itself."
+        )
     for index, (role, model) in enumerate(zip("AB", models, strict=True)):
         fed = (
-            f"diffgen hands it {model.preprocessing.layout.upper()} images scaled to {model.preprocessing.scale}"
+            f"diffgen hands it {str(model.preprocessing.layout).upper()} images scaled to {model.preprocessing.scale}"
             f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}"
         )
         share = np.bincount(labels[:, index], minlength=classes).max() / len(labels)

@@ -14,8 +14,8 @@ from diffgen.config import CompareConfig, from_dict
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Int64Array, Progress, UInt8Array
-from diffgen.workflows.compare import stored_model
 from diffgen.workflows.device import resolve_device
+from diffgen.workflows.models import match_classes, stored_model
 
 _BATCH = 1024
 _UNCONFIRMED = 0
@@ -53,6 +53,7 @@ def replay(
     *,
     images_only: bool = False,
     device: str | None = None,
+    options: CompareConfig | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Ask two models about the reported triggers of a run.
@@ -62,6 +63,8 @@ def replay(
         model_a, model_b: other models to ask, or None for those of the run.
         images_only: take the pictures from the PNG files in ``images/`` instead of the stored arrays.
         device: where to ask, or None for the run's own device.
+        options: how other models are opened and fed, and what may run code again (``preprocessing_a``, ``model_a``,
+            ..., ``label_map``; the rest is not looked at), or None.
         progress: where to say how far it is.
 
     Raises:
@@ -71,12 +74,16 @@ def replay(
     folder = RunFolder.open(run)
     config: CompareConfig = from_dict(CompareConfig, folder.config())
     place = resolve_device(device or config.device)
-    models = [stored_model(folder, r, g, config, device=place) for r, g in (("A", model_a), ("B", model_b))]
+    models = [
+        stored_model(folder, role, given, config, device=place, options=options)
+        for role, given in (("A", model_a), ("B", model_b))
+    ]
     numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)
     again = np.empty_like(labels)
     if len(images):
         for model in models:
             model.prepare(images[:256])
+        match_classes(models, None if options is None else options.label_map)
     with progress.task("Asking again", total=len(images)) as task:
         for start in range(0, len(images), _BATCH):
             batch = images[start : start + _BATCH]

@@ -11,7 +11,7 @@ from PIL import Image
 from diffgen.report.data import BehaviourGroup, FilterView, Picture, Preflight, ReportData
 from diffgen.report.html import render_html
 from diffgen.report.markdown import render_markdown
-from diffgen.runs.files import write_text, write_whole
+from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.types import UInt8Array
 
@@ -34,7 +34,7 @@ def write_report(folder: RunFolder) -> Path:
     page = folder.path / "report.html"
     write_text(page, render_html(data))
     pictures = folder.path / "images"
-    pictures.mkdir(exist_ok=True)
+    make_folder(pictures)
     for group in data.groups:
         for picture in group.pictures:
             name = f"trigger-{picture.identifier:06d}-A{group.label_a}-B{group.label_b}.png"
@@ -179,4 +179,4 @@ def _file_facts(entry: dict[str, Any]) -> dict[str, str]:
 def _write_png(path: Path, image: UInt8Array) -> None:
     """Write uint8 (C, H, W) as a PNG that holds exactly these bytes."""
     picture = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
-    write_whole(path, lambda temporary: picture.save(temporary, format="PNG"))
+    write_whole(path, lambda temporary: picture.save(temporary, format="PNG"), durable=False)

@@ -94,7 +94,7 @@ def write_results(
         "seconds": round(outcome.seconds, 3),
     }
     classes = models[0].num_classes
-    names = data.class_names
+    names = class_names(models, data)
     summary = real.summary
     results = {
         "schema_version": SCHEMA_VERSION,
@@ -103,7 +103,7 @@ def write_results(
         "verified_single": int((confirmed == CONFIRMED_SINGLE).sum()),
         "verified_batch": int((confirmed == CONFIRMED_BATCH).sum()),
         "unconfirmed": int((confirmed == UNCONFIRMED).sum()),
-        "class_names": list(names) if names and len(names) == classes else [str(i) for i in range(classes)],
+        "class_names": list(names),
         "preflight": {
             "images": summary.images,
             "agreement": summary.agreement,
@@ -131,6 +131,15 @@ def write_results(
     write_json(folder.path / "results.json", results)
     write_report(folder)
     return headline
+
+
+def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
+    """K names: those of the data, else those that a model brings, else numbers."""
+    classes = models[0].num_classes
+    for names in (data.class_names, *(model.class_names for model in models)):
+        if names and len(names) == classes:
+            return tuple(names)
+    return tuple(str(i) for i in range(classes))
 
 
 def _choose_shown(keys: Int64Array, valid: np.ndarray[Any, Any], divergence: np.ndarray[Any, Any]) -> Int64Array:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from diffgen.config import CompareConfig
+from diffgen.errors import RunError, UserError
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.evaluator import Evaluator
-from diffgen.techniques import TechniqueContext, make
+from diffgen.techniques import Technique, TechniqueContext, make
 from diffgen.types import Generator, Progress, Task
+from diffgen.workflows.checkpoints import Checkpointer, History, newest_usable
 from diffgen.workflows.interruption import graceful_stop
-
-_CHECKPOINT_SECONDS = 10.0
 
 
 @dataclass
@@ -31,9 +31,7 @@ class SearchOutcome:
     queries: int = 0
     seconds: float = 0.0
     interrupted: bool = False
-    history: dict[str, list[float]] = field(
-        default_factory=lambda: {"seconds": [], "queries": [], "triggers": [], "label_pairs": []}
-    )
+    history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": [], "label_pairs": []})
 
 
 def run_search(
@@ -50,10 +48,26 @@ def run_search(
     """Search until the budget is used up or the user stops it; a checkpoint in the folder is gone on from.
 
     Raises:
-        RunError: a model failed; what was found until then is in the folder.
+        RunError: a model failed or the disk is full; what was found until then is in the folder.
+        UserError: another version of diffgen wrote the checkpoint.
     """
     archive = Archive(generator.image_shape, sink=folder.write_part)
-    evaluator = Evaluator(models, budget=config.budget, archive=archive, margin=margin, batch_size=batch_size)
+    found = newest_usable(folder, progress)
+    state: Mapping[str, Any] = {} if found is None else found[0]
+    if state.get("finished", False):
+        progress.say(f"The search is finished ({state['queries']:,} queries); going on with what comes after it.")
+        return SearchOutcome(state["queries"], state["seconds"], history=state["history"])
+    evaluator = Evaluator(
+        models,
+        budget=config.budget,
+        archive=archive,
+        # what counts as a trigger must not change within a run
+        margin=state.get("margin", margin),
+        batch_size=batch_size,
+        on_smaller_batch=lambda size: progress.warn(
+            f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
+        ),
+    )
     technique = make(
         config.technique,
         TechniqueContext(
@@ -61,43 +75,12 @@ def run_search(
         ),
     )
     outcome = SearchOutcome()
-    state = folder.read_checkpoint()
-    if state is not None:
-        # parts that were written after the checkpoint belong to generations that are played again
-        folder.save_manifest(parts=folder.manifest["parts"][: state["parts"]])
-        archive.restore(folder.read_parts())
-        technique.restore(state)
+    if found is not None:
+        archive.restore(found[1])
+        _restore(technique, state, folder)
         outcome.history = state["history"]
         progress.say(f"Going on after {state['queries']:,} queries and {len(archive):,} triggers.")
-    elif folder.manifest["parts"]:
-        folder.save_manifest(parts=[])
-    last_checkpoint = time.monotonic()
-
-    def record() -> None:
-        for name, value in (
-            ("seconds", round(evaluator.seconds, 3)),
-            ("queries", evaluator.queries),
-            ("triggers", len(archive)),
-            ("label_pairs", archive.label_pairs()),
-        ):
-            outcome.history[name].append(value)
-
-    def on_generation() -> None:
-        nonlocal last_checkpoint
-        record()
-        if time.monotonic() - last_checkpoint >= _CHECKPOINT_SECONDS:
-            archive.flush(everything=True)
-            folder.write_checkpoint(
-                {
-                    **technique.checkpoint(),
-                    "queries": evaluator.queries,
-                    "seconds": evaluator.seconds,
-                    "parts": len(folder.manifest["parts"]),
-                    "history": outcome.history,
-                }
-            )
-            last_checkpoint = time.monotonic()
-
+    checkpointer = Checkpointer(folder, technique, evaluator, outcome.history)
     by_time = config.budget.seconds is not None
     total = config.budget.seconds if by_time else config.budget.queries
     with progress.task("Searching for disagreements", total=total) as task, graceful_stop(evaluator.stop, progress):
@@ -105,20 +88,40 @@ def run_search(
         def show() -> None:
             _show(task, evaluator, by_time=by_time)
 
-        evaluator.start(
-            on_answer=show,
-            queries=0 if state is None else state["queries"],
-            seconds=0.0 if state is None else state["seconds"],
-        )
+        evaluator.start(on_answer=show, queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
         try:
-            technique.run(on_generation)
-        finally:
-            # also when a model failed: never lose what was found
-            outcome.queries, outcome.seconds = evaluator.queries, evaluator.seconds
-            outcome.interrupted = evaluator.stopped
-            record()
+            technique.run(checkpointer.after_generation)
+        except BaseException as error:
+            _keep_what_was_found(archive, error)
+            raise
+        outcome.queries, outcome.seconds = evaluator.queries, evaluator.seconds
+        outcome.interrupted = evaluator.stopped
+        checkpointer.record()
+        if outcome.interrupted:
+            # the unfinished generation is reported, and played again when the run is resumed
             archive.flush(everything=True)
+        else:
+            checkpointer.finish()
     return outcome
+
+
+def _restore(technique: Technique, state: Mapping[str, Any], folder: RunFolder) -> None:
+    try:
+        technique.restore(state)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        version = folder.manifest.get("version", "unknown")
+        raise UserError(
+            f"This diffgen cannot go on from the checkpoint of {folder.path}, which version {version} wrote; "
+            "resume it with that version or start a new run."
+        ) from error
+
+
+def _keep_what_was_found(archive: Archive, error: BaseException) -> None:
+    """Write what waits, also what an unfinished generation found; another error on the way must not hide the first."""
+    try:
+        archive.flush(everything=True)
+    except RunError as second:
+        error.add_note(str(second))
 
 
 def _show(task: Task, evaluator: Evaluator, *, by_time: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from diffgen.data import load, loading
+from diffgen.data import is_word, load, loading
 
 
 def test_importing_is_cheap(repository: Path) -> None:
@@ -54,6 +54,11 @@ def test_the_word_goes_before_a_folder_of_that_name(tmp_path: Path, make: Any, m
     assert len(load("digits")) == 1797
     assert len(load("./digits")) == 50
     assert len(load(Path("digits"))) == 50
+
+
+def test_words() -> None:
+    assert all(map(is_word, ("digits", "digits:train", "torchvision:MNIST", "torchvision:no such set")))
+    assert not any(map(is_word, ("./digits", "mnist", "", Path("digits"), None)))
 
 
 def test_home(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.config import Preprocessing
+from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import RunError, UserError
 from diffgen.models import BlackBox, load
 
@@ -203,7 +203,7 @@ def test_a_row_of_zeros_becomes_uniform(images):
 def test_what_is_fixed_is_not_decided_again(images, logits):
     softmax = pick(torch.softmax(logits, dim=1))
     decided = prepared(softmax, images).preprocessing
-    assert decided == Preprocessing(layout="nchw", outputs="probabilities")
+    assert decided == replace(DEFAULT_PREPROCESSING, layout="nchw", outputs="probabilities")
     again = prepared(softmax, images, preprocessing=decided)
     assert again.preprocessing == decided
     as_logits = prepared(softmax, images, preprocessing=replace(decided, outputs="logits"))
@@ -278,10 +278,9 @@ def test_too_little_memory_is_said(images):
 @pytest.mark.parametrize(
     "answer, message",
     [
-        (lambda n: np.zeros(n), r"one value per image \(an array of shape \(64,\)"),
-        (lambda n: np.zeros((n, 1)), r"one value per image.*\[1 - p, p\]"),
+        (lambda n: np.zeros(n), r"an array of shape \(64,\) for 64 images; export it .* \(N, 1\)"),
         (lambda n: np.zeros((n, 10, 1)), r"shape \(64, 10, 1\) for 64 images; export it .* \(64, number of classes\)"),
-        (lambda n: np.zeros((10, n)), r"shape \(10, 64\)"),
+        (lambda n: np.zeros((10, n + 1)), r"shape \(10, 65\)"),
         (lambda n: np.zeros((n, 10), dtype=np.int64), "int64 values"),
         (lambda n: np.zeros((n, 10), dtype=np.complex64), "a ndarray"),
         (lambda n: {"logits": 1, "features": 2}, r"a dict of outputs \(logits, features\)"),

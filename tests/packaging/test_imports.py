@@ -47,7 +47,9 @@ def test_asking_for_help_imports_nothing_heavy(argument: str, repository: Path) 
 def test_every_import_is_declared(repository: Path) -> None:
     config = ConfigParser()
     config.read(repository / "setup.cfg")
-    declared = {normal(line) for line in config["options"]["install_requires"].splitlines() if line.strip()}
+    extras = {name: text for name, text in config["options.extras_require"].items() if name not in ("test", "dev")}
+    lines = "\n".join([config["options"]["install_requires"], *extras.values()]).splitlines()
+    declared = {normal(line) for line in lines if line.strip()}
     undeclared = {}
     for folder in ("diffgen", "filters", "gan_training"):
         for file in sorted((repository / folder).rglob("*.py")):

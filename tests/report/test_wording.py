@@ -53,8 +53,7 @@ def test_clean_text_can_be_written():
 def test_sentence_of_the_usual_result(report_data):
     data = replace(report_data, valid_triggers=1234, behaviours=87, queries=50_000, seconds=60.0)
     assert headline(data).sentence == (
-        "A and B disagree on 1,234 valid generated pictures, in 87 different ways, "
-        "found with 50,000 queries in 60 s."
+        "A and B disagree on 1,234 valid generated pictures, in 87 different ways, found with 50,000 queries in 60 s."
     )
     assert headline(data).meaning == ()
 

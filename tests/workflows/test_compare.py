@@ -17,7 +17,7 @@ from diffgen.errors import RunError, UserError
 from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows import search as search_workflow
+from diffgen.workflows import checkpoints
 from diffgen.workflows.compare import CompareResult, compare, resume
 from diffgen.workflows.report import draw_report, report_data
 from diffgen.workflows.validity import CONFIRMED_SINGLE
@@ -209,7 +209,7 @@ def test_a_model_that_fails_in_mid_run_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The run breaks off with exit code 3; gone on with, it ends with the same triggers as the uninterrupted one."""
-    monkeypatch.setattr(search_workflow, "_CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
     network = torch.jit.load(str(model_files["a"]))
     calls = 0
 

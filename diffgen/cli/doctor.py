@@ -1,0 +1,86 @@
+"""``diffgen doctor``: what diffgen finds on this machine, and what is missing."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from diffgen.cli import options
+
+if TYPE_CHECKING:
+    from diffgen.workflows.doctor import Examination
+
+_EXAMPLES = """\
+examples:
+  diffgen doctor
+  diffgen doctor --json            the same for a bug report
+  diffgen doctor --clear-cache     remove the trained GANs and cells; the next comparison trains anew
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "doctor",
+        help="versions, devices, memory, cache, and what is missing",
+        description="Say what diffgen finds on this machine, what is missing and what brings it. Reaches no network.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--clear-cache", action="store_true", help="remove what is kept between runs, and say what")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the examination, or what was removed."""
+    from diffgen.workflows.doctor import clear_cache, examine
+
+    if arguments.clear_cache:
+        freed = clear_cache()
+        if arguments.json:
+            options.print_json({"freed": freed})
+        else:
+            for kind, size in freed.items():
+                print(f"removed {kind}: {_size(size)}")
+            print(f"freed {_size(sum(freed.values()))}")
+        return 0
+    found = examine()
+    if arguments.json:
+        options.print_json(found.as_dict())
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: Examination) -> None:
+    cache = ", ".join(f"{kind} {_size(size)}" for kind, size in found.cache_sizes.items()) or "empty"
+    limit = "" if found.memory_limit is None else f", of which this container may use {_size(found.memory_limit)}"
+    rows = [
+        *found.versions.items(),
+        ("devices", ", ".join(found.devices) or "none"),
+        ("cores", f"{found.cores}" + ("" if found.threads is None else f" ({found.threads} threads in torch)")),
+        ("memory", _size(found.memory) + limit),
+        ("free disk", _size(found.free_disk)),
+        ("cache", f"{found.cache} ({cache})"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:<{width}}  {value}")
+    for part in found.missing:
+        print(f"optional part {part.extra} is missing ({', '.join(part.packages)}): {part.command}")
+    for problem in found.problems:
+        print(f"problem: {problem}")
+    if not found.problems:
+        print("no problems found")
+
+
+def _size(count: int | None) -> str:
+    if count is None:
+        return "unknown"
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -1,0 +1,142 @@
+"""``diffgen inspect``: what a model file is, and how it wants to be fed."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from diffgen.cli import model_options, options
+from diffgen.config import CompareConfig, replace
+from diffgen.errors import UserError
+
+if TYPE_CHECKING:
+    from diffgen.workflows.inspect import Candidate, Inspection
+
+_EXAMPLES = """\
+examples:
+  diffgen inspect net.onnx --data val/                   a table of pre-processings, the best first
+  diffgen inspect net.onnx --data val/ --write           ... and keep the best in net.onnx.toml
+  diffgen inspect w.pth --arch nets:resnet --data val/   weights, with the function that builds their network
+"""
+_NAMES_SHOWN = 10
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "inspect",
+        help="what a model file is, and which pre-processing it wants",
+        description="Say what a model file is and what each plausible pre-processing makes of it on real images.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model's file")
+    parser.add_argument("--data", metavar="D", help="real images, as for compare; better with labels")
+    parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
+    parser.add_argument("--write", action="store_true", help="write the best into a sidecar beside the model")
+    parser.add_argument("--force", action="store_true", help="replace the sidecar that is there")
+    model_options.add_model_options(parser, pair=False)
+    options.add_machine(parser)
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Inspect and print what was found."""
+    if arguments.data is None:
+        raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
+    opening = model_options.opening_from(arguments)
+    config = replace(
+        CompareConfig(),
+        device=arguments.device,
+        batch_size=options.batch_size(arguments.batch_size),
+        resize=arguments.resize,
+        preprocessing_a=model_options.preprocessing_from(arguments),
+        model_a=opening,
+    )
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.inspect import inspect_model
+
+    found = inspect_model(
+        arguments.model,
+        data=arguments.data,
+        config=config,
+        write=arguments.write,
+        force=arguments.force,
+        progress=progress,
+    )
+    _print(found)
+    if arguments.json:
+        options.print_json(asdict(found))
+    return 0
+
+
+def _print(found: Inspection) -> None:
+    print(f"{found.path or found.model} is {found.format}.")
+    takes = ", ".join("x".join(map(str, shape)) for shape in found.takes[:4]) or "what the options make of the images"
+    batch = f", {found.fixed_batch} at a time" if found.fixed_batch else ""
+    print(f"takes    {takes}{batch} (the data has {'x'.join(map(str, found.image_shape))})")
+    names = ", ".join(found.class_names[:_NAMES_SHOWN]) + (", ..." if len(found.class_names) > _NAMES_SHOWN else "")
+    print(f"classes  {found.classes}{f': {names}' if names else ''}")
+    print()
+    width = max(len(each.name) for each in found.candidates)
+    for row in _rows(found, width):
+        print(row)
+    print()
+    for line in _conclusion(found):
+        print(line)
+
+
+def _rows(found: Inspection, width: int) -> list[str]:
+    head = f"{'pre-processing':<{width}}  "
+    first = ["accuracy"] if found.labelled else []
+    rows = [
+        head + "  ".join(f"{name:>10}" for name in (*first, "confidence", "entropy", "balance", "layout")) + "  outputs"
+    ]
+    for each in found.candidates:
+        figures = ([each.accuracy] if each.accuracy is not None else []) + [each.confidence, each.entropy, each.balance]
+        cells = [*(f"{figure:.4f}" for figure in figures), str(each.preprocessing.layout)]
+        rows.append(
+            f"{each.name:<{width}}  " + "  ".join(f"{cell:>10}" for cell in cells) + f"  {each.preprocessing.outputs}"
+        )
+    return rows
+
+
+def _conclusion(found: Inspection) -> list[str]:
+    best, chosen = found.candidates[0], found.chosen
+    lines = []
+    if found.labelled:
+        lines.append(f"Best on {found.images:,} labelled images: {best.name}.")
+        if found.alike > 1:
+            lines.append(
+                f"So many images do not tell the first {found.alike} apart; the simplest of them is taken: "
+                f"{chosen.name}. If you know which one the model was trained with, give that."
+            )
+    else:
+        lines.append(
+            f"Most likely on {found.images:,} images: {best.name}. They have no labels, so this only says with which "
+            "the answers are sure and varied; that is weaker evidence than accuracy."
+        )
+    lines.append(f"written: {found.written}" if found.written else f"options: {option_text(chosen)}")
+    return lines
+
+
+def option_text(candidate: Candidate) -> str:
+    """The options of compare that give a candidate's pre-processing."""
+    chosen, words = candidate.preprocessing, []
+    if chosen.channels not in (None, "rgb"):
+        words.append(f"--channels {chosen.channels}")
+    if chosen.invert:
+        words.append("--invert")
+    if chosen.size:
+        height, width = chosen.size
+        words.append(f"--size {height}" if height == width else f"--size {height}x{width}")
+    words.append(f"--scale {chosen.scale}")
+    for name, values in (("mean", chosen.mean), ("std", chosen.std)):
+        if values:
+            words.append(f"--{name} {' '.join(f'{value:g}' for value in values)}")
+    words.append(f"--layout {chosen.layout} --outputs {chosen.outputs}")
+    if chosen.output:
+        words.append(f"--output-name {chosen.output}")
+    return " ".join(words)

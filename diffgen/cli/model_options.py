@@ -1,0 +1,110 @@
+"""Options that say how models are opened and fed: for both, and with ``--a-`` or ``--b-`` for one of them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Any
+
+from diffgen.config import PREPROCESSING_CHOICES, CompareConfig, ModelConfig, Preprocessing, replace
+from diffgen.errors import UserError
+
+_DESCRIPTION = (
+    "What is not given here is taken from the sidecar beside the model's file (net.onnx.toml), then as usual."
+)
+_BOTH = (
+    "Of both models; with --a- or --b- in front of the name (--a-mean, --b-arch, ...) of that one alone. "
+    + _DESCRIPTION
+)
+# option -> setting of Preprocessing; all others have the name of theirs
+_OUTPUT = "output_name"
+
+
+def add_model_options(parser: argparse.ArgumentParser, *, pair: bool = True) -> None:
+    """--mean, --std, ..., --arch and --allow-pickle, and with ``pair`` also those for A or B alone."""
+    group = parser.add_argument_group("models", _BOTH if pair else _DESCRIPTION)
+    _add(group, "", shown=True)
+    if pair:
+        group.add_argument(
+            "--label-map", metavar="FILE", help="classes of B and those of A that they are (.toml, .json or .csv)"
+        )
+        _add(group, "a-", shown=False)
+        _add(group, "b-", shown=False)
+
+
+def _add(group: Any, prefix: str, *, shown: bool) -> None:
+    def add(name: str, text: str, **settings: Any) -> None:
+        group.add_argument(f"--{prefix}{name}", help=text if shown else argparse.SUPPRESS, **settings)
+
+    add("mean", "subtracted after scaling, one for each channel or one for all", type=float, nargs="+", metavar="X")
+    add("std", "divided by, after the mean", type=float, nargs="+", metavar="X")
+    add("scale", "what 0..255 becomes: 0..1 (default) or 0..255", **_choice("scale"))
+    add("channels", "rgb (default: as the data has them), bgr, grey-to-rgb, rgb-to-grey", **_choice("channels"))
+    add("invert", "make black white, and white black", action=argparse.BooleanOptionalAction)
+    add("size", "size that the model takes; images are resized to it, bilinearly", metavar="N|HxW")
+    add("antialias", "smooth images that are made smaller (default: yes)", action=argparse.BooleanOptionalAction)
+    add("layout", "auto (default), nchw or nhwc", **_choice("layout"))
+    add("outputs", "auto (default), probabilities, logits or scores", **_choice("outputs"))
+    add("output-name", "which output to read, of a model that gives several", metavar="NAME")
+    add("arch", "builds the network of a state_dict; runs that code", metavar="PACKAGE.MODULE:FACTORY")
+    add("allow-pickle", "open pickled models, which runs any code that is in them", action="store_true", default=None)
+
+
+def _choice(name: str) -> dict[str, Any]:
+    allowed = PREPROCESSING_CHOICES[name]
+    return {"choices": allowed, "metavar": "|".join(allowed)}
+
+
+def preprocessing_from(arguments: argparse.Namespace, prefix: str = "") -> Preprocessing:
+    """What the options say of the pre-processing; None for what they don't.
+
+    Args:
+        arguments: parsed.
+        prefix: "", "a_" or "b_".
+
+    Raises:
+        UserError: a size that is none.
+    """
+    values: dict[str, Any] = {}
+    for f in fields(Preprocessing):
+        value = getattr(arguments, prefix + (_OUTPUT if f.name == "output" else f.name), None)
+        values[f.name] = tuple(value) if isinstance(value, list) else value
+    if values["size"] is not None:
+        values["size"] = _size(str(values["size"]))
+    return Preprocessing(**values)
+
+
+def opening_from(arguments: argparse.Namespace, prefix: str = "") -> ModelConfig:
+    """--arch and --allow-pickle."""
+    return ModelConfig(
+        arch=getattr(arguments, f"{prefix}arch", None), allow_pickle=bool(getattr(arguments, f"{prefix}allow_pickle"))
+    )
+
+
+def apply(arguments: argparse.Namespace, config: CompareConfig) -> CompareConfig:
+    """The settings with those of the options put over them.
+
+    Raises:
+        UserError: a value that cannot be.
+    """
+    both, opening = preprocessing_from(arguments), opening_from(arguments)
+
+    def settled(prefix: str, preprocessing: Preprocessing, model: ModelConfig) -> tuple[Preprocessing, ModelConfig]:
+        own = opening_from(arguments, prefix)
+        said = preprocessing_from(arguments, prefix).over(both).over(preprocessing)
+        arch = own.arch or opening.arch or model.arch
+        allow_pickle = own.allow_pickle or opening.allow_pickle or model.allow_pickle
+        return said, replace(model, arch=arch, allow_pickle=allow_pickle)
+
+    preprocessing_a, model_a = settled("a_", config.preprocessing_a, config.model_a)
+    preprocessing_b, model_b = settled("b_", config.preprocessing_b, config.model_b)
+    return replace(
+        config, preprocessing_a=preprocessing_a, preprocessing_b=preprocessing_b, model_a=model_a, model_b=model_b
+    )
+
+
+def _size(text: str) -> tuple[int, int]:
+    sides = text.lower().split("x")
+    if not 1 <= len(sides) <= 2 or not all(side.isascii() and side.isdigit() for side in sides):
+        raise UserError(f"--size {text!r} is not understood; write 224, or height and width as 224x192.")
+    return int(sides[0]), int(sides[-1])

@@ -1,0 +1,206 @@
+"""NumPy's ``.npz``: a zip of arrays, which name themselves. Arrays of Python objects are pickles and are never opened.
+
+The arrays are read here and not by ``numpy.load``, which allocates whatever a header declares before it reads.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+import zipfile
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from diffgen.data.checks import MAX_BYTES, MAX_CLASSES, checked
+from diffgen.data.pixels import channels_first, to_grey_levels
+from diffgen.errors import UserError
+from diffgen.types import ImageSet, Progress
+
+# What the arrays are called, images and labels in pairs, by the split that is wished for. Keras writes x_test, MedMNIST
+# test_images, numpy.savez(file, images, labels) arr_0 and arr_1.
+_TEST_PAIRS = (("x_test", "y_test"), ("test_images", "test_labels"))
+_PAIRS: dict[str | None, tuple[tuple[str, str], ...]] = {
+    None: (("images", "labels"), ("x", "y"), *_TEST_PAIRS, ("data", "labels"), ("arr_0", "arr_1")),
+    "test": _TEST_PAIRS,
+    "train": (("x_train", "y_train"), ("train_images", "train_labels")),
+}
+_ANY_LABELS = ("labels", "y", "y_test", "arr_1")
+_NAMES = "class_names"
+# A longer header than numpy itself accepts would be one of its structured types.
+_MAX_HEADER = 10_000
+_CHUNK = 2**20
+
+
+def looks_like_npz(path: Path) -> bool:
+    """Whether a zip holds nothing but arrays, or is too damaged to tell and is called ``.npz``."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except Exception:  # zipfile raises half a dozen types on damaged ones; reading it says what is wrong with it
+        return path.suffix.lower() == ".npz"
+    return bool(names) and all(name.endswith(".npy") for name in names)
+
+
+def load_npz(path: Path, split: Literal["train", "test"] | None, source: str, progress: Progress) -> ImageSet:
+    """Images, labels and class names from the arrays of an ``.npz``.
+
+    Images are (N, H, W), (N, C, H, W) or (N, H, W, C) of values that :func:`~.pixels.to_grey_levels` understands.
+    Labels are N numbers, also (N, 1), or N texts, which become the class names in alphabetical order. An array
+    ``class_names`` of K texts names the classes.
+
+    Raises:
+        UserError: no images by a known name, damage, Python objects, or arrays that are larger than their file.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except Exception as error:  # zipfile raises half a dozen types on damaged directories, struct.error among them
+        raise UserError(f"The file {source!r} cannot be opened ({error}); it is damaged, so save it again.") from error
+    with archive:
+        members = {member.filename.removesuffix(".npy"): member for member in archive.filelist}
+        images_name, labels_name = _choose(members, split, source)
+
+        def read(name: str) -> np.ndarray[Any, Any]:
+            return _read_member(archive, members[name], name, source, progress)
+
+        images = channels_first(to_grey_levels(read(images_name), source, progress))
+        labels = None if labels_name is None else read(labels_name)
+        names = _texts(read(_NAMES), source) if _NAMES in members else None
+    if labels is None:
+        progress.detail(f"The file {source!r} holds no labels; the images are used without.")
+    elif labels.dtype.kind in "US":
+        return checked(images, *_numbered(labels, names, source), source)
+    elif labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    return checked(images, labels, names, source)
+
+
+def _choose(members: dict[str, Any], split: str | None, source: str) -> tuple[str, str | None]:
+    """Names of the images and of their labels."""
+    for images, labels in _PAIRS[split]:
+        if images in members:
+            others = () if split is not None else (name for name in _ANY_LABELS if name != images)
+            return images, next((name for name in (labels, *others) if name in members), None)
+    known = " | ".join(images for images, _ in _PAIRS[split])
+    labelled = " | ".join(dict.fromkeys(labels for _, labels in _PAIRS[split]))
+    found = ", ".join(repr(name) for name in sorted(members)[:8]) or "nothing"
+    raise UserError(
+        f"The file {source!r} holds no {'' if split is None else f'{split} '}images by a known name, only {found}; "
+        f"save the images as {known} and the labels as {labelled}."
+    )
+
+
+def _numbered(
+    labels: np.ndarray[Any, Any], names: tuple[str, ...] | None, source: str
+) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
+    """Numbers for labels that are texts, and the names in that order."""
+    texts = _texts(labels, source)
+    known = names if names is not None else tuple(sorted(set(texts)))
+    if len(known) > MAX_CLASSES:
+        raise UserError(f"The labels of {source!r} are {len(known)} different texts; give the class of each image.")
+    number = {name: position for position, name in enumerate(known)}
+    strange = next((text for text in texts if text not in number), None)
+    if strange is not None:
+        raise UserError(f"The label {strange!r} of {source!r} is not among its {_NAMES}; add it there.")
+    return np.array([number[text] for text in texts], dtype=np.int64), known
+
+
+def _texts(values: np.ndarray[Any, Any], source: str) -> tuple[str, ...]:
+    if values.dtype.kind not in "US" or values.ndim != 1:
+        raise UserError(
+            f"The class names of {source!r} are {values.dtype} of shape {values.shape}, not a list of texts; save them "
+            "with np.array(['cat', 'dog'])."
+        )
+    try:
+        return tuple(text.decode() if isinstance(text, bytes) else str(text) for text in values.tolist())
+    except ValueError as error:  # bytes that are no UTF-8
+        raise UserError(f"The class names of {source!r} cannot be read as text; save them as str.") from error
+
+
+def _read_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: str, progress: Progress
+) -> np.ndarray[Any, Any]:
+    if member.flag_bits & 0x1:
+        raise UserError(f"The array {name!r} in {source!r} is encrypted; save the file again without a password.")
+    # zipfile decompresses deflate in bounded pieces, but bzip2 and LZMA at one go, whatever size comes out.
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UserError(
+            f"The array {name!r} in {source!r} is compressed with method {member.compress_type}; save it again with "
+            "numpy.savez or numpy.savez_compressed."
+        )
+    try:
+        with archive.open(member) as stream:
+            dtype, shape, column_wise = _read_header(stream)
+            if dtype.hasobject:
+                raise UserError(
+                    f"The array {name!r} in {source!r} holds Python objects, which only a pickle can keep; "
+                    "save plain numbers or texts."
+                )
+            size = math.prod(shape) * dtype.itemsize
+            _check_size(size, shape, member, name, source)
+            values = _read_values(stream, size, name, progress)
+            if len(values) == size:
+                return _as_array(values, dtype, shape, column_wise)
+    except UserError:
+        raise
+    except Exception as error:  # damage shows itself as BadZipFile, zlib.error, EOFError, ValueError, TypeError, ...
+        reason = (str(error) or type(error).__name__).partition("\n")[0]
+        raise UserError(
+            f"The array {name!r} in {source!r} cannot be read ({reason}); the file is damaged, so save it again."
+        ) from error
+    raise UserError(
+        f"The array {name!r} in {source!r} is not as long as its header says ({size} bytes for shape {shape}); "
+        "the file is damaged, so save it again."
+    )
+
+
+def _as_array(
+    values: bytearray, dtype: np.dtype[Any], shape: tuple[int, ...], column_wise: bool
+) -> np.ndarray[Any, Any]:
+    if not values:
+        return np.empty(shape, dtype=dtype)
+    flat = np.frombuffer(values, dtype=dtype)
+    return flat.reshape(shape[::-1]).T if column_wise else flat.reshape(shape)
+
+
+def _read_header(stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    """Type, shape and whether the first index runs fastest, as the header declares them."""
+    version = np.lib.format.read_magic(stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of headers that Python 2 wrote, which are read all the same
+        if version == (1, 0):
+            shape, column_wise, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=_MAX_HEADER)
+        elif version == (2, 0):
+            shape, column_wise, dtype = np.lib.format.read_array_header_2_0(stream, max_header_size=_MAX_HEADER)
+        else:
+            raise ValueError(f"version {version} of the format is not for plain numbers")
+    if any(length < 0 for length in shape):
+        raise ValueError(f"its header declares the shape {shape}")
+    return dtype, shape, column_wise
+
+
+def _check_size(size: int, shape: tuple[int, ...], member: zipfile.ZipInfo, name: str, source: str) -> None:
+    if size > MAX_BYTES:
+        raise UserError(
+            f"The array {name!r} in {source!r} of shape {shape} would take {size / 2**30:.0f} GiB of memory; use at "
+            f"most {MAX_BYTES // 2**30} GiB, that is uint8 values, or fewer or smaller images."
+        )
+    if size > member.file_size:
+        raise UserError(
+            f"The array {name!r} in {source!r} declares the shape {shape} but holds only {member.file_size} bytes; "
+            "the file is damaged, so save it again."
+        )
+
+
+def _read_values(stream: IO[bytes], size: int, name: str, progress: Progress) -> bytearray:
+    """At most one byte more than ``size``; in pieces, so that lies about the size allocate nothing."""
+    values = bytearray()
+    with progress.task(f"Reading {name}", total=size) as task:
+        while len(values) <= size:
+            piece = stream.read(min(_CHUNK, size + 1 - len(values)))
+            if not piece:
+                break
+            values += piece
+            task.advance(len(piece))
+    return values

@@ -1,0 +1,84 @@
+"""Arrays of pixels from files that do not say what they mean: order of the axes, range of the values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from diffgen.errors import UserError
+from diffgen.types import Progress, UInt8Array
+
+_WHITE = 255
+# Images converted at once: double precision takes eight times the room of the result.
+_ROWS = 4096
+
+
+def channels_first(pixels: UInt8Array) -> UInt8Array:
+    """(N, H, W) and (N, H, W, C) as (N, C, H, W), C 1 or 3; anything else is given back as it is.
+
+    Of (N, 3, W, 3) the second axis is taken for the channels.
+    """
+    if pixels.ndim == 3:
+        return pixels[:, None]
+    if pixels.ndim == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):
+        return pixels.transpose(0, 3, 1, 2)
+    return pixels
+
+
+def to_grey_levels(pixels: np.ndarray[Any, Any], source: str, progress: Progress) -> UInt8Array:
+    """Numbers of any type as grey levels.
+
+    Truth values are black and white. Other whole numbers must lie in 0..255. Fractions must lie in 0..1, which is
+    black to white, or in 0..255; they are rounded to the nearest level. Where that changes more than the precision of
+    the file's own type explains, a warning says so, because the models are then asked about slightly other images
+    than the file holds.
+
+    Args:
+        pixels: of any shape.
+        source: the data set that they are from, for messages.
+        progress: is warned.
+
+    Returns:
+        uint8 of the same shape; the same object if it was uint8, or if it is no array of images at all.
+
+    Raises:
+        UserError: values that are no numbers, not finite, or in no such range.
+    """
+    if pixels.dtype == np.uint8 or pixels.size == 0 or pixels.ndim == 0:
+        return pixels
+    if pixels.dtype.kind == "b":
+        return pixels.astype(np.uint8) * np.uint8(_WHITE)
+    if pixels.dtype.kind not in "iuf":
+        raise UserError(
+            f"The images of {source!r} are of type {pixels.dtype}, not numbers; save them as uint8 (0..255)."
+        )
+    lowest, highest = pixels.min(), pixels.max()
+    if not (np.isfinite(lowest) and np.isfinite(highest)):  # NaN survives min and max
+        raise UserError(
+            f"The images of {source!r} hold values that are no finite numbers; remove them and save the file again."
+        )
+    if lowest < 0 or highest > _WHITE:
+        raise UserError(
+            f"The images of {source!r} have values from {lowest:g} to {highest:g}; save them as uint8 (0..255) or as "
+            "fractions in 0..1, before any normalisation by mean and standard deviation."
+        )
+    if pixels.dtype.kind in "iu":
+        return pixels.astype(np.uint8)
+    return _rounded(pixels, _WHITE if highest <= 1 else 1, source, progress)
+
+
+def _rounded(pixels: np.ndarray[Any, Any], factor: int, source: str, progress: Progress) -> UInt8Array:
+    levels = np.empty(pixels.shape, dtype=np.uint8)
+    furthest = 0.0
+    for start in range(0, len(pixels), _ROWS):
+        exact = pixels[start : start + _ROWS].astype(np.float64) * factor
+        nearest = np.rint(exact)
+        furthest = max(furthest, float(np.abs(exact - nearest).max()))
+        levels[start : start + _ROWS] = nearest
+    if furthest > _WHITE * np.finfo(pixels.dtype).eps:
+        progress.warn(
+            f"The images of {source!r} are {pixels.dtype} and not all of their values are whole grey levels; they are "
+            f"rounded to 0..255, by up to {furthest:.2f}, and the models are asked about the rounded images."
+        )
+    return levels

@@ -1,0 +1,138 @@
+"""What the classes are called: names in a file's metadata, and the map between the classes of two models."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from diffgen.errors import UserError
+from diffgen.models.wording import counted, spoken_list
+
+# Ultralytics writes "names", others the rest.
+_KEYS = ("names", "class_names", "classes", "labels", "class_labels")
+_LONGEST = 1 << 20
+_SHOWN = 3
+
+
+def names_from_metadata(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """Class names in the metadata of an ONNX file, or none.
+
+    They may be a list or a dict from numbers to names, as JSON or as Python prints it, or text between commas.
+    """
+    for key in _KEYS:
+        text = metadata.get(key, "").strip()
+        if not text or len(text) > _LONGEST:
+            continue
+        names = _as_names(_parsed(text))
+        if names:
+            return names
+    return ()
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
+
+
+def _as_names(value: object) -> tuple[str, ...]:
+    if isinstance(value, Mapping):
+        try:
+            numbered = {int(number): name for number, name in value.items()}
+        except (TypeError, ValueError):
+            return ()
+        if sorted(numbered) != list(range(len(numbered))):
+            return ()
+        value = [numbered[number] for number in range(len(numbered))]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, (str, int)) for name in value):
+        return ()
+    names = tuple(str(name) for name in value)
+    return names if len(set(names)) == len(names) > 1 else ()
+
+
+def read_label_map(path: str | Path, classes: int, names_a: Sequence[str], names_b: Sequence[str]) -> tuple[int, ...]:
+    """The order that puts the classes of B into those of A.
+
+    Args:
+        path: TOML (``"theirs" = "ours"``), JSON (an object) or CSV (two columns, B's class and A's); a class is
+            named by its name or by its number.
+        classes: how many both have.
+        names_a, names_b: their names, or none.
+
+    Returns:
+        For each class of B the class of A, each exactly once.
+
+    Raises:
+        UserError: the file cannot be read, or is not such a map.
+    """
+    path = Path(path)
+    order: dict[int, int] = {}
+    for left, right in _read_pairs(path):
+        b, a = _class_of(left, classes, names_b, "B", path), _class_of(right, classes, names_a, "A", path)
+        if b in order:
+            raise UserError(f"The label map {path} names the class {left!r} of B twice; give each class once.")
+        if a in order.values():
+            raise UserError(f"The label map {path} gives two classes of B the class {right!r} of A; give each once.")
+        order[b] = a
+    missing = [names_b[i] if len(names_b) == classes else str(i) for i in range(classes) if i not in order]
+    if missing:
+        listed = ", ".join(missing[:_SHOWN]) + (", ..." if len(missing) > _SHOWN else "")
+        number = f"{len(missing)} class{'' if len(missing) == 1 else 'es'}"
+        raise UserError(
+            f"The label map {path} leaves out {number} of B ({listed}); give each of the {classes} classes once."
+        )
+    return tuple(order[i] for i in range(classes))
+
+
+def _read_pairs(path: Path) -> list[tuple[str, str]]:
+    kind = path.suffix.lower()
+    if kind not in (".toml", ".json", ".csv"):
+        raise UserError(f"The label map {path} is neither .toml, .json nor .csv; give one of these.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if kind == ".csv":
+            return _csv_pairs(text, path)
+        value: Any = tomllib.loads(text) if kind == ".toml" else json.loads(text)
+    except OSError as error:
+        raise UserError(f"The label map {path} cannot be read ({error.strerror}); check its name.") from error
+    except (ValueError, RecursionError, csv.Error) as error:
+        raise UserError(f"The label map {path} cannot be read ({error}); mend it.") from error
+    if not isinstance(value, dict) or not all(isinstance(a, (str, int)) for a in value.values()):
+        example = '"theirs" = "ours"' if kind == ".toml" else '{"theirs": "ours"}'
+        raise UserError(f"The label map {path} is no map from classes of B to classes of A; write {example}.")
+    return [(str(b), str(a)) for b, a in value.items()]
+
+
+def _csv_pairs(text: str, path: Path) -> list[tuple[str, str]]:
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if any(row)]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != 2:
+            raise UserError(
+                f"Line {number} of the label map {path} has {counted(len(row), 'column')}; give two, B's class and A's."
+            )
+    if rows and [cell.lower() for cell in rows[0]] == ["b", "a"]:
+        rows = rows[1:]
+    return [(row[0], row[1]) for row in rows]
+
+
+def _class_of(text: str, classes: int, names: Sequence[str], role: str, path: Path) -> int:
+    if len(names) == classes and text in names:
+        return list(names).index(text)
+    if text.isascii() and text.isdigit() and int(text) < classes:
+        return int(text)
+    known = f" or {spoken_list([repr(name) for name in names[:_SHOWN]])}" if len(names) == classes else ""
+    more = ", ..." if known and classes > _SHOWN else ""
+    raise UserError(
+        f"The label map {path} names {text!r}, which is no class of {role}; give a number from 0 to {classes - 1}"
+        f"{known}{more}."
+    )

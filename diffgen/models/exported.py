@@ -1,0 +1,138 @@
+"""torch.export programs, as torch.export.save writes them (.pt2)."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from diffgen.config import Preprocessing
+from diffgen.errors import UserError
+from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.exported_archive import UntrustedError, checked_copy
+from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
+from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.wording import reason
+
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8)
+
+
+class ExportedModel(BlackBox):
+    """A graph with one image input.
+
+    A batch size that was fixed by the export becomes ``fixed_batch``, the largest one that it allows bounds
+    ``batch_size``.
+
+    Args:
+        path: the file.
+        settings: name, device and so on. For a graph that takes uint8, ``scale`` becomes "0..255".
+        allow_pickle: the user trusts the file, so that it may hold more than a graph and its weights.
+
+    Raises:
+        UserError: torch cannot read the file, it holds what could run code, or the graph takes something else than
+            images.
+    """
+
+    format = "a torch.export program (.pt2)"
+
+    def __init__(self, path: Path, settings: ModelSettings, *, allow_pickle: bool = False) -> None:
+        super().__init__(settings)
+        program, self.unpickled = _open(path, allow_pickle=allow_pickle)
+        shape, self._dtype, largest = self._image_input(program)
+        self.fixed_batch = shape[0]
+        if largest is not None:
+            self.batch_size = min(self.batch_size, largest)
+        self._dims: DeclaredShape = (shape[1], shape[2], shape[3])
+        self.preprocessing = self._admit(self.preprocessing)
+        # Its mode was set when it was exported: eval() of such a module only raises.
+        self._module = _on_device(program, settings).module()
+
+    def _ask(self, batch: torch.Tensor) -> object:
+        return self._module(batch if batch.dtype == self._dtype else batch.to(self._dtype))
+
+    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
+        if self._dtype != torch.uint8:
+            return preprocessing
+        return grey_levels_only(preprocessing, self.name)
+
+    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
+        return layouts_by_declaration(self._dims, image_shape)
+
+    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
+        return channels_first(self._dims, layout)
+
+    def _image_input(self, program: Any) -> tuple[list[int | None], torch.dtype, int | None]:
+        """The sides of the input (None for open ones), its type, and the largest batch if there is a bound."""
+        names = set(program.graph_signature.user_inputs)
+        nodes = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+        tensors = [node.meta["val"] for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)]
+        if len(nodes) != 1 or len(tensors) != 1 or tensors[0].ndim != 4 or tensors[0].dtype not in _DTYPES:
+            text = "; ".join(f"{str(t.dtype).removeprefix('torch.')} ({', '.join(map(str, t.shape))})" for t in tensors)
+            raise UserError(
+                f"Model {self.name} takes {len(nodes)} inputs ({text or 'no tensors'}), not images alone; export it "
+                "with one float32 input of shape (N, C, H, W)."
+            )
+        shape: list[Any] = list(tensors[0].shape)  # whole numbers, or symbols for open sides
+        sides = [side if isinstance(side, int) else None for side in shape]
+        largest = None
+        if sides[0] is None:
+            upper = getattr(program.range_constraints.get(shape[0].node.expr), "upper", None)
+            largest = int(upper) if upper is not None and getattr(upper, "is_Integer", False) else None
+        return sides, tensors[0].dtype, largest
+
+
+def _open(path: Path, *, allow_pickle: bool) -> tuple[Any, bool]:
+    """The program, and whether it was only opened because the user trusts it."""
+    try:
+        with _quiet(), path.open("rb") as file:
+            try:
+                with zipfile.ZipFile(file) as archive:
+                    content = checked_copy(archive)
+            except UntrustedError as error:
+                if not allow_pickle:
+                    raise UserError(
+                        f"{path} is a torch.export program that is not opened because {error}, and opening it could "
+                        "run any code; export it again with torch.export.save, or add --allow-pickle if you trust it."
+                    ) from error
+                file.seek(0)
+                return torch.export.load(file), True
+            return torch.export.load(content), False
+    except UserError:
+        raise
+    except Exception as error:  # damaged files fail in as many ways as there are lines in the reader
+        raise UserError(
+            f"{path} is a torch.export program that torch {torch.__version__} cannot read ({reason(error)}); export "
+            "it again with this version of torch."
+        ) from error
+
+
+def _on_device(program: Any, settings: ModelSettings) -> Any:
+    from torch.export.passes import move_to_device_pass
+
+    try:
+        with _quiet():
+            return move_to_device_pass(program, str(settings.device))
+    except Exception as error:
+        raise UserError(
+            f"Model {settings.name} cannot be moved to {settings.device} ({reason(error)}); export it on that device."
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch says on the way to people who develop it."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,195 @@
+"""A look into a torch.export archive before torch opens it.
+
+``torch.export.load`` trusts its file: it unpickles weights and examples, evaluates expressions and guards, imports
+modules by name and loads compiled libraries. What ``torch.export.save`` writes for an ordinary network needs none of
+that. So the archive is read here first, and only what is known to be harmless is handed on, as a new archive in memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+_ALLOWED_FILES = re.compile(
+    r"archive_(?:format|version)|byteorder|version|\.data/(?:version|serialization_id)|models/\w+\.json"
+    r"|data/sample_inputs/\w+\.pt|data/weights/(?:weight_\d+|\w+_weights_config\.json)"
+    r"|data/constants/(?:tensor_\d+|\w+_constants_config\.json)|extra/.*"
+)
+# Operators on numbers and tensors. Those that reach for files are left out.
+_TARGET = re.compile(
+    r"torch\.ops\.(?:aten|prims|quantized_decomposed)\.(?!save\b|from_file\b)\w+\.\w+"
+    r"|_operator\.(?:getitem|add|sub|mul|floordiv|truediv|mod|neg|pow|eq|ne|lt|le|gt|ge|and_|or_)"
+    r"|math\.\w+|torch\.sym_\w+"
+)
+_IDENTIFIER = re.compile(r"[\w.]*")
+_SYMBOL = re.compile(r"[a-z]+\d+")
+_FUNCTIONS = frozenset(
+    {
+        *("Symbol", "Integer", "Float", "Max", "Min", "Mod", "PythonMod", "FloorDiv", "CeilDiv", "CleanDiv"),
+        *("IntTrueDiv", "FloatTrueDiv", "TruncToInt", "RoundToInt", "CeilToInt", "FloorToInt", "ToFloat", "Identity"),
+        *("ModularIndexing", "PowByNatural", "FloatPow", "Where", "LShift", "RShift"),
+        *("Eq", "Ne", "Gt", "Ge", "Lt", "Le", "And", "Or", "Not", "Abs"),
+    }
+)
+_NAMES = frozenset({"True", "False", "oo", "int_oo", "L"})
+_GUARD_METHODS = frozenset({"size", "stride", "storage_offset", "dim", "numel"})
+_EXPRESSION_NODES = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.Constant, ast.Name),
+    *(ast.Subscript, ast.Load, ast.operator, ast.unaryop, ast.boolop, ast.cmpop),
+)
+_TREE_TYPES = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
+_NAME_KEYS = frozenset(
+    {
+        *("name", "fqn", "as_name", "forward_arg_names", "field_names"),
+        *("parameter_name", "buffer_name", "tensor_constant_name", "user_input_name"),
+    }
+)
+_LONGEST_EXPRESSION = 2000
+
+
+class UntrustedError(Exception):
+    """The archive holds what could run code, or what is not known to be harmless; the message says what."""
+
+
+def checked_copy(archive: zipfile.ZipFile) -> io.BytesIO:
+    """The archive anew in memory, as torch.export.load can be given it.
+
+    Args:
+        archive: opened for reading.
+
+    Raises:
+        UntrustedError: it holds more than the graph, weights and example of an ordinary network.
+        OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error: it is damaged.
+    """
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    top = {name.split("/")[0] for name in names}
+    if len(top) != 1 or len(set(names)) != len(names):
+        raise UntrustedError("its files are not in one folder, or some name stands twice")
+    prefix = f"{top.pop()}/"
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as new:
+        for name in names:
+            inner = name.removeprefix(prefix)
+            if _ALLOWED_FILES.fullmatch(inner) is None:
+                raise UntrustedError(f"it holds {inner!r}")
+            content = archive.read(name)
+            _check_file(inner, content)
+            new.writestr(f"model/{inner}", content)
+    copy.seek(0)
+    return copy
+
+
+def _check_file(name: str, content: bytes) -> None:
+    if name.startswith("models/"):
+        _check_program(json.loads(content))
+    elif name.endswith("_config.json"):
+        for entry in json.loads(content)["config"].values():
+            if entry["use_pickle"] is not False:
+                raise UntrustedError("some of its weights are pickled")
+            if re.fullmatch(r"(?:weight|tensor)_\d+", entry["path_name"]) is None:
+                raise UntrustedError(f"it refers to {entry['path_name']!r}")
+    elif name.startswith("data/sample_inputs/") and content:
+        try:
+            # torch.export.load does the same first; if that fails it unpickles everything.
+            torch.load(io.BytesIO(content), weights_only=True)
+        except Exception as error:
+            raise UntrustedError("its example is a pickle of more than tensors") from error
+
+
+def _check_program(program: Any) -> None:
+    for key, value in _pairs(program):
+        if key == "expr_str":
+            _check_expression(value)
+        elif key == "guards_code":
+            for guard in value:
+                _check_expression(guard)
+        elif key in ("in_spec", "out_spec"):
+            _check_tree(value)
+        elif key in _NAME_KEYS and value is not None:
+            for name in value if isinstance(value, list) else [value]:
+                _check_identifier(name)
+        elif key in ("as_custom_obj", "as_operator", "custom_obj", "class_fqn") and value is not None:
+            raise UntrustedError("it holds objects of other programs")
+        elif key == "nodes":
+            for node in value:
+                if _TARGET.fullmatch(str(node["target"])) is None:
+                    raise UntrustedError(f"it calls {node['target']!r}")
+        elif key in ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "range_constraints"):
+            for name in value:
+                _check_identifier(name)
+
+
+def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every key with its value, at any depth; what torch only shows in messages is left out."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, dict):
+            for key, inner in current.items():
+                if key == "metadata":
+                    _check_metadata(inner)
+                    continue
+                yield key, inner
+                pending.append(inner)
+        elif isinstance(current, list):
+            pending.extend(current)
+
+
+def _check_metadata(metadata: Any) -> None:
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise UntrustedError("its metadata are not plain text")
+
+
+def _check_identifier(name: Any) -> None:
+    if not isinstance(name, str) or _IDENTIFIER.fullmatch(name) is None:
+        raise UntrustedError(f"it names something {str(name)[:40]!r}")
+
+
+def _check_expression(text: Any) -> None:
+    """Arithmetic and comparisons of sizes, nothing else."""
+    if not isinstance(text, str) or len(text) > _LONGEST_EXPRESSION:
+        raise UntrustedError("it holds an expression that is too long")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UntrustedError(f"it holds the expression {text[:40]!r}") from error
+    for node in ast.walk(tree):
+        if not _is_harmless(node):
+            raise UntrustedError(f"it holds the expression {text[:40]!r}")
+
+
+def _is_harmless(node: ast.AST) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in _NAMES or node.id in _FUNCTIONS or _SYMBOL.fullmatch(node.id) is not None
+    if isinstance(node, ast.Constant):
+        # Names of symbols and of inputs; sympy evaluates text, but as a name it must be one.
+        return not isinstance(node.value, str) or _IDENTIFIER.fullmatch(node.value.replace(".", "_")) is not None
+    if isinstance(node, ast.Attribute):
+        return node.attr in _GUARD_METHODS and isinstance(node.value, ast.Subscript)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) or (isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS)
+    return isinstance(node, _EXPRESSION_NODES)
+
+
+def _check_tree(text: Any) -> None:
+    """How inputs and outputs are nested: plain containers with plain keys."""
+    if not isinstance(text, str):
+        raise UntrustedError("its inputs or outputs are not described by text")
+    pending = [json.loads(text)]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, list):
+            pending.extend(current)
+        elif isinstance(current, dict):
+            kind, context = current.get("type"), current.get("context")
+            plain = context is None or (isinstance(context, str) and "__enum__" not in context)
+            if set(current) - {"type", "context", "children_spec"} or kind not in {None, *_TREE_TYPES} or not plain:
+                raise UntrustedError(f"its inputs or outputs are a {str(kind)[:60]}")
+            pending.extend(current.get("children_spec", []))

@@ -1,0 +1,143 @@
+"""One process at a time writes to a run folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+from diffgen.errors import UserError
+
+LOCK_NAME = "lock"
+
+
+class RunLock:
+    """Holds a run folder; a context manager.
+
+    The file ``lock`` says who holds it. What counts is the system's own lock on that file, which ends with its process
+    however that ended, so a ``kill -9`` leaves a file behind but nothing that stands in the way. Where the system has
+    no such lock (Windows, some network file systems) the file alone counts: it is taken over when no process of that
+    number runs any more.
+
+    Args:
+        folder: the run folder; made if missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOCK_NAME
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> RunLock:
+        self.acquire()
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            UserError: another process works in this folder, or the folder cannot be made.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            while self._file is None:
+                file = self._path.open("a+b")
+                if not self._take(file):
+                    holder = _holder(file)
+                    file.close()
+                    raise self._busy(holder)
+                if self._is_current(file):
+                    self._file = file
+                else:  # whoever held it before removed it between our opening and our locking
+                    file.close()
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
+            self._file.flush()
+        except OSError as error:
+            if self._file is not None:
+                self.release()
+            raise UserError(
+                f"The run folder {self._path.parent} cannot be written ({error.strerror}); name another with -o."
+            ) from error
+
+    def release(self) -> None:
+        """Give the lock back and remove its file."""
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError):  # a folder that somebody removed, or that can no longer be written
+            self._path.unlink(missing_ok=True)
+        self._file.close()
+        self._file = None
+
+    def _busy(self, holder: dict[str, object]) -> UserError:
+        who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+        return UserError(
+            f"The run folder {self._path.parent} is in use by {who}; wait for it or end it, "
+            f"and if it is certain that nothing runs there, remove {self._path}."
+        )
+
+    def _is_current(self, file: BinaryIO) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    @staticmethod
+    def _take(file: BinaryIO) -> bool:
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                return False
+            except OSError:
+                pass  # this file system has no locks; the file alone counts
+        return not _alive(_holder(file))
+
+
+def check_free(folder: Path) -> None:
+    """Say before anything is computed that another process works in a folder; makes nothing.
+
+    Raises:
+        UserError: one does.
+    """
+    if (folder / LOCK_NAME).is_file():
+        with RunLock(folder):
+            pass
+
+
+def _holder(file: BinaryIO) -> dict[str, object]:
+    """Who wrote the lock file: ``pid`` and ``host``; empty when it does not say."""
+    file.seek(0)
+    try:
+        holder = json.loads(file.read(1000))
+        return {"pid": int(holder["pid"]), "host": str(holder["host"])}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def _alive(holder: dict[str, object]) -> bool:
+    """Whether the process still runs; one on another machine cannot be seen and counts as running."""
+    pid = holder.get("pid")
+    if not isinstance(pid, int):
+        return False
+    if holder["host"] != socket.gethostname():
+        return True
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,71 @@
+"""A batch that does not fit into memory is handed over in halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from diffgen.errors import RunError
+
+# torch on the CPU, onnxruntime and others say it in a plain RuntimeError
+_SAYINGS = ("out of memory", "can't allocate memory", "not enough memory", "failed to allocate memory", "bad_alloc")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what caused it, is a lack of memory."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError | torch.OutOfMemoryError):
+            return True
+        if isinstance(cause, RuntimeError | RunError) and any(words in str(cause).lower() for words in _SAYINGS):
+            return True
+        cause = cause.__cause__
+    return False
+
+
+class BatchHalver:
+    """Calls a function on a batch, in as many pieces as memory asks for.
+
+    A size that was too large once is not tried again. The images asked about do not depend on it, so that a search
+    draws the same ones with little memory as with much.
+
+    Args:
+        on_smaller: told the new size whenever it was halved.
+    """
+
+    def __init__(self, on_smaller: Callable[[int], None] | None = None) -> None:
+        self.size: int | None = None
+        self._on_smaller = on_smaller
+
+    def call(self, function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
+        """What ``function`` gives for the rows of ``batch``.
+
+        Raises:
+            RunError: there is not memory enough for a single one.
+        """
+        parts: list[torch.Tensor] = []
+        row = 0
+        while row < len(batch) or not parts:
+            piece = batch if self.size is None and row == 0 else batch[row : row + (self.size or len(batch))]
+            try:
+                parts.append(function(piece))
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                if len(piece) <= 1:
+                    raise RunError("There is not memory enough for a single image; use a smaller model.") from error
+                smaller = len(piece) // 2
+            else:
+                row += len(piece)
+                continue
+            # only here, since the exception held on to the memory of the call that failed
+            self._halve(smaller)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _halve(self, size: int) -> None:
+        self.size = size
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if self._on_smaller is not None:
+            self._on_smaller(size)

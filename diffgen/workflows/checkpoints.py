@@ -1,0 +1,127 @@
+"""When the state of a search is written, and which of the written states is gone on from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.search.archive import digest_of
+from diffgen.search.evaluator import Evaluator
+from diffgen.techniques import Technique
+from diffgen.types import Progress
+
+SECONDS = 5.0  # between two checkpoints at least
+SHARE = 0.01  # of the time that checkpoints may take
+_MOST_POINTS = 4000  # of the curves; they are part of every checkpoint
+
+History = dict[str, list[float]]
+
+
+class Checkpointer:
+    """Writes parts and checkpoints, never so often that it costs more than ``SHARE`` of the time.
+
+    The first generation is followed by a checkpoint, and so is the first that ends after the interval.
+
+    Args:
+        folder: where to.
+        technique, evaluator: what is kept.
+        history: the curves of the search, kept too.
+    """
+
+    def __init__(self, folder: RunFolder, technique: Technique, evaluator: Evaluator, history: History) -> None:
+        self._folder = folder
+        self._technique = technique
+        self._evaluator = evaluator
+        self._history = history
+        self._next = -float("inf")
+
+    def record(self) -> None:
+        """Add a point to the curves; from ``_MOST_POINTS`` on every second of the older ones is given up."""
+        evaluator = self._evaluator
+        for name, value in (
+            ("seconds", round(evaluator.seconds, 3)),
+            ("queries", evaluator.queries),
+            ("triggers", len(evaluator.archive)),
+            ("label_pairs", evaluator.archive.label_pairs()),
+        ):
+            points = self._history[name]
+            points.append(value)
+            if len(points) > _MOST_POINTS:
+                del points[-3::-2]
+
+    def after_generation(self) -> None:
+        """Write a checkpoint if one is due.
+
+        Raises:
+            RunError: the disk is full.
+        """
+        self.record()
+        started = time.monotonic()
+        if started < self._next:
+            return
+        self._write(self._technique.checkpoint())
+        ended = time.monotonic()
+        self._next = ended + max(SECONDS, (ended - started) / SHARE)
+
+    def finish(self) -> None:
+        """Write that the search is finished: what is resumed from here searches no more."""
+        self._write({"finished": True})
+
+    def _write(self, state: Mapping[str, Any]) -> None:
+        evaluator = self._evaluator
+        # the parts first: a checkpoint speaks only of what is on the disk
+        evaluator.archive.flush(everything=True)
+        self._folder.write_checkpoint(
+            {
+                **state,
+                "queries": evaluator.queries,
+                "seconds": evaluator.seconds,
+                "margin": evaluator.margin,
+                "parts": len(self._folder.manifest["parts"]),
+                "triggers": evaluator.archive.digest(),
+                "history": self._history,
+            }
+        )
+
+
+def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The checkpoint to go on from and the triggers that belong to it, or None for the beginning.
+
+    A checkpoint that is damaged, or whose parts are, is dropped in favour of the one before. The folder is left as it
+    was when that checkpoint was written.
+    """
+    while True:
+        there = folder.has_checkpoint()
+        state = folder.read_checkpoint()
+        columns = None if state is None else _columns_of(state, folder)
+        if state is not None and columns is not None:
+            # a finished search keeps its verdicts and its report until there are new ones
+            if not state.get("finished", False) or len(folder.manifest["parts"]) > state["parts"]:
+                folder.rewind(state["parts"])
+            return state, columns
+        is_one_before = folder.drop_checkpoint()
+        if there:
+            progress.warn(
+                f"The newest checkpoint of {folder.path} is damaged; "
+                + ("going on from the one before." if is_one_before else "the search starts from its beginning.")
+            )
+        if not is_one_before:
+            folder.rewind(0)
+            return None
+
+
+def _columns_of(state: Mapping[str, Any], folder: RunFolder) -> dict[str, Any] | None:
+    """The triggers that a checkpoint speaks of; None when it or they are not what was written."""
+    try:
+        parts = int(state["parts"])
+        if not 0 <= parts <= len(folder.manifest["parts"]):
+            return None
+        columns = folder.read_parts(parts)
+        if "triggers" in state and digest_of(columns.get("hashes", ())) != state["triggers"]:
+            return None
+    except (UserError, KeyError, TypeError, ValueError):
+        return None
+    return columns

@@ -1,0 +1,296 @@
+"""What diffgen finds on this machine: versions, devices, memory, cache, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import diffgen
+from diffgen.errors import UserError
+from diffgen.runs.cache import ENVIRONMENT, KINDS, cache_folder
+
+_EXTRA_OF = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
+_NAME_OF = re.compile(r"[A-Za-z0-9][\w.-]*")
+_DEVELOPMENT = ("test", "dev")
+# importing is part of the examination: versions that do not belong together fail only then
+_IMPORT_SECONDS = 120
+_DEVICES = """
+import json, torch
+found = ["cpu"]
+if torch.cuda.is_available():
+    for number in range(torch.cuda.device_count()):
+        about = torch.cuda.get_device_properties(number)
+        found.append(f"cuda:{number} ({about.name}, {about.total_memory / 2**30:.0f} GiB)")
+if torch.backends.mps.is_available():
+    found.append("mps")
+print(json.dumps({"devices": found, "threads": torch.get_num_threads()}))
+"""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An optional part that is not installed.
+
+    Attributes:
+        extra: its name.
+        packages: what of it is missing.
+        command: what brings it.
+    """
+
+    extra: str
+    packages: tuple[str, ...]
+    command: str
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found; sizes in bytes, None for what this system does not say.
+
+    Attributes:
+        versions: name -> version, of Python and of every package that diffgen needs; "missing" for those not there.
+        devices: where networks can run, with names.
+        cores: that this process may use.
+        threads: that torch uses.
+        memory: of the machine.
+        memory_limit: that the container (cgroup) allows, or None for no limit.
+        free_disk: where the cache lies.
+        cache: the folder.
+        cache_sizes: kind -> bytes, see :data:`diffgen.runs.cache.KINDS`.
+        missing: optional parts.
+        problems: sentences: what does not work and how to mend it.
+    """
+
+    versions: dict[str, str]
+    devices: tuple[str, ...]
+    cores: int
+    threads: int | None
+    memory: int | None
+    memory_limit: int | None
+    free_disk: int | None
+    cache: str
+    cache_sizes: dict[str, int]
+    missing: tuple[Missing, ...]
+    problems: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+def examine() -> Examination:
+    """Look at this machine; reaches no network and changes nothing."""
+    problems: list[str] = []
+    versions = {
+        "diffgen": diffgen.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    for name, extra in _requirements():
+        if extra is None:
+            versions[name] = _version(name)
+            if versions[name] == "missing":
+                problems.append(f"The package {name} is missing; pip install {name} brings it.")
+    devices, threads = _devices(problems)
+    _check_torchvision(problems)
+    cache = cache_folder()
+    return Examination(
+        versions=versions,
+        devices=devices,
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        threads=threads,
+        memory=_memory(),
+        memory_limit=_memory_limit(Path("/sys/fs/cgroup")),
+        free_disk=_free_disk(cache, problems),
+        cache=str(cache),
+        cache_sizes=cache_sizes(cache),
+        missing=_missing(),
+        problems=tuple(problems),
+    )
+
+
+# -- packages --------------------------------------------------------------------------------------------------------
+
+
+def _requirements() -> list[tuple[str, str | None]]:
+    """Names of what diffgen needs, with the extra that asks for it, as its installed metadata or the checkout says."""
+    try:
+        lines = metadata.requires("diffgen") or []
+    except metadata.PackageNotFoundError:
+        return _requirements_of_checkout(Path(__file__).resolve().parents[2] / "setup.cfg")
+    found = []
+    for line in lines:
+        name, extra = _NAME_OF.match(line), _EXTRA_OF.search(line)
+        if name is not None:
+            found.append((name[0], extra[1] if extra else None))
+    return found
+
+
+def _requirements_of_checkout(file: Path) -> list[tuple[str, str | None]]:
+    from configparser import ConfigParser
+
+    config = ConfigParser()
+    if not config.read(file, encoding="utf-8"):
+        raise UserError("diffgen is neither installed nor in a checkout; install it with 'pip install diffgen'.")
+    groups: list[tuple[str | None, str]] = [(None, config["options"]["install_requires"])]
+    groups += list(config["options.extras_require"].items())
+    found: list[tuple[str, str | None]] = []
+    for extra, lines in groups:
+        for line in lines.splitlines():
+            name = _NAME_OF.match(line.strip())
+            if name is not None:
+                found.append((name[0], extra))
+    return found
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "missing"
+
+
+def _missing() -> tuple[Missing, ...]:
+    lacking: dict[str, list[str]] = {}
+    for name, extra in _requirements():
+        if extra is not None and extra not in _DEVELOPMENT and name != "diffgen" and _version(name) == "missing":
+            lacking.setdefault(extra, []).append(name)
+    return tuple(
+        Missing(extra, tuple(sorted(names)), f"pip install 'diffgen[{extra}]'") for extra, names in lacking.items()
+    )
+
+
+def _check_torchvision(problems: list[str]) -> None:
+    """Every torchvision belongs to one torch; another one fails only when it is imported."""
+    if "missing" in (_version("torch"), _version("torchvision")):
+        return
+    _, error = _in_new_process("import torchvision")
+    if error is None:
+        return
+    reason = "torchvision was built for another torch" if "operator torchvision::nms does not exist" in error else error
+    problems.append(
+        f"torchvision {_version('torchvision')} cannot be imported beside torch {_version('torch')} ({reason}); "
+        "install both together: pip install --force-reinstall torch torchvision."
+    )
+
+
+def _devices(problems: list[str]) -> tuple[tuple[str, ...], int | None]:
+    import json
+
+    if _version("torch") == "missing":
+        return (), None
+    output, error = _in_new_process(_DEVICES)
+    if error is not None:
+        problems.append(
+            f"torch cannot be imported ({error}); pip install --force-reinstall torch torchvision mends it."
+        )
+        return (), None
+    found = json.loads(output.splitlines()[-1])
+    return tuple(found["devices"]), found["threads"]
+
+
+def _in_new_process(program: str) -> tuple[str, str | None]:
+    """What a program printed, and the last line of its complaint if it failed; a crash of it is not one of ours."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=_IMPORT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"it takes longer than {_IMPORT_SECONDS} s"
+    if done.returncode == 0:
+        return done.stdout, None
+    lines = done.stderr.strip().splitlines()
+    return "", lines[-1] if lines else f"it ended with code {done.returncode}"
+
+
+# -- the machine -----------------------------------------------------------------------------------------------------
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _memory_limit(root: Path) -> int | None:
+    """The smallest limit of this process's control groups, of version 2 or 1; None for none."""
+    try:
+        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    limits = []
+    for line in groups:
+        _, controllers, group = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        base, name = (root, "memory.max") if not controllers else (root / "memory", "memory.limit_in_bytes")
+        # a container sees its own group as the root
+        place = base / group.lstrip("/")
+        for folder in (place, *place.parents):
+            if folder == root.parent:
+                break
+            try:
+                text = (folder / name).read_text(encoding="utf-8").strip()
+            except OSError:
+                continue
+            if text.isdigit() and int(text) < 2**60:
+                limits.append(int(text))
+    return min(limits, default=None)
+
+
+def _free_disk(cache: Path, problems: list[str]) -> int | None:
+    try:
+        there = next(each for each in (cache, *cache.absolute().parents) if each.exists())
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        problems.append(
+            f"The cache folder {cache} cannot be looked at ({error.strerror}); name another in {ENVIRONMENT}."
+        )
+        return None
+    if not os.access(there, os.W_OK):
+        problems.append(f"The cache folder {cache} cannot be written; name another in {ENVIRONMENT}.")
+    return free
+
+
+# -- the cache -------------------------------------------------------------------------------------------------------
+
+
+def cache_sizes(cache: Path) -> dict[str, int]:
+    """Bytes in the cache by kind."""
+    return {
+        kind: sum(file.stat().st_size for file in (cache / kind).rglob("*") if file.is_file() and not file.is_symlink())
+        for kind in KINDS
+        if (cache / kind).is_dir() and not (cache / kind).is_symlink()
+    }
+
+
+def clear_cache() -> dict[str, int]:
+    """Remove what diffgen keeps between runs; returns the bytes that were freed by kind.
+
+    Raises:
+        UserError: the folder holds other things too, so that it may not be a cache, or something cannot be removed.
+    """
+    cache = cache_folder()
+    freed = cache_sizes(cache)
+    try:
+        others = sorted(each.name for each in cache.iterdir() if each.name not in freed) if cache.is_dir() else []
+        if others:
+            raise UserError(
+                f"The cache folder {cache} also holds {others[0]}, which diffgen did not make, so nothing was removed; "
+                f"see that {ENVIRONMENT} names the right folder."
+            )
+        for kind in freed:
+            shutil.rmtree(cache / kind)
+    except OSError as error:
+        raise UserError(
+            f"The cache {cache} cannot be cleared ({error.strerror}); see who owns {error.filename}."
+        ) from error
+    return freed

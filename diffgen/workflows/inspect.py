@@ -1,0 +1,328 @@
+"""What a model file is, and what each plausible pre-processing makes of it on real images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, Preprocessing, replace
+from diffgen.data import load as load_data
+from diffgen.errors import RunError, UserError
+from diffgen.models import BlackBox
+from diffgen.models import load as load_model
+from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
+from diffgen.runs.files import write_text
+from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
+from diffgen.workflows.device import resolve_batch_size, resolve_device
+
+IMAGES = 1000  # are asked about for each candidate
+_PREPARED = 256
+_TWO_SIGMA = 2.0
+_LEAST_STD = 1e-3
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+_CIFAR = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+_OWN = "the data's own mean and std"
+_MNIST = ((0.1307,), (0.3081,))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One pre-processing and what the model says with it.
+
+    Attributes:
+        name: in words.
+        preprocessing: as decided on real images; nothing in it is None.
+        accuracy: share of right answers, or None without labels.
+        confidence: mean of the highest probability.
+        entropy: mean entropy of the answers, from 0 (sure) to 1 (knows nothing).
+        balance: entropy of how often each label is given, from 0 (always the same) to 1 (all equally often).
+    """
+
+    name: str
+    preprocessing: Preprocessing
+    accuracy: float | None
+    confidence: float
+    entropy: float
+    balance: float
+
+    @property
+    def evidence(self) -> float:
+        """What candidates are ordered by: accuracy, or how sure and how varied the answers are."""
+        return self.balance - self.entropy if self.accuracy is None else self.accuracy
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found out about a model.
+
+    Attributes:
+        model: its name.
+        path: its file, or None.
+        format: what it is, in words.
+        takes: (C, H, W) that it takes, by its declaration or by trying, those most like the data first.
+        image_shape: (C, H, W) of the data.
+        classes: how many it answers with.
+        class_names: what they are called, or empty.
+        fixed_batch: the only batch size it takes, or None.
+        images: how many it was asked about.
+        labelled: whether their labels are known.
+        candidates: the best first.
+        alike: how many of the first cannot be told apart from the best by that many images.
+        chosen: the simplest of these, which is the one that was tried first.
+        written: the sidecar that was written, or None.
+    """
+
+    model: str
+    path: str | None
+    format: str
+    takes: tuple[tuple[int, int, int], ...]
+    image_shape: tuple[int, int, int]
+    classes: int
+    class_names: tuple[str, ...]
+    fixed_batch: int | None
+    images: int
+    labelled: bool
+    candidates: tuple[Candidate, ...]
+    alike: int
+    chosen: Candidate
+    written: str | None = None
+
+
+def inspect_model(
+    model: Any,
+    *,
+    data: Any,
+    config: CompareConfig | None = None,
+    write: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Inspection:
+    """Try every plausible pre-processing of a model on real images.
+
+    Args:
+        model: see :func:`diffgen.models.load`.
+        data: see :func:`diffgen.data.load`.
+        config: device, batch size, ``resize``, and what is known of the model (``preprocessing_a``, ``model_a``):
+            what is said there is not varied. What the model's sidecar says is one candidate among the others.
+        write: write the best into the model's sidecar.
+        force: also when there is one.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: model or data cannot be used, the model takes the images in no way that was tried, or the sidecar
+            exists.
+    """
+    progress, config = progress or Progress(), config or CompareConfig()
+    beside = _writable_sidecar(model, force=force) if write else None
+    device = resolve_device(config.device)
+    box = load_model(
+        model,
+        device=device,
+        batch_size=resolve_batch_size(config.batch_size, device),
+        preprocessing=config.preprocessing_a,
+        arch=config.model_a.arch,
+        allow_pickle=config.model_a.allow_pickle,
+        class_names=config.model_a.class_names,
+        sidecar=False,
+    )
+    images = load_data(data, resize=config.resize, progress=progress)
+    rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
+    sample = images.images[rows]
+    labels = None if images.labels is None else images.labels[rows]
+    said = config.preprocessing_a
+    before = Sidecar() if box.path is None else read_sidecar(box.path)
+    shapes = _shapes(box, said, images)
+    plans = list(_plans(images.image_shape, shapes, said, sample))
+    if before.preprocessing != Preprocessing():
+        plans.insert(0, ("as the sidecar says", before.preprocessing))
+    tried = _try_all(box, [(name, said.over(each)) for name, each in plans], sample, labels, progress)
+    # stable: of equal ones the simpler, which was tried first, stays in front
+    candidates = sorted(tried, key=lambda candidate: -candidate.evidence)
+    alike = [each for each in candidates if _alike(each, candidates[0], len(rows))]
+    chosen = min(alike, key=tried.index)
+    box.set_preprocessing(chosen.preprocessing)
+    box.prepare(sample[:_PREPARED])
+    class_names = box.class_names or before.class_names
+    if beside is not None:
+        remark = (
+            f"written by diffgen inspect: {_said_figures(chosen, len(rows))} on {images.source}; options of the "
+            "command line win over this file"
+        )
+        write_text(beside, sidecar_text(chosen.preprocessing, class_names, remark))
+    return Inspection(
+        model=box.name,
+        path=None if box.path is None else str(box.path),
+        format=box.format,
+        takes=tuple(shapes),
+        image_shape=images.image_shape,
+        classes=box.num_classes,
+        class_names=class_names,
+        fixed_batch=box.fixed_batch,
+        images=len(rows),
+        labelled=labels is not None,
+        candidates=tuple(candidates),
+        alike=len(alike),
+        chosen=chosen,
+        written=None if beside is None else str(beside),
+    )
+
+
+def _writable_sidecar(model: Any, *, force: bool) -> Path:
+    if not isinstance(model, str | os.PathLike):
+        raise UserError("A sidecar lies beside a model's file, but the model is a Python object; give a file.")
+    path = sidecar_path(Path(model).expanduser())
+    if path.exists() and not force:
+        raise UserError(f"The sidecar {path} exists; add --force to replace it, or remove it.")
+    return path
+
+
+def _shapes(box: BlackBox, said: Preprocessing, data: ImageSet) -> list[tuple[int, int, int]]:
+    """Shapes that the model takes; the data's own where the model takes that."""
+    if said.output is None:
+        _check_outputs(box, data)
+    taken = box.shapes_taken(data.image_shape)
+    return [data.image_shape, *(s for s in taken if s != data.image_shape)] if data.image_shape in taken else taken
+
+
+def _check_outputs(box: BlackBox, data: ImageSet) -> None:
+    """Say at once which output to name, and not that no pre-processing works."""
+    try:
+        box.prepare(data.images[:_PREPARED])
+    except UserError as error:
+        if "--output-name" in str(error):
+            raise
+
+
+def _try_all(
+    box: BlackBox,
+    plans: Sequence[tuple[str, Preprocessing]],
+    images: UInt8Array,
+    labels: Int64Array | None,
+    progress: Progress,
+) -> list[Candidate]:
+    """Every candidate that the model takes, in the order in which they were tried."""
+    found: list[Candidate] = []
+    seen: set[Preprocessing] = set()
+    first_error: UserError | None = None
+    with progress.task("Trying pre-processings", total=len(plans)) as task:
+        for name, preprocessing in plans:
+            settled = preprocessing.over(DEFAULT_PREPROCESSING)
+            if settled not in seen:
+                seen.add(settled)
+                try:
+                    found.append(_judged(box, name, settled, images, labels))
+                except (UserError, RunError) as error:  # the model does not take it, or overflows: no candidate
+                    if first_error is None and isinstance(error, UserError):
+                        first_error = error
+            task.advance()
+    if not found:
+        raise first_error or UserError(
+            f"Model {box.name} gives no usable answers to these images, whatever their scale; check that it is a "
+            "classifier of such images."
+        )
+    return found
+
+
+def _plans(
+    data_shape: tuple[int, int, int],
+    shapes: Sequence[tuple[int, int, int]],
+    said: Preprocessing,
+    images: UInt8Array,
+) -> Iterator[tuple[str, Preprocessing]]:
+    """Names and pre-processings, the simple ones first."""
+    channels = data_shape[0]
+    wanted = shapes[0] if shapes else data_shape
+    way = {(1, 3): "grey-to-rgb", (3, 1): "rgb-to-grey"}.get((channels, wanted[0]), "rgb")
+    given = said.channels or way
+    depth = {"grey-to-rgb": 3, "rgb-to-grey": 1}.get(given, channels)
+    size = () if wanted[1:] == data_shape[1:] else wanted[1:]
+    base = Preprocessing(channels=way, size=size)  # type: ignore[arg-type]
+    for name, scaling in _scalings(depth, images, said):
+        plain = scaling.over(base)
+        yield name, plain
+        if channels == 1 and said.invert is None:
+            own = name == _OWN  # white is black now, in the figures of the data too
+            mean = tuple(round(1 - value, 4) for value in plain.mean or ()) if own else plain.mean
+            yield f"{name}, inverted", replace(plain, invert=True, mean=mean)
+        elif channels == depth == 3 and said.channels is None:
+            yield f"{name}, BGR", _in_bgr(plain)
+
+
+def _in_bgr(plain: Preprocessing) -> Preprocessing:
+    """The same in the opposite order of channels."""
+    mean = None if plain.mean is None else plain.mean[::-1]
+    std = None if plain.std is None else plain.std[::-1]
+    return replace(plain, channels="bgr", mean=mean, std=std)
+
+
+def _scalings(depth: int, images: UInt8Array, said: Preprocessing) -> Iterator[tuple[str, Preprocessing]]:
+    """Scales with mean and std, for a model that takes ``depth`` channels."""
+    if any(each is not None for each in (said.scale, said.mean, said.std)):
+        yield "as the options say", Preprocessing()
+        return
+    yield "0..1", Preprocessing(scale="0..1", mean=(), std=())
+    yield "0..255", Preprocessing(scale="0..255", mean=(), std=())
+    yield "-1..1", Preprocessing(scale="0..1", mean=(0.5,) * depth, std=(0.5,) * depth)
+    if depth == 3:
+        yield "ImageNet mean and std", Preprocessing(scale="0..1", mean=_IMAGENET[0], std=_IMAGENET[1])
+        yield "CIFAR-10 mean and std", Preprocessing(scale="0..1", mean=_CIFAR[0], std=_CIFAR[1])
+        caffe = tuple(round(255 * value, 3) for value in _IMAGENET[0])
+        yield "0..255, ImageNet mean", Preprocessing(scale="0..255", mean=caffe, std=())
+    else:
+        yield "MNIST mean and std", Preprocessing(scale="0..1", mean=_MNIST[0], std=_MNIST[1])
+    mean, std = _own_statistics(depth, images, inverted=bool(said.invert))
+    yield _OWN, Preprocessing(scale="0..1", mean=mean, std=std)
+
+
+def _own_statistics(depth: int, images: UInt8Array, *, inverted: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    pixels = images.astype(np.float64) / 255
+    if len(pixels[0]) != depth:  # one grey for three, or three for one grey: near enough for a guess
+        pixels = np.repeat(pixels.mean(axis=1, keepdims=True), depth, axis=1)
+    mean, std = pixels.mean(axis=(0, 2, 3)), np.maximum(pixels.std(axis=(0, 2, 3)), _LEAST_STD)
+    mean = 1 - mean if inverted else mean
+    return tuple(round(float(v), 4) for v in mean), tuple(round(float(v), 4) for v in std)
+
+
+def _judged(
+    box: BlackBox, name: str, preprocessing: Preprocessing, images: UInt8Array, labels: Int64Array | None
+) -> Candidate:
+    box.set_preprocessing(preprocessing)
+    box.prepare(images[:_PREPARED])
+    probabilities = torch.from_numpy(box.predict(images)).double()
+    classes = probabilities.shape[1]
+    answers = probabilities.argmax(dim=1)
+    if labels is not None and int(labels.max()) >= classes:
+        raise UserError(
+            f"The data has the label {int(labels.max())} but model {box.name} answers with only {classes} classes (0 "
+            f"to {classes - 1}); give the data that the model was made for."
+        )
+    shares = torch.bincount(answers, minlength=classes).double() / len(answers)
+    full = float(np.log(classes))
+    return Candidate(
+        name=name,
+        preprocessing=box.preprocessing,
+        accuracy=None if labels is None else float((answers.numpy() == labels).mean()),
+        confidence=float(probabilities.amax(dim=1).mean()),
+        entropy=float(torch.special.entr(probabilities).sum(dim=1).mean()) / full,
+        balance=float(torch.special.entr(shares).sum()) / full,
+    )
+
+
+def _alike(candidate: Candidate, best: Candidate, images: int) -> bool:
+    """Whether that many labelled images leave it open which of the two is better."""
+    if candidate.accuracy is None or best.accuracy is None:
+        return candidate.evidence == best.evidence
+    error = np.sqrt(max(best.accuracy * (1 - best.accuracy), 1e-9) / images)
+    return bool(best.accuracy - candidate.accuracy <= _TWO_SIGMA * error)
+
+
+def _said_figures(candidate: Candidate, images: int) -> str:
+    if candidate.accuracy is None:
+        return f"mean confidence {candidate.confidence:.3f} and label balance {candidate.balance:.3f} (no labels)"
+    return f"accuracy {candidate.accuracy:.4f} of {images} images"

@@ -1,0 +1,90 @@
+"""The numbers that settings may have: what lies outside is said before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from diffgen.config import CompareConfig
+from diffgen.errors import UserError
+
+
+@dataclass(frozen=True)
+class Range:
+    """From ``low`` to ``high``, either of them itself left out if it is ``open``; None for no end."""
+
+    low: float
+    high: float | None = None
+    open_low: bool = False
+    open_high: bool = False
+    option: str = ""
+
+    def holds(self, value: float) -> bool:
+        """Whether a number lies inside; NaN does not."""
+        above = value > self.low if self.open_low else value >= self.low
+        below = self.high is None or (value < self.high if self.open_high else value <= self.high)
+        return above and below
+
+    def __str__(self) -> str:
+        low = f"{'more than ' if self.open_low else ''}{self.low:g}"
+        if self.high is None:
+            return low if self.open_low else f"{low} or more"
+        return f"a number from {low} to {'below ' if self.open_high else ''}{self.high:g}"
+
+
+_SHARE = Range(0, 1)
+
+LIMITS: dict[str, Range] = {
+    "seed": Range(0, 2**32 - 1, option="--seed"),
+    "verify_limit": Range(0),
+    "gan.latent_dim": Range(1),
+    "gan.width": Range(1),
+    "gan.steps": Range(1, option="--gan-steps"),
+    "gan.batch_size": Range(2),
+    "gan.learning_rate_generator": Range(0, open_low=True),
+    "gan.learning_rate_discriminator": Range(0, open_low=True),
+    "gan.beta1": Range(0, 1, open_high=True),
+    "gan.beta2": Range(0, 1, open_high=True),
+    "gan.ema_decay": Range(0, 1, open_high=True),
+    "gan.holdout": Range(0, 1, open_low=True, open_high=True),
+    "gan.seed": Range(0, 2**32 - 1, option="--gan-seed"),
+    "search.population": Range(4),
+    "search.bound": Range(0, open_low=True),
+    "search.crossover_probability": _SHARE,
+    "search.crossover_eta": Range(0, open_low=True),
+    "search.mutation_probability": _SHARE,
+    "search.mutation_gene_probability": _SHARE,
+    "search.mutation_eta": Range(0, open_low=True),
+    "search.reducer_dim": Range(1),
+    "search.umap_neighbors": Range(2),
+    "search.umap_min_dist": _SHARE,
+    "search.min_cluster_size": Range(2),
+    "search.cluster_sample": Range(1),
+    "search.cluster_growth": Range(0),
+    "search.noise_representatives": Range(0),
+    "filters.false_alarm": Range(0, 1, open_high=True, option="--false-alarm"),
+    "filters.ssim_threshold": Range(-1, 1, option="--ssim-threshold"),
+    "filters.ssim_neighbors": Range(1),
+}
+
+
+def check_limits(config: CompareConfig) -> None:
+    """See that no setting has a number that cannot be.
+
+    Raises:
+        UserError: one has.
+    """
+    defaults = CompareConfig()
+    for key, allowed in LIMITS.items():
+        value = _value(config, key)
+        if value is not None and not allowed.holds(value):
+            default = _value(defaults, key)
+            name = f"{key} ({allowed.option})" if allowed.option else key
+            example = "or leave it out" if default is None else f"such as {default:g}"
+            raise UserError(f"The setting {name} is {value}; give {allowed}, {example}.")
+
+
+def _value(config: Any, key: str) -> Any:
+    for name in key.split("."):
+        config = getattr(config, name)
+    return config

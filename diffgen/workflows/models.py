@@ -1,0 +1,151 @@
+"""The two models of a comparison: opened as the settings say, put into one order of classes, and found again later."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from diffgen.config import CompareConfig, ModelConfig, Preprocessing, replace
+from diffgen.errors import UserError
+from diffgen.models import BlackBox, read_label_map, read_sidecar
+from diffgen.models import load as load_model
+from diffgen.models.loading import file_digest
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.device import resolve_batch_size
+
+
+def load_models(
+    model_a: Any, model_b: Any, config: CompareConfig, *, device: torch.device, batch_size: int
+) -> tuple[BlackBox, BlackBox]:
+    """Both models as the settings say.
+
+    Raises:
+        UserError: see :func:`diffgen.models.load`.
+    """
+
+    def load(model: Any, role: str) -> BlackBox:
+        preprocessing, opening = _settings(config, role)
+        return load_model(
+            model,
+            device=device,
+            batch_size=batch_size,
+            preprocessing=preprocessing,
+            arch=opening.arch,
+            allow_pickle=opening.allow_pickle,
+            class_names=opening.class_names,
+            class_order=opening.class_order,
+        )
+
+    return load(model_a, "A"), load(model_b, "B")
+
+
+def match_classes(models: Sequence[BlackBox], label_map: str | None, class_names: Sequence[str] | None = None) -> None:
+    """Put the classes of B into the order of A's, as a label map says. The models must be prepared.
+
+    Args:
+        models: A and B, with the same number of classes.
+        label_map: a file, or None: they are in the same order.
+        class_names: those of the data, for a model that has no names of its own.
+
+    Raises:
+        UserError: see :func:`diffgen.models.class_names.read_label_map`.
+    """
+    if label_map is None:
+        return
+    a, b = models
+    names = tuple(class_names or ())
+    b.map_classes(read_label_map(label_map, a.num_classes, a.class_names or names, b.own_class_names or names))
+
+
+def recorded(config: CompareConfig, models: Sequence[BlackBox]) -> CompareConfig:
+    """The settings with everything in them that was found out about the models, so that nothing is guessed again."""
+
+    def of(model: BlackBox) -> ModelConfig:
+        return ModelConfig(
+            arch=model.arch,
+            allow_pickle=model.unpickled,
+            class_names=model.own_class_names,
+            class_order=model.class_order,
+        )
+
+    a, b = models
+    return replace(
+        config,
+        preprocessing_a=a.preprocessing,
+        preprocessing_b=b.preprocessing,
+        model_a=of(a),
+        model_b=of(b),
+    )
+
+
+def stored_model(
+    folder: RunFolder,
+    role: str,
+    given: Any,
+    config: CompareConfig,
+    *,
+    device: torch.device,
+    options: CompareConfig | None = None,
+) -> BlackBox:
+    """Model A or B of a run: the file it was started with, or the one ``given`` in its place.
+
+    The run's own model is opened with the run's own settings. Another one is opened as ``options`` say, then as its
+    sidecar says, then as the run's own. Code that the run was allowed to run is not run again unless ``options`` say
+    so: the folder may come from a stranger.
+
+    Raises:
+        UserError: the run's own file is gone or has changed, it was no file and none is given, or it can only be
+            opened by running code that ``options`` do not allow.
+    """
+    options = options or CompareConfig()
+    entry = folder.manifest["files"][role]
+    if given is None and entry["path"] is None:
+        raise UserError(f"Model {role} of the run {folder.path} was a Python object; give it again.")
+    preprocessing, before = _settings(config, role)
+    said, consent = _settings(options, role)
+    model = entry["path"] if given is None else given
+    is_file = isinstance(model, str | os.PathLike)
+    same = given is None or (is_file and file_digest(model) == entry["sha256"])
+    if given is None and file_digest(model) != entry["sha256"]:
+        raise UserError(
+            f"The file {entry['path']} has changed since the run {folder.path}; name the models to ask instead."
+        )
+    if same:
+        _check_consent(folder, role, before, consent)
+        preprocessing = said.over(preprocessing)
+    elif is_file:
+        # another file: what was found out about the old one's layout and answers says nothing about it
+        usual = replace(preprocessing, layout="auto", outputs="auto", output="")
+        preprocessing = said.over(read_sidecar(Path(model).expanduser()).preprocessing).over(usual)
+    return load_model(
+        model,
+        device=device,
+        batch_size=resolve_batch_size(config.batch_size, device),
+        preprocessing=preprocessing,
+        arch=consent.arch,
+        allow_pickle=consent.allow_pickle,
+        class_names=before.class_names if same else (),
+        class_order=before.class_order,
+        sidecar=not same,
+    )
+
+
+def _check_consent(folder: RunFolder, role: str, before: ModelConfig, consent: ModelConfig) -> None:
+    if before.arch is not None and consent.arch is None:
+        raise UserError(
+            f"Model {role} of the run {folder.path} was built by --arch {before.arch}, which runs that code; add "
+            f"--{role.lower()}-arch {before.arch} to allow it again."
+        )
+    if before.allow_pickle and not consent.allow_pickle:
+        raise UserError(
+            f"Model {role} of the run {folder.path} is a pickle, which may run any code; add "
+            f"--{role.lower()}-allow-pickle to open it again."
+        )
+
+
+def _settings(config: CompareConfig, role: str) -> tuple[Preprocessing, ModelConfig]:
+    return (config.preprocessing_a, config.model_a) if role == "A" else (config.preprocessing_b, config.model_b)

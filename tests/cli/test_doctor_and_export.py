@@ -1,0 +1,89 @@
+"""The verbs doctor and export, and what main makes of errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diffgen.cli import doctor
+from diffgen.errors import RunError
+from diffgen.runs.cache import ENVIRONMENT
+
+
+def test_doctor(diffgen_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    outcome = diffgen_command("doctor")
+    assert outcome.code == 0
+    for word in ("diffgen", "torch", "devices", "cores", "memory", "free disk", str(tmp_path), "no problems found"):
+        assert word in outcome.out
+    values = json.loads(diffgen_command("doctor", "--json").out)
+    assert values["devices"][0] == "cpu"
+    assert values["cache_sizes"] == {}
+
+
+def test_clearing_says_what_was_removed(
+    diffgen_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    (tmp_path / "gan").mkdir()
+    (tmp_path / "gan" / "x").write_bytes(bytes(3 * 2**20))
+    assert diffgen_command("doctor", "--clear-cache").out == "removed gan: 3 MiB\nfreed 3 MiB\n"
+    assert json.loads(diffgen_command("doctor", "--clear-cache", "--json").out) == {"freed": {}}
+    (tmp_path / "mine").touch()
+    outcome = diffgen_command("doctor", "--clear-cache")
+    assert (outcome.code, outcome.out) == (2, "")
+
+
+def test_sizes() -> None:
+    assert [doctor._size(size) for size in (None, 0, 1023, 1024, 5 * 2**20, 3 * 2**30)] == [
+        "unknown",
+        "0 bytes",
+        "1023 bytes",
+        "1 KiB",
+        "5 MiB",
+        "3.0 GiB",
+    ]
+
+
+def test_export(files: dict[str, Path], diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    words = ("--data", "digits:test", "--gan-steps", "5", "--budget", "50q", "-q", "-o", tmp_path / "run")
+    assert diffgen_command("compare", files["a.pt"], files["b.onnx"], *words).code == 0
+    outcome = diffgen_command("export", tmp_path / "run", "--all", "--json")
+    assert outcome.code == 0
+    values = json.loads(outcome.out.splitlines()[-1])
+    assert values["pictures"] == len(list((tmp_path / "run-export").rglob("*.png")))
+    assert values["tables"][0] == "triggers.csv"
+    assert diffgen_command("export", tmp_path / "run").code == 2
+    assert diffgen_command("export", tmp_path / "run", "--force").code == 0
+    assert diffgen_command("export", tmp_path / "nowhere").code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RunError("the disk is full"), 3, "diffgen: the disk is full\ndiffgen: a note"),
+        (KeyboardInterrupt(), 130, "diffgen: interrupted\ndiffgen: a note"),
+        (ZeroDivisionError("a bug"), 3, "Traceback"),
+        (MemoryError(), 3, "Traceback"),
+    ],
+)
+def test_what_breaks_a_run_off_never_looks_like_a_failed_gate(
+    error: BaseException,
+    code: int,
+    said: str,
+    diffgen_command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def broken(*arguments: object) -> None:
+        error.add_note("a note")
+        raise error
+
+    monkeypatch.setattr("diffgen.workflows.report.draw_report", broken)
+    outcome = diffgen_command("report", tmp_path)
+    assert outcome.code == code
+    assert said in outcome.err

@@ -1,0 +1,56 @@
+"""Damage of every kind to data of every kind: what benchmarks/fuzz_doors.py does for minutes, some hundred times."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+
+from benchmarks import fuzz_corpus
+from benchmarks.fuzz_mutations import mutate
+from diffgen.data import load
+from diffgen.data.picture_file import decode
+from diffgen.errors import UserError
+
+_FILES = 400
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
+    return fuzz_corpus.data_files(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.mark.parametrize("kind", ["idx", "picture", "zip", "npz", "parquet"])
+def test_it_is_refused_in_a_sentence_or_harmless(tmp_path: Path, corpus: dict[str, list[bytes]], kind: str) -> None:
+    if kind not in corpus:
+        pytest.skip("pyarrow is not installed.")
+    everything = [content for contents in corpus.values() for content in contents]
+    rng = random.Random(kind)
+    loaded = refused = 0
+    path = tmp_path / "damaged"
+    for _ in range(_FILES):
+        content = mutate(rng.choice(corpus[kind]), rng.choice(everything), rng)
+        path.write_bytes(content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Pillow's, of damaged metadata
+                if kind == "picture":
+                    decode(content, "picture", "set")
+                else:
+                    load(path, resize=28)
+        except UserError as error:
+            assert "\n" not in str(error)
+            assert str(error).endswith((".", "?"))
+            refused += 1
+        else:
+            loaded += 1
+    assert refused > 50, "the damage was none"
+    assert loaded > 5, "the damage was too much to get far"
+
+
+def test_the_same_seed_damages_in_the_same_way(corpus: dict[str, list[bytes]]) -> None:
+    for contents in corpus.values():
+        first, again = (mutate(contents[0], contents[-1], random.Random(7)) for _ in range(2))
+        assert first == again

@@ -1,0 +1,183 @@
+"""diffgen.filters.pipeline against asking about one image at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.filters import DiscriminatorFilter, FilterPipeline, SsimFilter, Verdicts
+from diffgen.filters.pipeline import ACCEPTED
+from diffgen.types import Progress
+
+
+class PixelFilter:
+    """The grey level of one pixel as the score; notes what it was asked about."""
+
+    description = "Grey level of one pixel."
+
+    def __init__(self, column: int, threshold: float = 0.0) -> None:
+        self.name = f"pixel {column}"
+        self.threshold = threshold
+        self.asked: list[int] = []
+        self._column = column
+
+    def fit(self, reference: torch.Tensor, held_out: torch.Tensor) -> None:
+        self.threshold = float(held_out[:, 0, 0, self._column].float().mean())
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        self.asked += images[:, 0, 0, -1].tolist()
+        return images[:, 0, 0, self._column].float()
+
+
+def one_by_one(filters: list[Any], images: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (N, F) and the index of the filter that rejected each image."""
+    scores, rejected_by = np.full((len(images), len(filters)), np.nan), np.full(len(images), -1)
+    for row in range(len(images)):
+        for index, each in enumerate(filters):
+            scores[row, index] = each.score(images[row : row + 1]).item()
+            if scores[row, index] < each.threshold:
+                rejected_by[row] = index
+                break
+    return scores, rejected_by
+
+
+@pytest.fixture(scope="module")
+def real_filters(parts: Any) -> list[Any]:
+    found = [DiscriminatorFilter(parts.scorer, false_alarm=0.3), SsimFilter(threshold=0.8, neighbors=2)]
+    FilterPipeline(found).fit(parts.reference[:300], parts.held_out)
+    return found
+
+
+@pytest.mark.parametrize("turned_round", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 7, 99, 100, 101, 1024])
+def test_real_filters_equal_one_image_at_a_time(
+    parts: Any, real_filters: list[Any], batch_size: int, turned_round: bool
+) -> None:
+    filters = real_filters[::-1] if turned_round else real_filters
+    scores, rejected_by = one_by_one(filters, parts.mixed)
+    found = FilterPipeline(filters).apply(parts.mixed, batch_size=batch_size)
+    # a decision may hang on the last digit of a score
+    sure = (np.nan_to_num(np.abs(scores - [each.threshold for each in filters]), nan=1) > 1e-4).all(axis=1)
+    assert sure.sum() > 90
+    assert np.array_equal(found.rejected_by[sure], rejected_by[sure])
+    np.testing.assert_allclose(found.scores[sure], scores[sure], rtol=0, atol=1e-4)
+    assert {*rejected_by.tolist()} == {-1, 0, 1}  # every outcome was tried
+
+
+def test_real_filters_keep_digits_and_drop_noise(parts: Any, real_filters: list[Any]) -> None:
+    accepted = FilterPipeline(real_filters).apply(parts.mixed).accepted.reshape(-1, 4)
+    held_out, _, noise, reference = accepted.mean(axis=0)
+    assert noise == 0
+    assert held_out > 0.4
+    assert reference > 0.4
+
+
+def test_fit_reaches_every_filter(parts: Any) -> None:
+    given_here = [DiscriminatorFilter(parts.scorer), SsimFilter(), PixelFilter(14)]
+    FilterPipeline(given_here).fit(parts.reference[:64], parts.held_out)
+    assert not math.isnan(given_here[0].threshold)
+    assert "64 real images" in given_here[1].description
+    assert given_here[2].threshold == pytest.approx(parts.held_out[:, 0, 0, 14].double().mean().item(), rel=1e-5)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[torch.Tensor, list[float], int]:
+    count, filters = draw(st.integers(0, 20)), draw(st.integers(0, 4))
+    levels = draw(st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), min_size=count, max_size=count))
+    images = torch.tensor(levels, dtype=torch.uint8).reshape(count, 1, 1, 5)
+    images[..., -1] = torch.arange(count, dtype=torch.uint8)[:, None, None]  # the number of the image
+    thresholds = draw(st.lists(st.integers(0, 10).map(float), min_size=filters, max_size=filters))
+    return images, thresholds, draw(st.integers(1, 25))
+
+
+@given(cases())
+def test_any_filters_equal_one_image_at_a_time(case: tuple[torch.Tensor, list[float], int]) -> None:
+    images, thresholds, batch_size = case
+    filters = [PixelFilter(column, threshold) for column, threshold in enumerate(thresholds)]
+    found = FilterPipeline(filters).apply(images, batch_size=batch_size)
+    asked = [each.asked for each in filters]
+    plain = [PixelFilter(column, threshold) for column, threshold in enumerate(thresholds)]
+    scores, rejected_by = one_by_one(plain, images)
+    assert np.array_equal(found.rejected_by, rejected_by)
+    np.testing.assert_array_equal(found.scores, scores)
+    assert np.array_equal(found.accepted, rejected_by == -1)
+    # no filter is asked about what an earlier one has rejected
+    assert asked == [each.asked for each in plain]
+
+
+@given(cases())
+def test_counts_add_up(case: tuple[torch.Tensor, list[float], int]) -> None:
+    images, thresholds, batch_size = case
+    filters = [PixelFilter(column, threshold) for column, threshold in enumerate(thresholds)]
+    found = FilterPipeline(filters).apply(images, batch_size=batch_size)
+    rejected = [int((found.rejected_by == index).sum()) for index in range(len(filters))]
+    assert int(found.accepted.sum()) + sum(rejected) == len(images)
+    assert set(found.rejected_by.tolist()) <= {ACCEPTED, *range(len(filters))}
+    for row in range(len(images)):
+        last = found.rejected_by[row] if found.rejected_by[row] != ACCEPTED else len(filters) - 1
+        asked = np.arange(len(filters)) <= last
+        assert np.array_equal(~np.isnan(found.scores[row]), asked)
+
+
+def test_a_score_of_exactly_the_threshold_passes() -> None:
+    images = torch.tensor([4, 5, 6], dtype=torch.uint8).reshape(3, 1, 1, 1)
+    assert FilterPipeline([PixelFilter(0, 5.0)]).apply(images).accepted.tolist() == [False, True, True]
+
+
+def test_a_score_that_is_no_number_is_rejected() -> None:
+    class Undecided(PixelFilter):
+        def score(self, images: torch.Tensor) -> torch.Tensor:
+            return torch.full((len(images),), math.nan)
+
+    found = FilterPipeline([Undecided(0), PixelFilter(0)]).apply(torch.zeros(3, 1, 1, 1, dtype=torch.uint8))
+    assert found.rejected_by.tolist() == [0, 0, 0]
+
+
+def test_types_names_and_thresholds(parts: Any, real_filters: list[Any]) -> None:
+    found = FilterPipeline(real_filters).apply(parts.mixed)
+    assert isinstance(found, Verdicts)
+    assert found.names == ("discriminator", "ssim")
+    assert found.thresholds.dtype == np.float32
+    np.testing.assert_allclose(found.thresholds, [real_filters[0].threshold, 0.8], rtol=1e-6)
+    assert (found.scores.dtype, found.scores.shape) == (np.float32, (100, 2))
+    assert (found.rejected_by.dtype, found.rejected_by.shape) == (np.int64, (100,))
+    assert (found.accepted.dtype, found.accepted.shape) == (np.bool_, (100,))
+
+
+def test_nothing_to_judge(parts: Any, real_filters: list[Any]) -> None:
+    found = FilterPipeline(real_filters).apply(parts.mixed[:0])
+    assert found.scores.shape == (0, 2)
+    assert found.rejected_by.shape == found.accepted.shape == (0,)
+    assert found.names == ("discriminator", "ssim")
+
+
+def test_without_filters_everything_is_accepted(parts: Any) -> None:
+    found = FilterPipeline([]).apply(parts.mixed)
+    assert found.accepted.all()
+    assert found.scores.shape == (100, 0)
+
+
+def test_progress_counts_images(parts: Any, real_filters: list[Any]) -> None:
+    class Notes(Progress):
+        def __init__(self) -> None:
+            self.reached: list[float] = []
+
+        @contextmanager
+        def task(self, description: str, total: float | None = None) -> Iterator[Any]:
+            assert total == 100
+            yield self
+
+        def reach(self, completed: float, **figures: Any) -> None:
+            self.reached.append(completed)
+
+    notes = Notes()
+    FilterPipeline(real_filters).apply(parts.mixed, batch_size=30, progress=notes)
+    assert notes.reached == [30, 60, 90, 100]

@@ -1,0 +1,211 @@
+"""diffgen.gan_training.checkpoint"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from diffgen.config import GanConfig
+from diffgen.errors import RunError, UserError
+from diffgen.gan_training import checkpoint
+from diffgen.gan_training.networks import to_uint8, to_unit
+from diffgen.gan_training.trainer import TrainedGan, train
+
+ABOUT = {"data": "0" * 64, "gan": {"seed": 3, "steps": None}, "source": "Zahlen für alle"}
+
+
+@pytest.fixture
+def stored(trained: TrainedGan, tmp_path: Path) -> Path:
+    path = tmp_path / "gan.safetensors"
+    checkpoint.save(path, trained, width=8, about=ABOUT)
+    return path
+
+
+def refused(path: Path) -> str:
+    """Expects a UserError that names the file and says what to do about it."""
+    with pytest.raises(UserError) as caught:
+        checkpoint.load(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "delete it and it is trained anew" in message
+    return message
+
+
+def rewritten(path: Path, header: Any = None, leave_out: str = "") -> Path:
+    """The same tensors, without those whose name begins so, under another header."""
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        header = json.loads(file.metadata()["diffgen"]) if header is None else header
+    kept = {name: value for name, value in tensors.items() if not leave_out or not name.startswith(leave_out)}
+    save_file(kept, path, metadata={"diffgen": json.dumps(header)})
+    return path
+
+
+def test_round_trip_gives_the_same_images_and_scores(stored: Path, trained: TrainedGan, images: torch.Tensor) -> None:
+    found = checkpoint.load(stored)
+    latents = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        assert torch.equal(to_uint8(found.generator(latents)), to_uint8(trained.generator(latents)))
+        assert torch.equal(found.generator(latents), trained.generator(latents))
+        unit = to_unit(images[:64])
+        assert torch.equal(found.discriminator(unit), trained.discriminator(unit))
+    assert torch.equal(found.losses, trained.losses)
+    for network in (found.generator, found.discriminator):
+        assert not any(module.training for module in network.modules())
+        assert not any(parameter.requires_grad for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("shape", [(3, 28, 28), (3, 32, 32)])
+def test_round_trip_of_other_shapes(shape: tuple[int, int, int], tmp_path: Path) -> None:
+    noise = torch.randint(256, (20, *shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    made = train(noise, GanConfig(latent_dim=5, width=4, steps=1, augment=False))
+    checkpoint.save(tmp_path / "gan", made, width=4, about={})
+    found = checkpoint.load(tmp_path / "gan")
+    latents = torch.randn(3, 5)
+    assert torch.equal(found.generator(latents), made.generator(latents))
+    assert found.generator.image_shape == shape
+
+
+def test_the_header_says_what_it_was_told_and_what_it_holds(stored: Path) -> None:
+    assert checkpoint.load(stored).header == {
+        **ABOUT,
+        "format": "diffgen-dcgan-1",
+        "image_shape": [1, 28, 28],
+        "latent_dim": 16,
+        "width": 8,
+        "steps": 60,
+        "training_images": 6 * 898,
+    }
+
+
+def test_what_it_is_told_cannot_change_what_it_holds(trained: TrainedGan, tmp_path: Path) -> None:
+    checkpoint.save(tmp_path / "gan", trained, width=8, about={"width": 5, "format": "other"})
+    assert checkpoint.load(tmp_path / "gan").header["width"] == 8
+
+
+def test_nothing_is_left_beside_the_file(stored: Path, trained: TrainedGan) -> None:
+    checkpoint.save(stored, trained, width=8, about={})  # over the first
+    assert [each.name for each in stored.parent.iterdir()] == [stored.name]
+    assert checkpoint.load(stored).header.get("data") is None
+
+
+def test_same_gan_same_file(stored: Path, trained: TrainedGan) -> None:
+    before = stored.read_bytes()
+    checkpoint.save(stored, trained, width=8, about=ABOUT)
+    assert stored.read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_is_a_run_error(trained: TrainedGan, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="cannot be written"):
+        checkpoint.save(tmp_path / "missing" / "gan", trained, width=8, about={})
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(RunError, match="cannot be written"):
+        checkpoint.save(tmp_path / "folder", trained, width=8, about={})
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+# -- files that are none ---------------------------------------------------------------------------------------------
+
+
+def test_missing_and_folder(tmp_path: Path) -> None:
+    refused(tmp_path / "none")
+    refused(tmp_path)
+
+
+def test_truncated_at_any_length(stored: Path) -> None:
+    whole = stored.read_bytes()
+    header = 8 + struct.unpack("<Q", whole[:8])[0]
+    lengths = {
+        *range(0, 16),
+        *np.linspace(16, header + 8, 30, dtype=int),
+        *np.linspace(header, len(whole) - 1, 60, dtype=int),
+    }
+    for length in sorted(lengths):
+        stored.write_bytes(whole[:length])
+        refused(stored)
+    stored.write_bytes(whole + b"\0")
+    refused(stored)
+
+
+def test_random_bytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for length in [0, 1, 7, 8, 9, 100, 10_000]:
+        for _ in range(5):
+            (tmp_path / "gan").write_bytes(rng.bytes(length))
+            refused(tmp_path / "gan")
+
+
+def test_damaged_header(stored: Path) -> None:
+    """One byte of the header at a time: it loads the same networks, or it is refused; nothing else."""
+    whole = stored.read_bytes()
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, struct.unpack("<Q", whole[:8])[0], 150):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << int(rng.integers(0, 8))
+        stored.write_bytes(damaged)
+        try:
+            checkpoint.load(stored)
+        except UserError as error:
+            assert str(stored) in str(error)
+
+
+def test_other_files_of_tensors(stored: Path) -> None:
+    save_file({"x": torch.zeros(3)}, stored)
+    assert "None" in refused(stored)
+    save_file({"x": torch.zeros(3)}, stored, metadata={"diffgen": "{}"})
+    refused(stored)
+    save_file({"x": torch.zeros(3)}, stored, metadata={"diffgen": "{"})
+    refused(stored)
+
+
+def test_a_later_format_is_refused_by_name(stored: Path) -> None:
+    message = refused(rewritten(stored, {**checkpoint.load(stored).header, "format": "diffgen-dcgan-2"}))
+    assert "diffgen-dcgan-2" in message
+    assert "diffgen-dcgan-1" in message
+
+
+@pytest.mark.parametrize("header", [[], 5, None, "text", [["format", "diffgen-dcgan-1"]]])
+def test_a_header_that_is_no_table(stored: Path, header: Any) -> None:
+    whole = stored.read_bytes()
+    save_file({"x": torch.zeros(3)}, stored, metadata={"diffgen": json.dumps(header)})
+    refused(stored)
+    stored.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"width": 16},
+        {"width": "8"},
+        {"latent_dim": 17},
+        {"latent_dim": None},
+        {"image_shape": [3, 28, 28]},
+        {"image_shape": [1, 32, 32]},
+        {"image_shape": [1, 28]},
+        {"image_shape": "abc"},
+        {"image_shape": None},
+        {"width": -1},
+    ],
+)
+def test_a_header_that_does_not_fit_its_weights(stored: Path, changes: dict[str, Any]) -> None:
+    refused(rewritten(stored, {**checkpoint.load(stored).header, **changes}))
+
+
+@pytest.mark.parametrize("name", ["width", "latent_dim", "image_shape", "format"])
+def test_a_header_with_a_gap(stored: Path, name: str) -> None:
+    header = checkpoint.load(stored).header
+    header.pop(name)
+    refused(rewritten(stored, header))
+
+
+@pytest.mark.parametrize("prefix", ["losses", "generator.", "discriminator.judge.0.bias"])
+def test_missing_weights(stored: Path, prefix: str) -> None:
+    refused(rewritten(stored, leave_out=prefix))

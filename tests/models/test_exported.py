@@ -1,0 +1,172 @@
+"""torch.export programs: an archive is looked through before torch, which trusts it, opens it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.errors import UserError
+from diffgen.models import load
+
+
+class Mark:
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.place),))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Name inside the archive -> contents, of an ordinary network with an open batch."""
+    path = tmp_path_factory.mktemp("export") / "net.pt2"
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)).eval()
+    shapes = ({0: torch.export.Dim("batch", min=1, max=64)},)
+    torch.export.save(torch.export.export(net, (torch.zeros(2, 1, 4, 4),), dynamic_shapes=shapes), path)
+    with zipfile.ZipFile(path) as archive:
+        return {name.split("/", 1)[1]: archive.read(name) for name in archive.namelist()}
+
+
+def write(path, entries):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(f"net/{name}", content)
+    return path
+
+
+def changed(program, old, new):
+    """The program with a piece of its JSON replaced."""
+    model = program["models/model.json"].decode()
+    assert old in model
+    return {**program, "models/model.json": model.replace(old, new).encode()}
+
+
+def attacks(program, mark):
+    """Ways in which torch.export.load, or asking the model, would run code that makes a folder."""
+    pickled = pickle.dumps(Mark(mark))
+    saved = io.BytesIO()
+    torch.save(Mark(mark), saved)
+    code = f"__import__('os').mkdir('{mark}')"
+    weights = json.loads(program["data/weights/model_weights_config.json"])
+    for entry in weights["config"].values():
+        entry["use_pickle"] = True
+    constants = {"config": {"x": {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True}}}
+    target = '"target": "torch.ops.aten.linear.default"'
+    guards = json.loads(program["models/model.json"])
+    guards["guards_code"] = [f"{code} is None"]
+    tree = json.dumps(json.dumps([1, {"type": "collections.defaultdict", "context": "{}", "children_spec": []}]))[1:-1]
+    enum = json.dumps(json.dumps([1, {"type": "builtins.dict", "context": '{"__enum__": 1}', "children_spec": []}]))[
+        1:-1
+    ]
+    model = json.loads(program["models/model.json"])
+    model["graph_module"]["module_call_graph"][0]["signature"]["in_spec"] = "SPEC"
+    spec = {**program, "models/model.json": json.dumps(model).encode()}
+    return {
+        "expression": changed(program, "Symbol('s", f"{code} or Symbol('s"),
+        "expression with attribute": changed(program, "Symbol('s", "().__class__ or Symbol('s"),
+        "guard": {**program, "models/model.json": json.dumps(guards).encode()},
+        "operator": changed(program, target, '"target": "torch.hub.load"'),
+        "file operator": changed(program, target, '"target": "torch.ops.aten.from_file.default"'),
+        "example": {**program, "data/sample_inputs/model.pt": saved.getvalue()},
+        "pickled weights": {
+            **program,
+            "data/weights/model_weights_config.json": json.dumps(weights).encode(),
+            "data/weights/weight_0": saved.getvalue(),
+        },
+        "object": {
+            **program,
+            "data/constants/model_constants_config.json": json.dumps(constants).encode(),
+            "data/constants/opaque_obj_0": pickled,
+        },
+        "compiled library": {**program, "data/aotinductor/model/lib.so": b"\x7fELF"},
+        "container": changed(spec, "SPEC", tree),
+        "enum": changed(spec, "SPEC", enum),
+        "name": changed(program, '"name": "input"', '"name": "input): pass #"'),
+    }
+
+
+ATTACKS = (
+    *("expression", "expression with attribute", "guard", "operator", "file operator", "example", "pickled weights"),
+    *("object", "compiled library", "container", "enum", "name"),
+)
+
+
+def test_the_program_itself_is_opened(program, tmp_path):
+    box = load(write(tmp_path / "any.name", program), allow_pickle=True)
+    images = np.zeros((3, 1, 4, 4), dtype=np.uint8)
+    box.prepare(images)
+    assert box.predict(images).shape == (3, 3)
+    assert (box.batch_size, box.fixed_batch, box.unpickled) == (64, None, False)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_could_run_code_is_refused(program, tmp_path, attack):
+    mark = tmp_path / "mark"
+    path = write(tmp_path / "net.pt2", attacks(program, mark)[attack])
+    with pytest.raises(UserError, match=r"is not opened because .* add --allow-pickle if you trust it") as caught:
+        load(path)
+    assert not mark.exists()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("attack", ["expression", "example"])
+def test_the_attacks_are_real(program, tmp_path, attack):
+    """With the user's word, torch opens it, and what is in it runs."""
+    mark = tmp_path / "mark"
+    path = write(tmp_path / "net.pt2", attacks(program, mark)[attack])
+    with contextlib.suppress(UserError):
+        load(path, allow_pickle=True)
+    assert mark.is_dir()
+
+
+def test_a_name_that_stands_twice_is_refused(program, tmp_path):
+    path = write(tmp_path / "net.pt2", program)
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("net/models/model.json", program["models/model.json"])
+    with pytest.raises(UserError, match="stands twice"):
+        load(path)
+
+
+def test_inputs_that_are_no_images(tmp_path):
+    class Two(torch.nn.Module):
+        def forward(self, a, b):
+            return a.flatten(1) + b
+
+    cases = [
+        (torch.nn.Linear(4, 3), (torch.zeros(2, 4),), r"takes 1 inputs \(float32 \(2, 4\)\)"),
+        (Two(), (torch.zeros(2, 1, 2, 2), torch.zeros(2, 4)), "takes 2 inputs"),
+        (torch.nn.Flatten(), (torch.zeros(2, 1, 2, 2, dtype=torch.int64),), "int64"),
+    ]
+    for module, example, message in cases:
+        torch.export.save(torch.export.export(module.eval(), example), tmp_path / "net.pt2")
+        with pytest.raises(UserError, match=message):
+            load(tmp_path / "net.pt2")
+
+
+def test_bytes_and_channels_last(tmp_path):
+    class Bytes(torch.nn.Module):
+        def forward(self, pixels):
+            return pixels.to(torch.float32).flatten(1)[:, :5]
+
+    torch.export.save(torch.export.export(Bytes(), (torch.zeros(4, 5, 6, 3, dtype=torch.uint8),)), tmp_path / "net.pt2")
+    images = np.random.default_rng(0).integers(0, 256, (7, 3, 5, 6), dtype=np.uint8)
+    box = load(tmp_path / "net.pt2")
+    box.prepare(images)
+    assert (box.preprocessing.layout, box.preprocessing.scale, box.fixed_batch) == ("nhwc", "0..255", 4)
+    wanted = images.transpose(0, 2, 3, 1).reshape(7, -1)[:, :5].astype(np.float64)
+    powers = np.exp(wanted - wanted.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(box.predict(images), powers / powers.sum(axis=1, keepdims=True), atol=1e-6)
+    with pytest.raises(
+        UserError, match="takes 3x5x6 images but the data has 1x28x28; add --channels grey-to-rgb --size 5x6"
+    ):
+        load(tmp_path / "net.pt2").prepare(np.zeros((2, 1, 28, 28), dtype=np.uint8))

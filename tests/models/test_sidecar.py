@@ -1,0 +1,105 @@
+"""The sidecar beside a model's file: read, overruled, written; every mistake in it is told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace
+from diffgen.errors import UserError
+from diffgen.models import load, read_sidecar
+from diffgen.models.sidecar import sidecar_path, sidecar_text
+
+
+@pytest.fixture
+def model(net, save_torchscript):
+    return save_torchscript(net)
+
+
+def beside(model, text):
+    sidecar_path(model).write_text(text, encoding="utf-8")
+    return model
+
+
+def test_it_is_named_after_the_whole_file(model):
+    assert sidecar_path(model).name == "net.pt.toml"
+    assert read_sidecar(model) == read_sidecar(model.with_name("other.pt"))
+    assert read_sidecar(model).preprocessing == Preprocessing()
+
+
+def test_it_is_read_and_options_win_over_it(model, images):
+    beside(
+        model,
+        'scale = "0..255"\nmean = 0.5\nclass_names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]\nsize = 28',
+    )
+    box = load(model)
+    assert (box.preprocessing.scale, box.preprocessing.mean, box.preprocessing.size) == ("0..255", (0.5,), (28, 28))
+    box.prepare(images)
+    assert box.class_names == tuple("abcdefghij")
+    box = load(model, preprocessing=Preprocessing(scale="0..1", mean=()))
+    assert (box.preprocessing.scale, box.preprocessing.mean, box.preprocessing.size) == ("0..1", (), (28, 28))
+    assert load(model, sidecar=False).preprocessing == DEFAULT_PREPROCESSING
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("scal = 1", "sets 'scal', which is not known; did you mean 'scale'"),
+        ("xyz = 1", "not known; known are channels,"),
+        ("scale = ", "is no valid TOML"),
+        ('scale = "0..2"', r"cannot be used: The pre-processing has scale '0\.\.2'"),
+        ("mean = ['x']", "cannot be used: The pre-processing has mean"),
+        ("mean = true", "give a list of numbers"),
+        ("size = [1, 2, 3]", "give height and width"),
+        ("size = true", "give height and width"),
+        ("class_names = ['a', 'a']", "no list of different names"),
+        ("class_names = [1, 2]", "no list of different names"),
+        (
+            "arch = 'nets:build'",
+            "sets arch, which runs code and cannot be allowed by a file; remove it and give --arch",
+        ),
+        ("allow_pickle = true", "give --allow-pickle"),
+    ],
+)
+def test_every_mistake_is_told(model, text, message):
+    with pytest.raises(UserError, match=message) as caught:
+        load(beside(model, text))
+    assert "net.pt.toml" in str(caught.value)
+
+
+def test_names_that_are_not_as_many_as_classes(model, images):
+    with pytest.raises(UserError, match="10 classes but its class_names are 2"):
+        load(beside(model, 'class_names = ["a", "b"]')).prepare(images)
+
+
+def test_bytes_that_are_no_text(model):
+    sidecar_path(model).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="is no valid TOML"):
+        load(model)
+
+
+CHOICES = st.builds(
+    lambda **values: replace(DEFAULT_PREPROCESSING, **values),
+    channels=st.sampled_from(["rgb", "bgr", "grey-to-rgb"]),
+    invert=st.booleans(),
+    size=st.sampled_from([(), (224, 224), (7, 9)]),
+    antialias=st.booleans(),
+    scale=st.sampled_from(["0..1", "0..255"]),
+    mean=st.lists(st.floats(-300, 300), max_size=3).map(tuple),
+    std=st.lists(st.floats(0.001, 300), max_size=3).map(tuple),
+    layout=st.sampled_from(["nchw", "nhwc"]),
+    outputs=st.sampled_from(["probabilities", "logits", "scores"]),
+    output=st.text(max_size=5),
+)
+
+
+@given(preprocessing=CHOICES, names=st.lists(st.text(max_size=6), unique=True, max_size=4), remark=st.text(max_size=30))
+def test_what_is_written_is_read_back(tmp_path_factory, preprocessing, names, remark):
+    model = tmp_path_factory.getbasetemp() / "written.onnx"
+    text = sidecar_text(preprocessing, tuple(names), remark)
+    sidecar_path(model).write_text(text, encoding="utf-8")
+    found = read_sidecar(model)
+    assert found.preprocessing.over(DEFAULT_PREPROCESSING) == preprocessing
+    assert found.class_names == tuple(names)
+    assert text.startswith("# ")

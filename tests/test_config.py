@@ -1,0 +1,288 @@
+"""diffgen.config"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from diffgen.config import (
+    PREPROCESSING_CHOICES,
+    Budget,
+    CompareConfig,
+    FilterConfig,
+    GanConfig,
+    ModelConfig,
+    Preprocessing,
+    SearchConfig,
+    from_dict,
+    to_dict,
+)
+from diffgen.errors import UserError
+
+SECONDS = st.floats(min_value=0, exclude_min=True, allow_nan=False, allow_infinity=False)
+QUERIES = st.integers(min_value=1, max_value=10**30)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+INTS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
+
+budgets = st.one_of(
+    st.builds(Budget, seconds=SECONDS),
+    st.builds(Budget, queries=QUERIES),
+    st.builds(Budget, seconds=SECONDS, queries=QUERIES),
+)
+
+
+# -- Budget ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("60s", Budget(seconds=60.0)),
+        ("1.5m", Budget(seconds=90.0)),
+        ("2h", Budget(seconds=7200.0)),
+        ("20000q", Budget(queries=20_000)),
+        ("20_000q", Budget(queries=20_000)),
+        ("60s,20000q", Budget(seconds=60.0, queries=20_000)),
+        (" 20000 q , 1 m ", Budget(seconds=60.0, queries=20_000)),
+        ("3.0q", Budget(queries=3)),
+    ],
+)
+def test_parse(text: str, expected: Budget) -> None:
+    assert Budget.parse(text) == expected
+
+
+def test_parse_hands_a_budget_back() -> None:
+    budget = Budget(seconds=1.0)
+    assert Budget.parse(budget) is budget
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", "60", "s", "60 seconds", "-5s", "+5s", "0s", "0q", "0.0h", "1.5q", "1e3s", "nans", "infs", "60s,", ".5s"],
+)
+def test_what_is_no_budget_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UserError, match=r"60s|20000q"):
+        Budget.parse(text)
+
+
+@pytest.mark.parametrize("text", ["60s,5m", "100q,200q", "1s,1s"])
+def test_two_limits_of_one_kind_are_refused(text: str) -> None:
+    """The first of them must not be dropped without a word."""
+    with pytest.raises(UserError, match="two limits of one kind"):
+        Budget.parse(text)
+
+
+@pytest.mark.parametrize("given_to_python", [60, 60.0, None, ["60s"]])
+def test_what_is_no_text_is_refused_too(given_to_python: Any) -> None:
+    with pytest.raises(UserError, match="is not understood"):
+        Budget.parse(given_to_python)
+
+
+@given(st.one_of(st.text(), st.text(alphabet="0123456789.,_ smhqe-+\n\u0661\u00b2", max_size=30)))
+@example("9" * 400 + "q")
+@example("9" * 400 + "s")
+@example("9" * 5000 + "q")
+@example("9" * 308 + "h")
+def test_parse_gives_a_budget_or_a_user_error(text: str) -> None:
+    try:
+        budget = Budget.parse(text)
+    except UserError as error:
+        assert error.exit_code == 2
+        return
+    assert budget.seconds is not None or budget.queries is not None
+    assert budget.seconds is None or (budget.seconds > 0 and math.isfinite(budget.seconds))
+    assert budget.queries is None or (budget.queries >= 1 and isinstance(budget.queries, int))
+
+
+@given(budgets)
+@example(Budget(seconds=1_234_567.0))
+@example(Budget(seconds=1e-7))
+@example(Budget(seconds=0.1 + 0.2))
+@example(Budget(queries=2**53 + 1))
+def test_what_a_budget_prints_can_be_parsed(budget: Budget) -> None:
+    """A run folder keeps the budget as text, and a resumed run must stop where the first would have."""
+    assert Budget.parse(str(budget)) == budget
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        (Budget(seconds=60.0), "60s"),
+        (Budget(seconds=0.5), "0.5s"),
+        (Budget(seconds=3600.0, queries=20_000), "3600s,20000q"),
+        (Budget(seconds=1_234_567.0), "1234567s"),
+        (Budget(seconds=60), "60s"),
+    ],
+)
+def test_budgets_print_short(budget: Budget, text: str) -> None:
+    assert str(budget) == text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"seconds": 0.0},
+        {"seconds": -1.0},
+        {"seconds": math.nan},
+        {"seconds": math.inf},
+        {"queries": 0},
+        {"queries": -5},
+        {"seconds": 5.0, "queries": 0},
+    ],
+)
+def test_empty_and_negative_budgets_cannot_be_made(values: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        Budget(**values)
+
+
+# -- to and from plain values ----------------------------------------------------------------------------------------
+
+numbers = st.none() | st.lists(FLOATS, max_size=3).map(tuple)
+sides = st.integers(1, 4096)
+preprocessings = st.builds(
+    Preprocessing,
+    invert=st.none() | st.booleans(),
+    size=st.none() | st.just(()) | st.tuples(sides, sides),
+    mean=numbers,
+    std=numbers,
+    output=st.none() | st.text(),
+    **{name: st.none() | st.sampled_from(values) for name, values in PREPROCESSING_CHOICES.items()},
+)
+models = st.builds(
+    ModelConfig,
+    arch=st.none() | st.text(),
+    allow_pickle=st.booleans(),
+    class_names=st.lists(st.text(), max_size=3).map(tuple),
+    class_order=st.lists(INTS, max_size=3).map(tuple),
+)
+gans = st.builds(
+    GanConfig,
+    latent_dim=INTS,
+    steps=st.none() | INTS,
+    augment=st.booleans(),
+    holdout=FLOATS,
+    ema_decay=FLOATS,
+    seed=INTS,
+)
+searches = st.builds(
+    SearchConfig,
+    population=INTS,
+    prior=st.sampled_from(["normal", "box"]),
+    bound=FLOATS,
+    mutation_gene_probability=st.none() | FLOATS,
+    reducer=st.sampled_from(["pca", "umap"]),
+    cluster_sample=st.none() | INTS,
+)
+filters = st.builds(FilterConfig, discriminator_threshold=st.none() | FLOATS, ssim_threshold=FLOATS)
+compares = st.builds(
+    CompareConfig,
+    technique=st.text(),
+    budget=budgets,
+    seed=INTS,
+    batch_size=st.none() | INTS,
+    gan=gans,
+    search=searches,
+    filters=filters,
+    preprocessing_a=preprocessings,
+    preprocessing_b=preprocessings,
+    model_a=models,
+    model_b=models,
+    label_map=st.none() | st.text(),
+)
+
+
+def through_toml(config: Any) -> Any:
+    """As a run folder keeps it: a TOML text, encoded, decoded and read again."""
+    text = tomli_w.dumps(to_dict(config)).encode("utf-8").decode("utf-8")
+    return from_dict(type(config), tomllib.loads(text))
+
+
+@given(compares)
+@example(CompareConfig())
+@example(CompareConfig(search=SearchConfig(mutation_gene_probability=None, cluster_sample=None)))
+@example(CompareConfig(gan=GanConfig(steps=7), filters=FilterConfig(discriminator_threshold=0.0)))
+def test_settings_come_back_through_toml(config: CompareConfig) -> None:
+    again = through_toml(config)
+    assert again == config
+    assert repr(again) == repr(config)  # 1 == 1.0 == True, but they are not the same setting
+
+
+@pytest.mark.parametrize("kind", [CompareConfig, GanConfig, SearchConfig, FilterConfig, ModelConfig, Preprocessing])
+def test_defaults_come_back(kind: type[Any]) -> None:
+    assert through_toml(kind()) == kind()
+
+
+def test_pre_processing_comes_back_as_tuples() -> None:
+    config = CompareConfig(preprocessing_b=Preprocessing(mean=(0.4914, 0.4822, 0.4465), std=(0.2, 0.2, 0.2)))
+    again = through_toml(config)
+    assert again.preprocessing_b.mean == (0.4914, 0.4822, 0.4465)
+    assert isinstance(again.preprocessing_b.mean, tuple)
+    assert again.preprocessing_a == Preprocessing()
+    hash(again)
+
+
+def test_every_setting_that_is_not_none_is_written() -> None:
+    """A default that changes later must not change what an old run folder says."""
+
+    def names(config: Any) -> set[str]:
+        found = set()
+        for each in fields(config):
+            value = getattr(config, each.name)
+            if is_dataclass(value) and not isinstance(value, Budget):
+                found |= {f"{each.name}.{inner}" for inner in names(value)}
+            elif value is not None:
+                found.add(each.name)
+        return found
+
+    def keys(values: dict[str, Any]) -> set[str]:
+        found = set()
+        for name, value in values.items():
+            found |= {f"{name}.{inner}" for inner in keys(value)} if isinstance(value, dict) else {name}
+        return found
+
+    assert keys(to_dict(CompareConfig())) == names(CompareConfig())
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"no_such": 1}, "no_such"),
+        ({"gan": {"latent_dimm": 1}}, "latent_dimm"),
+        ({"search": {"populaton": 1}}, "populaton"),
+        ({"preprocessing_a": {"": 1}}, "''"),
+    ],
+)
+def test_unknown_settings_are_refused_and_the_known_ones_named(values: dict[str, Any], word: str) -> None:
+    with pytest.raises(UserError) as caught:
+        from_dict(CompareConfig, values)
+    message = str(caught.value)
+    assert word in message
+    kind = {"gan": GanConfig, "search": SearchConfig, "preprocessing_a": Preprocessing}.get(
+        next(iter(values)), CompareConfig
+    )
+    assert all(each.name in message for each in fields(kind))
+
+
+@pytest.mark.parametrize("value", [5, "fast", [1, 2], True])
+def test_a_value_in_place_of_a_table_is_refused(value: Any) -> None:
+    with pytest.raises(UserError, match="'gan'"):
+        from_dict(CompareConfig, {"gan": value})
+
+
+@pytest.mark.parametrize("value", [5, "fast", [1, 2], {"seconds": 5}])
+def test_a_budget_that_is_none_is_refused(value: Any) -> None:
+    with pytest.raises(UserError, match="budget"):
+        from_dict(CompareConfig, {"budget": value})
+
+
+def test_defaults_are_not_shared() -> None:
+    assert CompareConfig().budget is not CompareConfig().budget
+    assert CompareConfig() == CompareConfig()

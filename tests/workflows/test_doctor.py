@@ -1,0 +1,102 @@
+"""diffgen doctor says what is there, and clears what is diffgen's alone."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+
+from diffgen.errors import UserError
+from diffgen.runs.cache import ENVIRONMENT
+from diffgen.workflows import doctor
+from diffgen.workflows.doctor import clear_cache, examine
+
+
+def test_the_examination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    (tmp_path / "gan").mkdir()
+    (tmp_path / "gan" / "x.safetensors").write_bytes(bytes(1000))
+    found = examine()
+    assert found.versions["torch"] == metadata.version("torch")
+    assert found.devices[0] == "cpu"
+    assert any(device.startswith("cuda") for device in found.devices) == torch.cuda.is_available()
+    assert found.cores >= 1
+    assert found.free_disk is not None and found.free_disk > 0
+    assert found.cache_sizes == {"gan": 1000}
+    assert found.problems == ()
+    assert json.loads(json.dumps(found.as_dict()))["cache"] == str(tmp_path)
+
+
+def test_a_missing_part_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: "missing" if name == "pyarrow" else version(name))
+    (part,) = [part for part in doctor._missing() if part.extra == "parquet"]
+    assert part.packages == ("pyarrow",)
+    assert part.command == "pip install 'diffgen[parquet]'"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("RuntimeError: operator torchvision::nms does not exist", "built for another torch"),
+        ("ImportError: libcudart.so.13: cannot open", "libcudart"),
+    ],
+)
+def test_a_torchvision_that_does_not_fit(error: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_in_new_process", lambda program: ("", error))
+    problems: list[str] = []
+    doctor._check_torchvision(problems)
+    assert len(problems) == 1
+    assert said in problems[0]
+    assert "pip install --force-reinstall torch torchvision" in problems[0]
+
+
+def test_a_process_that_fails_is_told_about() -> None:
+    assert doctor._in_new_process("print(5)") == ("5\n", None)
+    assert doctor._in_new_process("raise ValueError('no')")[1] == "ValueError: no"
+    assert doctor._in_new_process("import os; os._exit(7)")[1] == "it ended with code 7"
+
+
+def test_the_limit_of_a_container(tmp_path: Path) -> None:
+    if not Path("/proc/self/cgroup").is_file():
+        pytest.skip("this system has no control groups")
+    assert doctor._memory_limit(tmp_path) is None
+    for version_2, version_1 in ((tmp_path / "memory.max", tmp_path / "memory" / "memory.limit_in_bytes"),):
+        version_1.parent.mkdir()
+        version_2.write_text("5000\n")
+        version_1.write_text("5000\n")
+    assert doctor._memory_limit(tmp_path) == 5000
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text(f"{2**63 - 4096}\n")
+    assert doctor._memory_limit(tmp_path) is None
+
+
+def test_the_cache_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "cache"))
+    assert clear_cache() == {}
+    for kind in ("gan", "cells"):
+        (tmp_path / "cache" / kind).mkdir(parents=True)
+        (tmp_path / "cache" / kind / "x").write_bytes(bytes(10))
+    assert clear_cache() == {"cells": 10, "gan": 10}
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_folder_with_other_things_is_not_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DIFFGEN_CACHE may name a home folder, whose ``datasets`` are somebody's own."""
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "mine.csv").write_text("mine")
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"thesis\.txt"):
+        clear_cache()
+    assert (tmp_path / "datasets" / "mine.csv").read_text() == "mine"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv(ENVIRONMENT, str(elsewhere))
+    (elsewhere / "gan").symlink_to(tmp_path / "datasets")
+    with pytest.raises(UserError, match="gan"):
+        clear_cache()
+    assert (tmp_path / "datasets" / "mine.csv").read_text() == "mine"

@@ -1,0 +1,512 @@
+"""Whatever breaks a run off, what was found is kept, and the resumed run ends as the uninterrupted one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import CompareConfig, replace
+from diffgen.errors import RunError, UserError
+from diffgen.runs import files
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.lock import LOCK_NAME, RunLock
+from diffgen.types import Progress
+from diffgen.workflows import checkpoints
+from diffgen.workflows import compare as compare_workflow
+from diffgen.workflows.compare import CompareResult, compare, resume
+from diffgen.workflows.report import draw_report
+
+
+class Listener(Progress):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.lines.append(message)
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+class Fragile:
+    """Model A as a function; does something else instead of answering once the search has asked ``after`` images."""
+
+    def __init__(self, file: Path, instead: Callable[[np.ndarray], Any], *, after: int) -> None:
+        self._network = torch.jit.load(str(file))
+        self._instead = instead
+        self._left = after
+        self.searching = False
+
+    def __call__(self, images: np.ndarray) -> Any:
+        if self.searching:
+            self._left -= len(images)
+            if self._left < 0:
+                self._left = sys.maxsize  # once only
+                done = self._instead(images)
+                if done is not None:
+                    return done
+        with torch.inference_mode():
+            return self._network(torch.from_numpy(images)).numpy()
+
+
+@pytest.fixture(autouse=True)
+def _checkpoint_after_every_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fragile], None]:
+    """Lets a fragile model count from the beginning of the search on."""
+
+    def arm(model: Fragile) -> None:
+        search = compare_workflow.run_search
+
+        def armed(*arguments: Any, **settings: Any) -> Any:
+            model.searching = True
+            try:
+                return search(*arguments, **settings)
+            finally:
+                model.searching = False
+
+        monkeypatch.setattr(compare_workflow, "run_search", armed)
+
+    return arm
+
+
+@pytest.fixture
+def start(model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path) -> Callable[..., CompareResult]:
+    def start(model: Any = None, *, config: CompareConfig = small_config, **settings: Any) -> CompareResult:
+        return compare(
+            model_files["a"] if model is None else model,
+            model_files["b"],
+            data="digits:test",
+            config=config,
+            output=tmp_path / "run",
+            **settings,
+        )
+
+    return start
+
+
+def columns(run: str | Path) -> dict[str, np.ndarray]:
+    return RunFolder.open(run).read_parts()
+
+
+def assert_same(run: str | Path, expected: str | Path) -> None:
+    """Every column of every trigger, the verdicts, and the figures but for the seconds."""
+    found, wanted = columns(run), columns(expected)
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_array_equal(found[name], wanted[name], err_msg=name)
+    for name, value in RunFolder.open(expected).read_arrays("verdicts").items():
+        np.testing.assert_array_equal(RunFolder.open(run).read_arrays("verdicts")[name], value)
+    results, wanted_results = RunFolder.open(run).results(), RunFolder.open(expected).results()
+    for name in ("queries", "triggers", "valid_triggers", "behaviours", "matrix", "interrupted"):
+        assert results[name] == wanted_results[name]
+    assert results["history"]["queries"] == wanted_results["history"]["queries"]
+    assert RunFolder.open(run).manifest["status"] == "done"
+    assert not [file for file in Path(run).rglob("*") if file.suffix == ".tmp" or file.name == LOCK_NAME]
+    named = {part["file"] for part in RunFolder.open(run).manifest["parts"]}
+    assert {file.name for file in (Path(run) / "triggers").iterdir()} == named
+
+
+def cut(images: np.ndarray) -> None:
+    raise OSError("the wire is cut")
+
+
+def not_a_number(images: np.ndarray) -> np.ndarray:
+    return np.full((len(images), 10), np.nan, dtype=np.float32)
+
+
+# -- what a model may do ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("instead", [cut, not_a_number])
+@pytest.mark.parametrize("after", [0, 120, 599])
+def test_a_model_that_fails(
+    instead: Callable[[np.ndarray], Any],
+    after: int,
+    start: Callable[..., CompareResult],
+    arm: Callable[[Fragile], None],
+    model_files: dict[str, Path],
+    finished: CompareResult,
+    tmp_path: Path,
+) -> None:
+    model = Fragile(model_files["a"], instead, after=after)
+    arm(model)
+    with pytest.raises(RunError) as caught:
+        start(model)
+    assert caught.value.exit_code == 3
+    assert any("--resume" in note for note in caught.value.__notes__)
+    kept = columns(tmp_path / "run")
+    wanted = columns(finished.run)
+    # what was found before is there, and is what the uninterrupted run found
+    assert len(kept.get("images", ())) == (wanted["query"] <= after // 50 * 50).sum()
+    if after:
+        np.testing.assert_array_equal(kept["images"], wanted["images"][: len(kept["images"])])
+    with pytest.raises(UserError, match="did not come to its end"):
+        draw_report(tmp_path / "run")
+    assert_same(resume(tmp_path / "run", model).run, finished.run)
+
+
+def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
+    start: Callable[..., CompareResult],
+    model_files: dict[str, Path],
+    finished: CompareResult,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network, small = torch.jit.load(str(model_files["a"])), False
+
+    def hungry(images: np.ndarray) -> np.ndarray:
+        if small and len(images) > 15:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        with torch.inference_mode():
+            return network(torch.from_numpy(images)).numpy()
+
+    search = compare_workflow.run_search
+
+    def run_search(*arguments: Any, **settings: Any) -> Any:
+        nonlocal small
+        small = True
+        try:
+            return search(*arguments, **settings)
+        finally:
+            small = False
+
+    monkeypatch.setattr(compare_workflow, "run_search", run_search)
+    listener = Listener()
+    result = start(hungry, progress=listener)
+    assert result.queries == finished.queries
+    np.testing.assert_array_equal(columns(result.run)["images"], columns(finished.run)["images"])
+    said = [line for line in listener.warnings if "too little memory" in line]
+    assert [line.split(" image(s)")[0].split()[-1] for line in said] == ["25", "12"]
+
+
+def test_no_memory_for_a_single_image(
+    start: Callable[..., CompareResult], arm: Callable[[Fragile], None], model_files: dict[str, Path]
+) -> None:
+    def none_at_all(images: np.ndarray) -> None:
+        model._left = 0  # also for half of them
+        raise MemoryError
+
+    model = Fragile(model_files["a"], none_at_all, after=100)
+    arm(model)
+    with pytest.raises(RunError, match="single image"):
+        start(model)
+
+
+# -- what the user may do --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_search(
+    number: signal.Signals,
+    start: Callable[..., CompareResult],
+    arm: Callable[[Fragile], None],
+    model_files: dict[str, Path],
+    finished: CompareResult,
+) -> None:
+    model = Fragile(model_files["a"], lambda images: os.kill(os.getpid(), number), after=330)
+    arm(model)
+    listener = Listener()
+    result = start(model, progress=listener)
+    assert result.interrupted
+    assert 300 < result.queries < 600
+    assert any("Stopping" in line for line in listener.warnings)
+    assert RunFolder.open(result.run).manifest["status"] == "interrupted"
+    assert (Path(result.run) / "report.html").is_file()
+    (Path(result.run) / "images" / "trigger-999999-A0-B1.png").touch()
+    again = resume(result.run, model)
+    assert not again.interrupted
+    assert_same(again.run, finished.run)
+    # pictures of the first report may show triggers whose numbers now mean others
+    assert not (Path(result.run) / "images" / "trigger-999999-A0-B1.png").exists()
+
+
+def test_ctrl_c_before_the_search_writes_nothing(
+    start: Callable[..., CompareResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def training(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare_workflow, "prepare_gan", training)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        start()
+    assert "search had not begun" in caught.value.__notes__[0]
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(UserError, match="not a run folder"):
+        resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("stage", ["judge_triggers", "write_results"])
+def test_after_the_search_nothing_is_searched_again(
+    stage: str,
+    start: Callable[..., CompareResult],
+    finished: CompareResult,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(compare_workflow, stage, lambda *a, **s: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt) as caught:
+            start()
+    assert "--resume" in caught.value.__notes__[0]
+    parts = {file: file.stat().st_mtime_ns for file in (tmp_path / "run" / "triggers").iterdir()}
+    listener = Listener()
+    result = resume(tmp_path / "run", progress=listener)
+    assert any("search is finished (600 queries)" in line for line in listener.lines)
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "run" / "triggers").iterdir()} == parts
+    assert_same(result.run, finished.run)
+
+
+def test_a_run_that_is_done_stays_as_it_is(finished: CompareResult) -> None:
+    before = {file: file.read_bytes() for file in Path(finished.run).rglob("*") if file.is_file()}
+    listener = Listener()
+    assert resume(finished.run, progress=listener) == finished
+    assert any("is done" in line for line in listener.lines)
+    assert {file: file.read_bytes() for file in Path(finished.run).rglob("*") if file.is_file()} == before
+
+
+def test_two_processes_on_one_folder(start: Callable[..., CompareResult], finished: CompareResult) -> None:
+    folder = start().run
+    with RunLock(Path(folder)):
+        for call in (lambda: resume(folder), lambda: start(force=True)):
+            with pytest.raises(UserError, match=f"in use by process {os.getpid()}"):
+                call()
+    # what a killed process leaves behind is in nobody's way
+    (Path(folder) / LOCK_NAME).write_text('{"pid": 999999999, "host": "elsewhere"}')
+    resume(folder)
+    assert_same(start(force=True).run, finished.run)
+
+
+# -- what may happen to the files ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def broken_off(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A run that broke off after some checkpoints; not to be changed."""
+    folder = tmp_path_factory.mktemp("broken") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "SECONDS", 0.0)
+        patch.setattr(checkpoints, "SHARE", 1e9)
+        generations = 0
+        after = checkpoints.Checkpointer.after_generation
+
+        def break_off(self: checkpoints.Checkpointer) -> None:
+            nonlocal generations
+            after(self)
+            generations += 1
+            if generations == 7:
+                raise RunError("broken off")
+
+        patch.setattr(checkpoints.Checkpointer, "after_generation", break_off)
+        with pytest.raises(RunError, match="broken off"):
+            compare(model_files["a"], model_files["b"], data="digits:test", config=small_config, output=folder)
+    assert len(RunFolder.open(folder).manifest["parts"]) == 7
+    return folder
+
+
+@pytest.fixture
+def broken(broken_off: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(broken_off, tmp_path / "broken"))
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-200])
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 64
+    file.write_bytes(content)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, empty, Path.unlink])
+@pytest.mark.parametrize("name", ["checkpoint.npz", "triggers/part-00006.npz"])
+def test_damage_is_recognised_and_the_checkpoint_before_is_used(
+    name: str, damage: Callable[[Path], None], broken: Path, finished: CompareResult
+) -> None:
+    damage(broken / name)
+    listener = Listener()
+    result = resume(broken, progress=listener)
+    assert any("after 300 queries" in line for line in listener.lines)
+    lost_in_the_middle_of_a_renaming = damage is Path.unlink and name == "checkpoint.npz"
+    assert len(listener.warnings) == (0 if lost_in_the_middle_of_a_renaming else 1)
+    assert_same(result.run, finished.run)
+
+
+def test_without_any_usable_checkpoint_the_search_starts_again(broken: Path, finished: CompareResult) -> None:
+    flip(broken / "triggers" / "part-00000.npz")
+    listener = Listener()
+    result = resume(broken, progress=listener)
+    assert any("starts from its beginning" in line for line in listener.warnings)
+    assert_same(result.run, finished.run)
+
+
+def test_a_part_that_belongs_to_another_run_is_not_taken_for_its_own(broken: Path, finished: CompareResult) -> None:
+    """Whole, of the right size, and wrong: the checkpoint knows its triggers."""
+    file = broken / "triggers" / "part-00006.npz"
+    content = files.read_arrays(file)
+    content["hashes"] = content["hashes"][::-1].copy()
+    files.write_arrays(file, content)
+    assert_same(resume(broken).run, finished.run)
+
+
+def test_a_checkpoint_of_another_version_is_refused(broken: Path) -> None:
+    state = files.read_arrays(broken / "checkpoint.npz")
+    del state["representatives"]
+    files.write_arrays(broken / "checkpoint.npz", state)
+    with pytest.raises(UserError, match="version"):
+        resume(broken)
+
+
+def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: CompareResult) -> None:
+    (broken / "triggers" / ".part-00007.npz.123.tmp").write_bytes(b"half")
+    (broken / ".checkpoint.npz.123.tmp").write_bytes(b"half")
+    (broken / "triggers" / "part-00008.npz").write_bytes(b"not named in the manifest")
+    folder = RunFolder.open(broken)
+    folder.save_manifest(versions={**folder.manifest["versions"], "torch": "2.0.1"}, gan="0" * 64)
+    listener = Listener()
+    result = resume(broken, progress=listener)
+    assert any("torch 2.0.1 then" in line for line in listener.warnings)
+    assert any("GAN" in line for line in listener.warnings)
+    assert_same(result.run, finished.run)
+
+
+@pytest.mark.parametrize("technique", ["random_latent"])
+def test_other_techniques_too(
+    technique: str,
+    start: Callable[..., CompareResult],
+    arm: Callable[[Fragile], None],
+    model_files: dict[str, Path],
+    small_config: CompareConfig,
+    tmp_path: Path,
+) -> None:
+    config = replace(small_config, batch_size=32)
+    whole = start(config=config, technique=technique)
+    kept = shutil.move(whole.run, tmp_path / "whole")
+    model = Fragile(model_files["a"], cut, after=400)
+    arm(model)
+    with pytest.raises(RunError):
+        start(model, config=config, technique=technique)
+    assert_same(resume(tmp_path / "run", model).run, kept)
+
+
+# -- the disk, and kill -9 -------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
+@pytest.mark.parametrize("write", [3, 4, 5, 6, 7, 17, 33])
+def test_nothing_can_be_written_from_some_moment_on(
+    write: int,
+    error: BaseException,
+    start: Callable[..., CompareResult],
+    finished: CompareResult,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before each of the renamings of a checkpoint (manifest, part, both checkpoints) and on some later ones."""
+    renamings = 0
+
+    def failing(source: Path, target: Path) -> None:
+        nonlocal renamings
+        renamings += 1
+        if renamings >= write:
+            raise error
+        os.rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "replace", failing)
+        with pytest.raises(RunError if isinstance(error, OSError) else Killed):
+            start()
+    assert renamings >= write
+    assert_same(resume(tmp_path / "run").run, finished.run)
+
+
+_KILLED_AT = """
+import os, signal, sys
+from diffgen.workflows import checkpoints, compare as workflow
+from diffgen.cli import main
+checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
+stage, count = sys.argv[1], int(sys.argv[2])
+seen = 0
+def fatal(*arguments, **settings):
+    global seen
+    seen += 1
+    if seen == count:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments, **settings)
+if stage == "rename":
+    real, os.replace = os.replace, fatal
+else:
+    real, workflow.judge_triggers = workflow.judge_triggers, fatal
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize(("stage", "count"), [("rename", 18), ("judge", 1)])
+def test_kill_9(
+    stage: str, count: int, model_files: dict[str, Path], tmp_path: Path, repository: Path, finished: CompareResult
+) -> None:
+    """A real one; resumed by the command line of another process."""
+    config = Path(finished.run) / "config.toml"
+    run = tmp_path / "run"
+    words = ["compare", model_files["a"], model_files["b"], "--data", "digits:test", "--config", config, "-o", run]
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    done = subprocess.run([sys.executable, "-c", _KILLED_AT, stage, str(count), *map(str, words)], env=environment)
+    assert done.returncode == -signal.SIGKILL
+    assert (run / LOCK_NAME).is_file()
+    done = subprocess.run(
+        [sys.executable, "-m", "diffgen", "compare", "--resume", str(run)], env=environment, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert_same(run, finished.run)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Any:
+    """A file system of 256 KiB, where such may be mounted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("mounting a small file system is not permitted here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_disk_that_is_really_full(
+    small_disk: Path, model_files: dict[str, Path], small_config: CompareConfig, finished: CompareResult, tmp_path: Path
+) -> None:
+    run = small_disk / "run"
+    with pytest.raises(RunError, match="No space left"):
+        compare(model_files["a"], model_files["b"], data="digits:test", config=small_config, output=run)
+    assert not list(run.rglob("*.tmp"))
+    moved = Path(shutil.copytree(run, tmp_path / "larger-disk"))
+    assert len(columns(moved)["images"]) > 0
+    assert_same(resume(moved).run, finished.run)
