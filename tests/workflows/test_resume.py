@@ -420,6 +420,7 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
 @pytest.mark.parametrize("write", [3, 4, 5, 6, 7, 17, 33])
 def test_nothing_can_be_written_from_some_moment_on(
@@ -469,6 +470,7 @@ sys.exit(main(sys.argv[3:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "count"), [("rename", 18), ("judge", 1)])
 def test_kill_9(
     stage: str, count: int, model_files: dict[str, Path], tmp_path: Path, repository: Path, finished: CompareResult
