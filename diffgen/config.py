@@ -228,13 +228,17 @@ class SearchConfig:
 
     Attributes:
         population: individuals in one generation.
-        prior: "normal": initial vectors are drawn from N(0, 1), genes are bounded by ``bound`` and a vector whose
-            norm leaves the shell of the prior is scaled back; "box": uniform in [-bound, bound], as published.
+        prior: "generator": initial vectors are drawn from the generator's own prior and are kept where it lies. For a
+            normal one, genes are bounded by ``bound`` and a vector whose norm leaves the shell is scaled back; a
+            uniform one is its box [-1, 1]. "box": uniform in [-bound, bound] whatever the generator, as published.
         bound: largest absolute value of a gene.
-        crossover_probability: simulated binary crossover, per mating.
+        crossover_probability: simulated binary crossover, share of the *matings* that are crossed at all.
+        crossover_gene_probability: share of the *genes* of such a mating.
         crossover_eta: its distribution index.
         mutation_probability: polynomial mutation, share of the *individuals* that are mutated at all.
         mutation_gene_probability: share of the *genes* of such an individual, or None for 1 / latent_dim.
+        mutation_class_probability: share of such individuals that are given another class, where the generator is
+            conditional.
         mutation_eta: its distribution index.
         niches: "label_pair": the population is shared out among the ordered label pairs of its triggers; "none": as
             published.
@@ -248,12 +252,14 @@ class SearchConfig:
     """
 
     population: int = 500
-    prior: Literal["normal", "box"] = "normal"
+    prior: Literal["generator", "box"] = "generator"
     bound: float = 3.0
     crossover_probability: float = 0.9
+    crossover_gene_probability: float = 0.5
     crossover_eta: float = 15.0
     mutation_probability: float = 1.0
     mutation_gene_probability: float | None = 0.1
+    mutation_class_probability: float = 0.05
     mutation_eta: float = 20.0
     niches: Literal["none", "label_pair"] = "label_pair"
     reducer: Literal["pca", "umap"] = "pca"

@@ -175,7 +175,7 @@ gans = st.builds(
 searches = st.builds(
     SearchConfig,
     population=INTS,
-    prior=st.sampled_from(["normal", "box"]),
+    prior=st.sampled_from(["generator", "box"]),
     bound=FLOATS,
     mutation_gene_probability=st.none() | FLOATS,
     reducer=st.sampled_from(["pca", "umap"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -18,6 +19,8 @@ class GanGenerator:
         self._network = network.to(device).eval()
         self._device = device
         self.latent_dim = network.latent_dim
+        self.classes = 0
+        self.prior: Literal["normal", "uniform"] = "normal"
         self.image_shape = network.image_shape
 
     @torch.inference_mode()

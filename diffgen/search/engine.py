@@ -10,17 +10,15 @@ import torch
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.core.population import Population
 from pymoo.core.termination import NoTermination
-from pymoo.operators.crossover.sbx import SBX
-from pymoo.operators.mutation.pm import PM
-from pymoo.operators.sampling.rnd import FloatRandomSampling
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
 from diffgen.search.evaluator import BudgetExhausted
 from diffgen.search.niches import NicheSurvival
-from diffgen.search.operators import HashDuplicateElimination, NormalSampling, ShellRepair
+from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
 from diffgen.search.problem import LatentProblem
 from diffgen.search.survival import RescoringSurvival
+from diffgen.search.variation import LatentCrossover, LatentMutation
 
 Checkpoint = dict[str, Any]  # arrays and JSON values, never an object that must be pickled
 
@@ -32,25 +30,28 @@ class Nsga2Search:
         problem: the two objectives.
         config: population and operators.
         seed: of sampling, mating and survival.
-        latent_dim: genes of an individual.
     """
 
     def __init__(self, problem: LatentProblem, config: SearchConfig, *, seed: int) -> None:
         self.problem = problem
-        normal = config.prior == "normal"
         gene_probability = config.mutation_gene_probability
         # every operator is made anew: pymoo's default instances are shared between algorithms
         self.algorithm = NSGA2(
             pop_size=config.population,
-            sampling=NormalSampling() if normal else FloatRandomSampling(),
-            crossover=SBX(prob=config.crossover_probability, eta=config.crossover_eta),
-            mutation=PM(
-                prob=config.mutation_probability,
-                prob_var=1 / problem.n_var if gene_probability is None else gene_probability,
+            sampling=PriorSampling(normal=problem.normal),
+            crossover=LatentCrossover(
+                probability=config.crossover_probability,
+                gene_probability=config.crossover_gene_probability,
+                eta=config.crossover_eta,
+            ),
+            mutation=LatentMutation(
+                probability=config.mutation_probability,
+                gene_probability=1 / problem.box.n_var if gene_probability is None else gene_probability,
+                class_probability=config.mutation_class_probability,
                 eta=config.mutation_eta,
             ),
             survival=NicheSurvival() if config.niches == "label_pair" else RescoringSurvival(),
-            repair=ShellRepair() if normal else None,
+            repair=ShellRepair() if problem.normal else None,
             eliminate_duplicates=HashDuplicateElimination(),
             output=None,
         )

@@ -16,28 +16,45 @@ from diffgen.search.problem import LatentProblem
 _SHELL_SHARE = 0.999  # share of the prior's vectors whose norm lies in the shell
 
 
-class NormalSampling(Sampling):  # type: ignore[misc]
-    """Initial latent vectors from N(0, 1), clipped to the bounds: the prior that the generator was trained with."""
+class PriorSampling(Sampling):  # type: ignore[misc]
+    """Initial latent vectors: N(0, 1) clipped to the bounds, or uniform between them; classes uniformly.
+
+    Args:
+        normal: whether the continuous genes are normal.
+    """
+
+    def __init__(self, *, normal: bool) -> None:
+        super().__init__()
+        self._normal = normal
 
     def _do(
         self, problem: LatentProblem, n_samples: int, *args: Any, random_state: np.random.Generator, **kwargs: Any
     ) -> np.ndarray[Any, Any]:
-        return np.clip(random_state.standard_normal((n_samples, problem.n_var)), problem.xl, problem.xu)
+        box = problem.box
+        if self._normal:
+            genes = np.clip(random_state.standard_normal((n_samples, box.n_var)), box.xl, box.xu)
+        else:
+            genes = random_state.uniform(box.xl, box.xu, (n_samples, box.n_var))
+        if problem.classes == 0:
+            return genes
+        return np.column_stack([genes, random_state.integers(problem.classes, size=n_samples)])
 
 
 class ShellRepair(Repair):  # type: ignore[misc]
-    """Scale a vector back whose norm a normal latent vector would almost never have.
+    """Scale a vector back whose norm a normal latent vector would almost never have; a class is left alone.
 
     The norm of N(0, 1)^d follows a chi distribution with d degrees of freedom; for d = 100 nearly all of it lies
     between 7.8 and 12.3. A generator has never seen a vector from elsewhere.
     """
 
     def _do(self, problem: LatentProblem, X: np.ndarray[Any, Any], **kwargs: Any) -> np.ndarray[Any, Any]:
-        low, high = chi.interval(_SHELL_SHARE, problem.n_var)
-        norm = np.linalg.norm(X, axis=1, keepdims=True)
+        box = problem.box
+        genes, classes = X[:, : box.n_var], X[:, box.n_var :]
+        low, high = chi.interval(_SHELL_SHARE, box.n_var)
+        norm = np.linalg.norm(genes, axis=1, keepdims=True)
         scale = np.clip(norm, low, high) / np.maximum(norm, 1e-12)
         # the bounds come last: scaling up may push a gene over them
-        return np.clip(X * scale, problem.xl, problem.xu)
+        return np.column_stack([np.clip(genes * scale, box.xl, box.xu), classes])
 
 
 class HashDuplicateElimination(DuplicateElimination):  # type: ignore[misc]

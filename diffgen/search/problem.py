@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,22 @@ import torch
 from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 
+from diffgen.config import SearchConfig
+from diffgen.generators.prior import UNIFORM_BOUND, latent_length
 from diffgen.search.diversity import Diversity
 from diffgen.search.evaluator import Evaluator
 from diffgen.types import Generator, Int64Array, UInt8Array
 
 DIVERGENCE, DIVERSITY = 0, 1  # columns of F
+
+
+@dataclass(frozen=True)
+class Box:
+    """Bounds of the continuous genes, named as pymoo's operators look for them; float64 (n_var,)."""
+
+    n_var: int
+    xl: np.ndarray[Any, Any]
+    xu: np.ndarray[Any, Any]
 
 
 class LatentProblem(Problem):  # type: ignore[misc]
@@ -26,11 +38,28 @@ class LatentProblem(Problem):  # type: ignore[misc]
         generator: latent vector -> image.
         evaluator: asks the models; ends the search when the budget is used up.
         diversity: the second objective.
-        bound: largest absolute value of a gene.
+        config: prior and bounds.
+
+    Attributes:
+        box: the continuous genes and their bounds.
+        classes: values of the last gene, when the generator is conditional; else 0, and there is no such gene.
+        normal: whether the continuous genes are searched where N(0, 1) lies.
     """
 
-    def __init__(self, generator: Generator, evaluator: Evaluator, diversity: Diversity, *, bound: float) -> None:
-        super().__init__(n_var=generator.latent_dim, n_obj=2, xl=-bound, xu=bound)
+    def __init__(self, generator: Generator, evaluator: Evaluator, diversity: Diversity, config: SearchConfig) -> None:
+        self.normal = config.prior == "generator" and generator.prior == "normal"
+        own_box = config.prior == "generator" and generator.prior == "uniform"
+        bound = UNIFORM_BOUND if own_box else config.bound
+        dim = generator.latent_dim
+        self.classes = generator.classes
+        self.box = Box(n_var=dim, xl=np.full(dim, -bound), xu=np.full(dim, bound))
+        last = [self.classes - 1.0] if self.classes else []
+        super().__init__(
+            n_var=latent_length(generator),
+            n_obj=2,
+            xl=np.append(self.box.xl, [0.0] * len(last)),
+            xu=np.append(self.box.xu, last),
+        )
         self.generator = generator
         self.evaluator = evaluator
         self.diversity = diversity

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.generators.prior import draw_latents
 from diffgen.search.evaluator import BudgetExhausted
 from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
 
@@ -29,7 +30,7 @@ class RandomLatent(Technique):
             evaluator.generation = self._batches
             try:
                 # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
-                latents = torch.randn(evaluator.batch_size, generator.latent_dim, generator=self._rng)
+                latents = draw_latents(generator, evaluator.batch_size, self._rng)
                 latents = latents[: evaluator.allowance()]
                 evaluator.ask(evaluator.memory.call(generator.generate, latents), latents=latents)
             except BudgetExhausted:

@@ -10,6 +10,7 @@ import torch
 
 from diffgen.filters import FilterPipeline, SsimFilter
 from diffgen.filters.pipeline import ACCEPTED
+from diffgen.generators.prior import draw_latents
 from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
@@ -59,7 +60,7 @@ def write_results(
     rejected = _choose_rejected(verdicts.rejected_by, counted, len(pipeline.filters))
     numbers = np.concatenate([shown, rejected])
     samples = domain.generator.generate(
-        torch.randn(_SAMPLES_SHOWN, domain.generator.latent_dim, generator=torch.Generator().manual_seed(seed))
+        draw_latents(domain.generator, _SAMPLES_SHOWN, torch.Generator().manual_seed(seed))
     )
     folder.write_arrays(
         "verdicts",

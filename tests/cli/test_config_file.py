@@ -129,7 +129,7 @@ def test_paths_are_seen_from_the_file(parser: argparse.ArgumentParser, tmp_path:
         ("[gan]\nbeta1 = nan", ["gan.beta1", "a number"]),
         ("[gan]\nbeta1 = inf", ["gan.beta1", "a number"]),
         (f"[gan]\nbeta1 = 1{'0' * 400}", ["gan.beta1", "a number"]),
-        ('[search]\nprior = "norml"', ["search.prior", "did you mean 'normal'"]),
+        ('[search]\nprior = "generatr"', ["search.prior", "did you mean 'generator'"]),
         ("[search]\nprior = [1]", ["search.prior", "'box'"]),
         ("[search]\npopulation = 1", ["search.population", "4 or more"]),
         ("[filters]\nfalse_alarm = 2.0", ["filters.false_alarm", "0.05"]),
@@ -225,7 +225,7 @@ scalars = st.one_of(
     st.integers(-(10**20), 10**20),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from(["60s", "500q", "paper", "none", "auto", "digits", "normal", "a.pt"]),
+    st.sampled_from(["60s", "500q", "paper", "none", "auto", "digits", "generator", "a.pt"]),
 )
 names = st.sampled_from(
     [

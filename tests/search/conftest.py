@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -32,6 +33,38 @@ def generator(digits: ImageSet) -> GanGenerator:
     return GanGenerator(trained.generator, device=torch.device("cpu"))
 
 
+class ConditionalPca:
+    """A conditional generator: the mean of a class, moved along the class's own principal components."""
+
+    def __init__(self, data: ImageSet, *, latent_dim: int, prior: Literal["normal", "uniform"]) -> None:
+        assert data.labels is not None
+        self.latent_dim, self.prior, self.image_shape = latent_dim, prior, data.image_shape
+        self.classes = int(data.labels.max()) + 1
+        # wider than the class itself is, so that some pictures lie between two classes
+        spread = 2.0 if prior == "normal" else 4.0
+        means, directions = [], []
+        for label in range(self.classes):
+            flat = data.images[data.labels == label].reshape(-1, int(np.prod(data.image_shape))).astype(np.float32)
+            means.append(flat.mean(axis=0))
+            _, scale, rows = np.linalg.svd(flat - means[-1], full_matrices=False)
+            directions.append(rows[:latent_dim] * scale[:latent_dim, None] * np.float32(spread / len(flat) ** 0.5))
+        self._means = torch.from_numpy(np.stack(means))
+        self._directions = torch.from_numpy(np.stack(directions))
+
+    def generate(self, latents: torch.Tensor) -> torch.Tensor:
+        """uint8 (N, C, H, W) for float32 (N, latent_dim + 1)."""
+        classes = latents[:, -1]
+        assert torch.equal(classes, classes.round())
+        rows = classes.to(torch.int64)
+        drawn = self._means[rows] + torch.einsum("nd,ndp->np", latents[:, :-1], self._directions[rows])
+        return drawn.round().clamp(0, 255).to(torch.uint8).reshape(-1, *self.image_shape)
+
+
+@pytest.fixture(scope="session", params=["normal", "uniform"])
+def conditional(digits: ImageSet, request: pytest.FixtureRequest) -> ConditionalPca:
+    return ConditionalPca(digits, latent_dim=12, prior=request.param)
+
+
 @pytest.fixture(scope="session")
 def black_boxes(digits: ImageSet) -> tuple[BlackBox, BlackBox]:
     """Two logistic regressions, each trained on a half of the other digits."""
@@ -51,9 +84,9 @@ def _classifier(flat: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], 
 
 
 @pytest.fixture
-def make_evaluator(generator: GanGenerator, black_boxes: tuple[BlackBox, BlackBox]) -> Callable[..., Evaluator]:
+def make_evaluator(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox]) -> Callable[..., Evaluator]:
     def make(budget: str = "400q", *, batch_size: int = 64, **settings: object) -> Evaluator:
-        archive = settings.pop("archive", None) or Archive(generator.image_shape)
+        archive = settings.pop("archive", None) or Archive(digits.image_shape)
         return Evaluator(
             black_boxes,
             budget=Budget.parse(budget),

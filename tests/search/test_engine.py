@@ -19,7 +19,7 @@ from diffgen.search.archive import Archive
 from diffgen.search.diversity import Diversity
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
-from diffgen.search.operators import HashDuplicateElimination, NormalSampling, ShellRepair
+from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
 from diffgen.search.problem import LatentProblem
 
 CONFIG = SearchConfig(population=40, reducer_dim=10, min_cluster_size=3)
@@ -33,7 +33,7 @@ def setup(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> 
     ) -> tuple[Nsga2Search, Evaluator]:
         evaluator = make_evaluator(budget, **settings)
         diversity = Diversity(evaluator.archive, config, seed=seed, device=torch.device("cpu"))
-        problem = LatentProblem(generator, evaluator, diversity, bound=config.bound)
+        problem = LatentProblem(generator, evaluator, diversity, config)
         evaluator.start()
         return Nsga2Search(problem, config, seed=seed), evaluator
 
@@ -77,9 +77,9 @@ def test_every_individual_competes_with_up_to_date_objectives(setup: Setup) -> N
     assert generations[-1] > generations[0]  # the representatives did move
 
 
-@pytest.mark.parametrize("prior", ["normal", "box"])
+@pytest.mark.parametrize("prior", ["generator", "box"])
 def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: Path, prior: str) -> None:
-    config = replace(CONFIG, prior=prior, bound=3.0 if prior == "normal" else 1.0)
+    config = replace(CONFIG, prior=prior, bound=3.0 if prior == "generator" else 1.0)
     parts: list[dict[str, np.ndarray]] = []
     states: list[dict[str, object]] = []
     whole, whole_evaluator = setup("600q", config=config)
@@ -137,7 +137,7 @@ def test_prior_and_bounds_are_kept(setup: Setup) -> None:
     genes = search.algorithm.pop.get("X")
     assert np.abs(genes).max() <= CONFIG.bound
     problem = search.problem
-    drawn = NormalSampling().do(problem, 500, random_state=np.random.default_rng(0)).get("X")
+    drawn = PriorSampling(normal=True).do(problem, 500, random_state=np.random.default_rng(0)).get("X")
     assert abs(drawn.mean()) < 0.05
     assert abs(drawn.std() - 1) < 0.05
     repaired = ShellRepair()._do(problem, np.concatenate([0.1 * drawn, 3 * drawn, drawn]))
