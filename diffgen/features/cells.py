@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder, train
+from diffgen.runs.cache import cache_file
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet, Int64Array, Progress
 
@@ -50,6 +51,20 @@ def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progr
     count = max(1, min(CELLS, len(data) // _FEWEST_IMAGES_PER_CELL))
     centroids = KMeans(n_clusters=count, n_init=4, random_state=_SEED).fit(features).cluster_centers_
     return Cells(encoder, torch.from_numpy(np.asarray(centroids, dtype=np.float32)))
+
+
+def prepare(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progress | None = None) -> Cells:
+    """The cells of a data set, from the cache or newly made.
+
+    Raises:
+        UserError: those in the cache cannot be read, or the cache folder cannot be made.
+    """
+    path = cache_file("cells", {"data": data.digest, "cells": FORMAT, "device": torch.device(device).type})
+    if path.is_file():
+        return load(path, data.image_shape, device=device)
+    cells = build(data, device=device, progress=progress)
+    save(cells, path)
+    return cells
 
 
 def save(cells: Cells, path: Path) -> None:

@@ -20,7 +20,9 @@ _LEARNING_RATE = 1e-3
 
 
 class DomainEncoder(nn.Module):
-    """uint8 (N, C, H, W) to features float32 (N, 64)."""
+    """uint8 (N, C, H, W) to features float32 (N, 64); see :class:`diffgen.features.base.FeatureExtractor`."""
+
+    name = "domain"
 
     def __init__(self, image_shape: tuple[int, int, int]) -> None:
         super().__init__()

@@ -21,6 +21,7 @@ from diffgen.config import Budget, CompareConfig, from_dict, replace, to_dict
 from diffgen.data import is_word
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.models import BlackBox
@@ -29,7 +30,7 @@ from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
-from diffgen.workflows.gan import DomainModels, prepare_cells, prepare_gan
+from diffgen.workflows.gan import DomainModels, prepare_gan
 from diffgen.workflows.limits import check_limits
 from diffgen.workflows.models import load_models, match_classes, recorded, stored_model
 from diffgen.workflows.preflight import RealAnswers, inspect_real_images, prepare_models
@@ -300,7 +301,7 @@ def _look_at_data(
     for warning in summary.warnings:
         progress.warn(warning)
     domain = prepare_gan(images, config.gan, device=device, progress=progress)
-    cells = prepare_cells(images, device=device, progress=progress)
+    cells = cell_store.prepare(images, device=device, progress=progress)
     return real, domain, cells
 
 

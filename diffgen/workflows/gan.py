@@ -10,8 +10,6 @@ import torch
 
 from diffgen.config import GanConfig
 from diffgen.errors import UserError
-from diffgen.features import cells as cell_store
-from diffgen.features.cells import Cells
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.split import split_rows
@@ -87,13 +85,3 @@ def _load_cached(
         return None
     progress.say(f"The GAN for this data set is in the cache ({path.name}); nothing to train.")
     return loaded
-
-
-def prepare_cells(data: ImageSet, *, device: torch.device, progress: Progress) -> Cells:
-    """The cells of a data set, from the cache or newly made."""
-    path = cache_file("cells", {"data": data.digest, "cells": cell_store.FORMAT, "device": device.type})
-    if path.is_file():
-        return cell_store.load(path, data.image_shape, device=device)
-    cells = cell_store.build(data, device=device, progress=progress)
-    cell_store.save(cells, path)
-    return cells
