@@ -1,0 +1,152 @@
+"""How good the pictures of a generator are, as DiffGAN reports it: many draws of 10,000 against real images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.errors import UserError
+from diffgen.features.base import FeatureExtractor
+from diffgen.gan_training.fid import frechet_distance
+from diffgen.gan_training.kid import kernel_distance
+from diffgen.gan_training.manifold import COVERAGE_NEIGHBORS, PRECISION_NEIGHBORS, ManifoldScores, manifold_scores
+from diffgen.types import Int64Array, Progress
+
+DRAWS = 10
+IMAGES = 10_000
+
+# how many, and where from at random -> that many images, uint8 (N, C, H, W)
+Draw = Callable[[int, torch.Generator], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over the draws."""
+
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
+class GeneratorScores:
+    """Scores of a generator over several draws; see the functions that compute them.
+
+    Attributes:
+        fid, kid: :mod:`diffgen.gan_training.fid` and :mod:`diffgen.gan_training.kid`.
+        precision, recall, density, coverage, nearest_generated, nearest_real:
+            :class:`diffgen.gan_training.manifold.ManifoldScores`.
+        coverage_by_class: share of the real images of each class that is covered, over all draws; None for a class
+            without images; empty without labels.
+        features: name of the extractor.
+        draws: how many.
+        generated, real: images in one draw.
+    """
+
+    fid: Spread
+    kid: Spread
+    precision: Spread
+    recall: Spread
+    density: Spread
+    coverage: Spread
+    nearest_generated: Spread
+    nearest_real: Spread
+    coverage_by_class: tuple[float | None, ...]
+    features: str
+    draws: int
+    generated: int
+    real: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The scores as JSON values."""
+        return asdict(self)
+
+
+def score_generator(
+    draw: Draw,
+    real: torch.Tensor,
+    extractor: FeatureExtractor,
+    *,
+    labels: Int64Array | None = None,
+    draws: int = DRAWS,
+    images: int = IMAGES,
+    seed: int = 0,
+    batch_size: int = 256,
+    progress: Progress | None = None,
+) -> GeneratorScores:
+    """Compare a generator's images with real ones, several times anew (paper, section 3.2).
+
+    Args:
+        draw: the generator: makes a number of random images.
+        real: uint8 (N, C, H, W).
+        extractor: what images are compared by.
+        labels: int64 (N,) of the real images, for the coverage of each class, or None.
+        draws: how often.
+        images: generated images in each draw, and real ones drawn from ``real`` without replacement; all of them
+            where there are fewer.
+        seed: of the latent vectors and of the choice of real images.
+        batch_size: images drawn and encoded at once.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: too few images for the neighbours that the scores look at.
+    """
+    count = min(images, len(real))
+    needed = max(PRECISION_NEIGHBORS, COVERAGE_NEIGHBORS) + 1
+    if count < needed or draws < 1:
+        raise UserError(
+            f"Scores need {needed} real and {needed} generated images and a draw at least; there are {len(real)} real "
+            f"ones, and {draws} draws of {images} are asked for."
+        )
+    rng = torch.Generator().manual_seed(seed)
+    real_features = _in_double(extractor.encode(real, batch_size=batch_size))
+    found: dict[str, list[float]] = {}
+    covered, seen = (np.zeros(0 if labels is None else int(labels.max()) + 1) for _ in range(2))
+    with (progress or Progress()).task("Scoring the generator", total=draws) as task:
+        for number in range(draws):
+            rows = torch.randperm(len(real), generator=rng)[:count]
+            generated = _encode(draw, extractor, images, rng, batch_size)
+            some = real_features[rows.to(real_features.device)]
+            scores = manifold_scores(some, generated)
+            _note(
+                found,
+                scores,
+                frechet_distance(some, generated),
+                kernel_distance(some, generated, seed=seed + number).mean,
+            )
+            if labels is not None:
+                classes = labels[rows.numpy()]
+                seen += np.bincount(classes, minlength=len(seen))
+                covered += np.bincount(classes[scores.covered.numpy()], minlength=len(seen))
+            task.advance()
+    return GeneratorScores(
+        **{name: Spread(float(np.mean(values)), float(np.std(values))) for name, values in found.items()},
+        coverage_by_class=tuple(float(c / n) if n else None for c, n in zip(covered, seen, strict=True)),
+        features=extractor.name,
+        draws=draws,
+        generated=images,
+        real=count,
+    )
+
+
+_FROM_MANIFOLD = ("precision", "recall", "density", "coverage", "nearest_generated", "nearest_real")
+
+
+def _note(found: dict[str, list[float]], scores: ManifoldScores, fid: float, kid: float) -> None:
+    values = {"fid": fid, "kid": kid, **{name: getattr(scores, name) for name in _FROM_MANIFOLD}}
+    for name, value in values.items():
+        found.setdefault(name, []).append(value)
+
+
+def _encode(draw: Draw, extractor: FeatureExtractor, count: int, rng: torch.Generator, batch_size: int) -> torch.Tensor:
+    """Features of newly drawn images; the images themselves are not kept."""
+    sizes: Sequence[int] = [min(batch_size, count - start) for start in range(0, count, batch_size)]
+    return torch.cat([_in_double(extractor.encode(draw(size, rng), batch_size=batch_size)) for size in sizes])
+
+
+def _in_double(features: torch.Tensor) -> torch.Tensor:
+    """float64, on the CPU where the device has none."""
+    return (features.cpu() if features.device.type == "mps" else features).double()
