@@ -1,0 +1,55 @@
+"""Figures of sets of different size, made comparable: random subsets of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffgen.types import Int64Array
+
+DRAWS = 30  # as published (DiffGAN, section 5.2)
+SIZE = 1000  # images of a subset, as published
+
+
+def equal_subsets(count: int, size: int, *, draws: int = DRAWS, seed: int = 0) -> Int64Array:
+    """Rows of random subsets without repetition within one.
+
+    Args:
+        count: size of the set.
+        size: size of a subset, at most ``count``.
+
+    Returns:
+        int64 (draws, size).
+
+    Raises:
+        ValueError: the set is smaller than a subset.
+    """
+    if size > count:
+        raise ValueError(f"a set of {count} has no subset of {size}")
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.choice(count, size, replace=False) for _ in range(draws)]).astype(np.int64)
+
+
+def over_equal_subsets(
+    sets: Sequence[NDArray[np.generic]],
+    figure: Callable[[NDArray[np.generic]], float],
+    *,
+    size: int = SIZE,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """A figure of every set on subsets of the same size: ``size``, or that of the smallest set.
+
+    Args:
+        sets: arrays whose rows are images, features or kinds.
+        figure: of one subset.
+
+    Returns:
+        float64 (number of sets, draws).
+    """
+    size = min([size, *map(len, sets)])
+    return np.array(
+        [[figure(each[rows]) for rows in equal_subsets(len(each), size, draws=draws, seed=seed)] for each in sets]
+    )

@@ -1,0 +1,71 @@
+"""Whether figures of two ways differ, and by how much. One figure a run: resampled subsets of one run are no runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Outcome of a test.
+
+    Attributes:
+        statistic: of the test.
+        p_value: two-sided.
+        a12: Vargha and Delaney's effect size, the chance that a figure of the first way is the larger one.
+    """
+
+    statistic: float
+    p_value: float
+    a12: float
+
+
+def a12(first: ArrayLike, second: ArrayLike) -> float:
+    """Vargha and Delaney's A12: chance that a figure of ``first`` exceeds one of ``second``, ties counting half.
+
+    Returns:
+        0..1, 0.5 for no difference; NaN when either is empty.
+    """
+    from scipy.stats import rankdata
+
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if len(x) == 0 or len(y) == 0:
+        return np.nan
+    ranks = float(rankdata(np.concatenate([x, y]))[: len(x)].sum())
+    return (ranks / len(x) - (len(x) + 1) / 2) / len(y)
+
+
+def mann_whitney(first: ArrayLike, second: ArrayLike) -> Comparison:
+    """Mann and Whitney's U test of independent runs, two-sided.
+
+    Args:
+        first, second: at least one figure each.
+    """
+    from scipy.stats import mannwhitneyu
+
+    found = mannwhitneyu(first, second, alternative="two-sided")
+    return Comparison(float(found.statistic), float(found.pvalue), a12(first, second))
+
+
+def wilcoxon(first: ArrayLike, second: ArrayLike) -> Comparison:
+    """Wilcoxon's signed-rank test of paired runs (same seed, say), two-sided.
+
+    Args:
+        first, second: figures of the same runs, at least one. Pairs without a difference are left out; when all are,
+            the statistic is 0 and the p-value 1.
+
+    Raises:
+        ValueError: not equally many.
+    """
+    from scipy.stats import wilcoxon as signed_rank
+
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if x.shape != y.shape:
+        raise ValueError(f"the runs are not paired: {len(x)} and {len(y)}")
+    if (x == y).all():
+        return Comparison(0.0, 1.0, a12(x, y))
+    found = signed_rank(x, y)
+    return Comparison(float(found.statistic), float(found.pvalue), a12(x, y))
