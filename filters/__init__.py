@@ -1,8 +1,23 @@
 """Validity filters: what is not a real picture is rejected, with its score and the reason kept."""
 
 from diffgen.filters.base import Filter
+from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.filters.discriminator import DiscriminatorFilter
+from diffgen.filters.neighbors import NeighborsFilter
 from diffgen.filters.pipeline import FilterPipeline, Verdicts
+from diffgen.filters.reconstruction import ReconstructionFilter
 from diffgen.filters.ssim import SsimFilter
+from diffgen.filters.warnings import filter_warnings
 
-__all__ = ["DiscriminatorFilter", "Filter", "FilterPipeline", "SsimFilter", "Verdicts"]
+__all__ = [
+    "Calibration",
+    "DiscriminatorFilter",
+    "Filter",
+    "FilterPipeline",
+    "NeighborsFilter",
+    "ReconstructionFilter",
+    "SsimFilter",
+    "Verdicts",
+    "calibrate",
+    "filter_warnings",
+]

@@ -12,23 +12,27 @@ class Filter(Protocol):
 
     Attributes:
         name: one word, as in reports and files.
-        description: one sentence that names the reference and where the threshold comes from; complete after ``fit``.
-        threshold: lowest score that passes; known after ``fit``.
+        description: one sentence that says what is scored and against which real images; complete after ``fit``.
+        threshold: lowest score that passes. NaN until the pipeline has found it on held-out real images
+            (:mod:`diffgen.filters.calibration`); a filter that is made with a number keeps that.
     """
 
     name: str
     description: str
     threshold: float
 
-    def fit(self, reference: torch.Tensor, held_out: torch.Tensor) -> None:
-        """Prepare with real images.
-
-        Args:
-            reference: uint8 (N, C, H, W), real images to compare with.
-            held_out: uint8 (n, C, H, W), real images that nothing was trained on, for thresholds.
-        """
+    def fit(self, real: torch.Tensor) -> None:
+        """Take in the real images to compare with, uint8 (N, C, H, W); never those that thresholds are found on."""
         ...
 
     def score(self, images: torch.Tensor) -> torch.Tensor:
-        """float32 (N,) for uint8 (N, C, H, W); higher is more real."""
+        """float32 (N,), on the CPU, for uint8 (N, C, H, W); higher is more real.
+
+        The score of an image depends on no other image that is scored with it.
+        """
         ...
+
+
+def in_batches(images: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, ...]:
+    """Images, (N, ...), in batches; none for no images, where ``Tensor.split`` gives one that is empty."""
+    return images.split(batch_size) if len(images) else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from diffgen.filters.base import Filter
+from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.types import Float32Array, Int64Array, Progress
 
 ACCEPTED = -1
@@ -37,15 +39,44 @@ class Verdicts:
 
 
 class FilterPipeline:
-    """A chain of fitted filters."""
+    """A chain of filters that are fitted and calibrated together.
 
-    def __init__(self, filters: Sequence[Filter]) -> None:
+    Args:
+        filters: in the order in which they are asked.
+        false_alarm: share of held-out real images that all of them together may reject; filters that come with a
+            threshold keep it.
+    """
+
+    def __init__(self, filters: Sequence[Filter], *, false_alarm: float = 0.05) -> None:
         self.filters = tuple(filters)
+        self._false_alarm = false_alarm
+        self._given = [each.threshold for each in self.filters]
+        self._calibration: Calibration | None = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """What :meth:`fit` found."""
+        if self._calibration is None:
+            raise RuntimeError("fit() the filters before they are asked")
+        return self._calibration
 
     def fit(self, reference: torch.Tensor, held_out: torch.Tensor) -> None:
-        """Fit every filter; see :meth:`diffgen.filters.base.Filter.fit`."""
+        """Fit every filter and find the thresholds.
+
+        Args:
+            reference: uint8 (N, C, H, W), real images to compare with.
+            held_out: uint8 (n, C, H, W), n at least 1, real images that nothing was trained on.
+        """
         for each in self.filters:
-            each.fit(reference, held_out)
+            each.fit(reference)
+        self._calibration = calibrate(self.scores(held_out), self._given, self._false_alarm)
+        for each, given, found in zip(self.filters, self._given, self._calibration.thresholds.tolist(), strict=True):
+            each.threshold = found if math.isnan(given) else given
+
+    def scores(self, images: torch.Tensor) -> Float32Array:
+        """float32 (N, F): what every filter says of every image, uint8 (N, C, H, W), also of rejected ones."""
+        columns = [each.score(images).numpy() for each in self.filters]
+        return np.stack(columns, axis=1) if columns else np.empty((len(images), 0), dtype=np.float32)
 
     def apply(self, images: torch.Tensor, *, batch_size: int = 1024, progress: Progress | None = None) -> Verdicts:
         """Judge images, uint8 (N, C, H, W)."""

@@ -1,9 +1,12 @@
-"""Structural similarity with the nearest real image as a filter (paper, section 3.6.2)."""
+"""Structural similarity with the nearest real image as a filter (DiffGAN, section 3.6.2)."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 
+from diffgen.filters.base import in_batches
 from diffgen.metrics.cosine import unit_vectors
 from diffgen.metrics.ssim import structural_similarity
 
@@ -14,32 +17,30 @@ class SsimFilter:
     """Passes what resembles some real image.
 
     The nearest real images are found exactly, as the largest cosine similarities over pixels (a matrix product);
-    SSIM is computed with those, and the best counts. The published code looked them up by random hashing.
+    SSIM is computed with those, and the best counts. The published code looked them up by random hashing, among the
+    test images instead of the training images that the paper names.
 
     Args:
-        threshold: lowest SSIM that passes, in [-1, 1]; 0.4 as published.
+        threshold: lowest SSIM that passes, in [-1, 1], or NaN to have it calibrated; 0.4 as published.
         neighbors: how many nearest real images SSIM is computed with.
         device: where to compute.
     """
 
     name = "ssim"
 
-    def __init__(self, *, threshold: float = 0.4, neighbors: int = 10, device: torch.device | None = None) -> None:
+    def __init__(self, *, threshold: float = math.nan, neighbors: int = 10, device: torch.device | None = None) -> None:
         self.threshold = threshold
         self._neighbors = neighbors
         self._device = device or torch.device("cpu")
         self._reference: torch.Tensor | None = None
-        self._directions: torch.Tensor | None = None
+        self._directions = torch.empty(0)
         self.description = "SSIM with the nearest real image."
 
-    def fit(self, reference: torch.Tensor, held_out: torch.Tensor) -> None:
+    def fit(self, real: torch.Tensor) -> None:
         """Take in the real images to compare with; uint8 (N, C, H, W)."""
-        self._reference = reference.to(self._device)
+        self._reference = real.to(self._device)
         self._directions = unit_vectors(self._reference)
-        self.description = (
-            f"SSIM with the most similar of {len(reference)} real images (those the GAN was trained on); "
-            f"threshold {self.threshold:g}."
-        )
+        self.description = f"SSIM with the most similar of {len(real)} real images (those the GAN was trained on)."
 
     def score(self, images: torch.Tensor) -> torch.Tensor:
         """float32 (N,) in [-1, 1] for uint8 (N, C, H, W), on the CPU."""
@@ -51,11 +52,11 @@ class SsimFilter:
         Returns:
             float32 (N,) and int64 (N,), on the CPU.
         """
-        if self._reference is None or self._directions is None:
+        if self._reference is None:
             raise RuntimeError("fit() the filter before it is asked")
         scores, rows = [torch.empty(0)], [torch.empty(0, dtype=torch.int64)]
         k = min(self._neighbors, len(self._reference))
-        for batch in images.split(_BATCH) if len(images) else ():
+        for batch in in_batches(images, _BATCH):
             batch = batch.to(self._device)
             candidates = (unit_vectors(batch) @ self._directions.T).topk(k, dim=1).indices  # (n, k)
             pairs = structural_similarity(

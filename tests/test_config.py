@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from diffgen.config import (
+    FILTERS,
     PREPROCESSING_CHOICES,
     Budget,
     CompareConfig,
@@ -181,7 +182,12 @@ searches = st.builds(
     reducer=st.sampled_from(["pca", "umap"]),
     cluster_sample=st.none() | INTS,
 )
-filters = st.builds(FilterConfig, discriminator_threshold=st.none() | FLOATS, ssim_threshold=FLOATS)
+filters = st.builds(
+    FilterConfig,
+    names=st.lists(st.sampled_from(FILTERS), unique=True).map(tuple),
+    discriminator_threshold=st.none() | FLOATS,
+    ssim_threshold=st.none() | FLOATS,
+)
 compares = st.builds(
     CompareConfig,
     technique=st.text(),

@@ -10,7 +10,7 @@ from typing import Any
 
 from diffgen.cli import config_file, model_options, options, table
 from diffgen.cli.config_file import ConfigFile
-from diffgen.config import Budget, CompareConfig, replace
+from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, replace
 from diffgen.errors import UserError
 from diffgen.types import Progress
 from diffgen.workflows.limits import check_limits
@@ -72,21 +72,29 @@ def add_parser(verbs: Any) -> None:
     )
     filters = parser.add_argument_group("validity filters")
     filters.add_argument(
-        "--discriminator-threshold", type=float, metavar="X", help="lowest score that passes (default: calibrated)"
+        "--filters",
+        dest="filter_chain",
+        metavar="NAME[,NAME]",
+        help="default, paper (discriminator and SSIM 0.4, as published), none, or a list out of "
+        f"{', '.join(FILTERS)} (default: {', '.join(defaults.filters.names)})",
     )
     filters.add_argument(
-        "--false-alarm",
+        "--false-alarm-rate",
         type=float,
         metavar="X",
-        help=f"share of held-out real images that calibration may reject (default: {defaults.filters.false_alarm})",
+        help="share of held-out real images that all filters together may reject; sets the thresholds "
+        f"(default: {defaults.filters.false_alarm})",
     )
     filters.add_argument(
-        "--ssim-threshold",
-        type=float,
-        metavar="X",
-        help="lowest SSIM with the nearest real image that passes "
-        f"(default: {defaults.filters.ssim_threshold}, as published)",
+        "--validity",
+        choices=("post", "constraint", "objective"),
+        help="ask the filters after the search (post, the default), or in it: as a constraint or a third objective "
+        "(diffgan only)",
     )
+    for name in FILTERS:
+        filters.add_argument(
+            f"--{name}-threshold", type=float, metavar="X", help=f"lowest {name} score that passes (default: found)"
+        )
     model_options.add_model_options(parser)
     options.add_machine(parser, default=None)
     options.add_talk(parser)
@@ -97,9 +105,9 @@ def add_parser(verbs: Any) -> None:
 _SETTINGS = {
     "gan_steps": "gan.steps",
     "gan_seed": "gan.seed",
-    "discriminator_threshold": "filters.discriminator_threshold",
-    "false_alarm": "filters.false_alarm",
-    "ssim_threshold": "filters.ssim_threshold",
+    "false_alarm_rate": "filters.false_alarm",
+    "validity": "search.validity",
+    **{f"{name}_threshold": f"filters.{name}_threshold" for name in FILTERS},
 }
 
 
@@ -119,6 +127,8 @@ def config_from(
         for f in fields(CompareConfig)
         if f.name not in config_file.MODELS and (value := getattr(arguments, f.name, None)) is not None
     }
+    if arguments.filter_chain is not None:
+        given["filters"] = _filter_chain(arguments.filter_chain)
     for dest, key in _SETTINGS.items():
         if (value := getattr(arguments, dest)) is not None:
             table, _, name = key.partition(".")
@@ -141,6 +151,15 @@ def config_from(
     config = model_options.apply(arguments, config_file.apply(config_file.apply(base, settings), given))
     check_limits(config)
     return config, base
+
+
+def _filter_chain(text: str) -> dict[str, Any]:
+    """What ``--filters`` settles: the names, and for a preset the thresholds, so that none is left from a file."""
+    preset = FILTER_PRESETS.get(text)
+    if preset is not None:
+        thresholds = [f"{name}_threshold" for name in FILTERS]
+        return {"names": preset.names, **{name: getattr(preset, name) for name in thresholds}}
+    return {"names": tuple(name.strip() for name in text.split(","))}
 
 
 def run(arguments: argparse.Namespace) -> int:

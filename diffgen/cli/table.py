@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 def print_result(result: CompareResult) -> None:
     """The figures and the path of the report, on stdout."""
     share = f" ({result.valid_triggers / result.triggers:.0%} of them)" if result.triggers else ""
+    repeated = result.valid_triggers - result.distinct_valid_triggers
+    if repeated:
+        share = f" and {repeated:,} near-duplicates of them (together {result.valid_triggers / result.triggers:.0%})"
     rows = (
         ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s"),
         ("triggers (A and B disagree)", f"{result.triggers:,}"),
-        ("valid triggers", f"{result.valid_triggers:,}{share}"),
+        ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),
         ("behaviours", f"{result.behaviours:,}"),
         ("label pairs", f"{result.label_pairs:,}"),
     )

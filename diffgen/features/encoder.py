@@ -7,12 +7,19 @@ models under test, nor with any judge of the results.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import nn
 
+from diffgen.errors import UserError
+from diffgen.runs.files import write_whole
 from diffgen.types import Progress
 
+FORMAT = "diffgen-encoder-1"
 FEATURES = 64
 _STEPS = 600
 _BATCH = 128
@@ -91,3 +98,25 @@ def train(
             optimiser.step()
             task.advance()
     return encoder.eval().requires_grad_(False)
+
+
+def save(encoder: DomainEncoder, path: Path) -> None:
+    """Write the weights to a safetensors file."""
+    tensors = {name: value.cpu().contiguous() for name, value in encoder.state_dict().items()}
+    write_whole(path, lambda temporary: save_file(tensors, temporary))
+
+
+def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> DomainEncoder:
+    """Read what :func:`save` wrote.
+
+    Raises:
+        UserError: the file is missing, truncated, or holds no encoder of images of this shape.
+    """
+    encoder = DomainEncoder(image_shape)
+    try:
+        encoder.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise UserError(
+            f"The encoder {path} cannot be read ({str(error).splitlines()[0]}); delete the file and it is made anew."
+        ) from error
+    return encoder.eval().requires_grad_(False).to(device)

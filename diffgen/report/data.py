@@ -22,7 +22,7 @@ class Picture:
         true_label: label of a real image when it is known.
         scores: filter name -> score (higher is more real).
         rejected_by: name of the filter that rejected it, or None.
-        nearest_real: uint8 (C, H, W), the real image that the SSIM score was reached with, or None.
+        nearest_real: uint8 (C, H, W), the real image with the highest SSIM, or None.
     """
 
     image: UInt8Array
@@ -44,6 +44,24 @@ class BehaviourGroup:
     cell: int
     count: int
     pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True)
+class ShrunkPair:
+    """Two pictures that hardly differ: on one the models agree, on the other they do not.
+
+    Attributes:
+        agreeing, trigger: the pictures; ``trigger.identifier`` is the number of the trigger that was started from.
+        start: that trigger as it was found.
+        difference: root mean square difference of the two pictures, grey levels.
+        before: the same between ``start`` and the agreeing picture first aimed at.
+    """
+
+    agreeing: Picture
+    trigger: Picture
+    start: Picture
+    difference: float
+    before: float
 
 
 @dataclass(frozen=True)
@@ -103,6 +121,13 @@ class ReportData:
         rejected: sample of rejected triggers.
         real_disagreements: sample of real images on which A and B disagree; ``real_matrix.sum()`` is their number.
         history: equally long lists "seconds", "queries", "triggers", "behaviours", "label_pairs".
+        accepted: sample of valid triggers, to be looked at beside the rejected ones.
+        distinct: valid triggers without near-duplicates, or None: not counted.
+        validity: share of valid triggers with the ends of its 95 % interval, or None.
+        effective: effective numbers of label pairs and of behaviours among the valid triggers, or None.
+        filter_warnings: filters that do no work here, one sentence each.
+        calibration: one sentence about the thresholds, or empty.
+        shrunk: what ``diffgen shrink`` found.
         samples: uint8 (N, C, H, W), random pictures of the generator, not searched for.
         gan: short facts about the generator, name -> text.
         settings: section -> name -> value, as in config.toml.
@@ -140,6 +165,18 @@ class ReportData:
     gan: dict[str, str]
     settings: dict[str, Any]
     files: dict[str, dict[str, str]]
+    accepted: tuple[Picture, ...] = ()
+    distinct: int | None = None
+    validity: tuple[float, float, float] | None = None
+    effective: tuple[float, float] | None = None
+    filter_warnings: tuple[str, ...] = ()
+    calibration: str = ""
+    shrunk: tuple[ShrunkPair, ...] = ()
+
+    @property
+    def headline_count(self) -> int:
+        """Valid triggers, near-duplicates counted once where they have been looked for."""
+        return self.valid_triggers if self.distinct is None else self.distinct
 
     @property
     def rejected_count(self) -> int:

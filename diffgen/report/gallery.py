@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import BehaviourGroup, Picture, ReportData
 from diffgen.report.pictures import PictureBudget
@@ -15,11 +17,13 @@ GALLERY_BYTES = 1_400_000
 REAL_BYTES = 200_000
 REJECTED_BYTES = 200_000
 SAMPLE_BYTES = 200_000
+SHRUNK_BYTES = 200_000
 #: Most pictures in each part; markup and probabilities of one picture take about 2.5 kB.
 GALLERY_PICTURES = 240
 REAL_PICTURES = 32
 REJECTED_PICTURES = 24
 SAMPLE_PICTURES = 64
+SHRUNK_PAIRS = 24
 #: Most behaviours in the strip below the headline.
 GLANCE_PICTURES = 10
 #: Behaviours that are open from the start; the others are one click away.
@@ -97,6 +101,70 @@ def make_cards(data: ReportData, pictures: tuple[Picture, ...], kind: str, most:
     return tuple(
         _card(data, picture, source, nearest, kind) for picture, (source, nearest) in zip(chosen, shown, strict=False)
     )
+
+
+@dataclass(frozen=True)
+class PairView:
+    """A shrunk trigger on the page; the pictures are data URIs.
+
+    Attributes:
+        times: by how much the difference is amplified in its picture.
+    """
+
+    number: int
+    start: str
+    agreeing: str
+    trigger: str
+    difference: str
+    times: int
+    agree_name: str
+    name_a: str
+    name_b: str
+    rms: float
+    before: float
+
+
+def make_pairs(data: ReportData) -> tuple[PairView, ...]:
+    """Pairs of pictures on both sides of the border, the closest first, as many as fit."""
+    budget = PictureBudget(SHRUNK_BYTES)
+    views = []
+    for pair in sorted(data.shrunk, key=lambda each: each.difference)[:SHRUNK_PAIRS]:
+        change, times = amplified_difference(pair.agreeing.image, pair.trigger.image)
+        uris = [budget.take(each) for each in (pair.start.image, pair.agreeing.image, pair.trigger.image, change)]
+        if None in uris:
+            break
+        start, agreeing, trigger, difference = (str(uri) for uri in uris)
+        names = data.class_names
+        views.append(
+            PairView(
+                number=pair.trigger.identifier,
+                start=start,
+                agreeing=agreeing,
+                trigger=trigger,
+                difference=difference,
+                times=times,
+                agree_name=names[pair.agreeing.labels[0]],
+                name_a=names[pair.trigger.labels[0]],
+                name_b=names[pair.trigger.labels[1]],
+                rms=pair.difference,
+                before=pair.before,
+            )
+        )
+    return tuple(views)
+
+
+def amplified_difference(before: UInt8Array, after: UInt8Array) -> tuple[UInt8Array, int]:
+    """A picture of a change: grey where nothing changes, lighter and darker where ``after`` is.
+
+    Args:
+        before, after: uint8 (C, H, W).
+
+    Returns:
+        uint8 (C, H, W), and the whole number that the change was multiplied with so that it can be seen.
+    """
+    change = after.astype(np.int64) - before.astype(np.int64)
+    times = max(1, 127 // max(1, int(np.abs(change).max(initial=0))))
+    return np.clip(128 + times * change, 0, 255).astype(np.uint8), times
 
 
 def make_samples(images: UInt8Array) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ _PARTS = (
     ("preflight", "Real images first"),
     ("matrix", "Who says what"),
     ("gallery", "Pictures"),
+    ("shrunk", "Smallest steps"),
     ("real", "Real disagreements"),
     ("search", "Search"),
     ("validity", "Validity"),
@@ -60,7 +61,8 @@ def render_html(data: ReportData) -> str:
         script_hash=_hash_for_policy(script),
         picture_size=_picture_size(data),
         long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
-        parts=_PARTS,
+        parts=[part for part in _PARTS if part[0] != "shrunk" or data.shrunk],
+        pairs=gallery.make_pairs(data),
         headline=wording.headline(data),
         alerts=(*data.preflight.warnings, *wording.headline(data).alerts),
         glance=_glance(shown),
@@ -77,6 +79,10 @@ def render_html(data: ReportData) -> str:
         rejected_cards=gallery.make_cards(
             data, data.rejected, "rejected trigger", gallery.REJECTED_PICTURES, gallery.REJECTED_BYTES
         ),
+        accepted_cards=gallery.make_cards(
+            data, data.accepted, "trigger", gallery.REJECTED_PICTURES, gallery.REJECTED_BYTES
+        ),
+        near_duplicates=wording.near_duplicates(data),
         samples=gallery.make_samples(data.samples),
         progress=_progress(data),
         filter_charts=_filter_charts(data),

@@ -42,7 +42,7 @@ def escape_markdown(text: str) -> str:
 def _numbers(data: ReportData) -> list[str]:
     pre = data.preflight
     rows = [
-        ("valid triggers", f"{wording.number(data.valid_triggers)} of {wording.count_of(data.triggers, 'trigger')}"),
+        ("valid triggers", f"{wording.number(data.headline_count)} of {wording.count_of(data.triggers, 'trigger')}"),
         ("behaviours", f"{wording.number(data.behaviours)} in {wording.count_of(data.label_pairs, 'label pair')}"),
         ("queries", f"{wording.number(data.queries)} in {wording.duration(data.seconds)}"),
         ("agreement on real images", f"{wording.percent(pre.agreement)} of {wording.number(pre.images)}"),
@@ -75,6 +75,8 @@ def _validity(data: ReportData) -> list[str]:
     for view in data.filters:
         name, threshold = escape_markdown(view.name), wording.figure(view.threshold)
         lines.append(f"| {name} | {threshold} | {wording.number(view.rejected)} |")
+    if data.calibration:
+        lines += ["", data.calibration]
     return [*lines, ""]
 
 

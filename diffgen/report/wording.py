@@ -91,8 +91,8 @@ def _sentence(data: ReportData) -> str:
     if data.valid_triggers == 0:
         return f"No valid disagreement found between A and B, with {effort}."
     kind = "valid generated" if data.filters else "generated"
-    pictures = count_of(data.valid_triggers, f"{kind} picture")
-    if data.valid_triggers == 1:
+    pictures = count_of(data.headline_count, f"{kind} picture")
+    if data.headline_count == 1:
         ways = ""
     elif data.behaviours == 1:
         ways = ", all in the same way"
@@ -125,6 +125,10 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
 
 
 def _notes(data: ReportData) -> tuple[str, ...]:
+    return (*filter(None, [near_duplicates(data)]), *_asked_again(data))
+
+
+def _asked_again(data: ReportData) -> tuple[str, ...]:
     if data.valid_triggers == 0 and data.unconfirmed == 0:
         return ()
     parts = []
@@ -141,6 +145,17 @@ def _notes(data: ReportData) -> tuple[str, ...]:
     return (f"{again} All disagreed again.",)
 
 
+def near_duplicates(data: ReportData) -> str:
+    """What the headline leaves out, or nothing."""
+    more = data.valid_triggers - data.headline_count
+    if more == 0:
+        return ""
+    return (
+        f"{count_of(more, 'valid trigger')} more {_is_are(more)} left out of this number as near-duplicates of others "
+        "with the same label pair."
+    )
+
+
 def _alerts(data: ReportData) -> tuple[str, ...]:
     alerts = []
     if data.interrupted:
@@ -149,7 +164,7 @@ def _alerts(data: ReportData) -> tuple[str, ...]:
         )
     if not data.filters and data.triggers:
         alerts.append("No validity filter was used: some of these pictures may not look like real ones.")
-    return tuple(alerts)
+    return (*alerts, *data.filter_warnings)
 
 
 def _is_are(amount: int) -> str:

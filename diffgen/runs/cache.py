@@ -13,9 +13,9 @@ import platformdirs
 from diffgen.errors import UserError
 
 ENVIRONMENT = "DIFFGEN_CACHE"
-# the folders in it: trained GANs, cells of data sets, published data sets that were fetched; `diffgen doctor` counts
-# and clears these and no others
-KINDS = ("cells", "datasets", "gan")
+# the folders in it: trained GANs, networks of the filters, cells of data sets, published data sets that were fetched;
+# `diffgen doctor` counts and clears these and no others
+KINDS = ("cells", "datasets", "filters", "gan")
 
 
 def cache_folder() -> Path:

@@ -10,6 +10,7 @@
     lock               while a process works in the folder
     verdicts.npz       filter scores, reason of rejection, cell and confirmation of every trigger
     report.npz         arrays of the report: real disagreements, held-out scores, generator samples
+    shrunk.npz         what `diffgen shrink` found
     results.json       the figures
     report.html summary.md
     images/            the pictures of the report
@@ -34,7 +35,7 @@ from diffgen.runs.lock import LOCK_NAME
 
 SCHEMA_VERSION = 1
 # what is made of the triggers once the search is over
-_CONCLUSIONS = ("verdicts.npz", "report.npz", "results.json", "report.html", "summary.md", "images")
+_CONCLUSIONS = ("verdicts.npz", "report.npz", "shrunk.npz", "results.json", "report.html", "summary.md", "images")
 # the manifest last: it is what tells a run that --force may replace, also when the replacing was cut short
 _OWN = (
     "config.toml",
@@ -242,7 +243,7 @@ class RunFolder:
         return False
 
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
-        """Write ``verdicts`` or ``report`` arrays."""
+        """Write ``verdicts``, ``report`` or ``shrunk`` arrays."""
         write_arrays(self.path / f"{name}.npz", arrays, compress=True)
 
     def read_arrays(self, name: str) -> dict[str, Any]:
@@ -260,6 +261,10 @@ class RunFolder:
             return read_arrays(file)
         except _UNREADABLE as error:
             raise UserError(f"The file {file} cannot be read ({error}); the run folder is damaged.") from error
+
+    def has_arrays(self, name: str) -> bool:
+        """Whether :meth:`write_arrays` wrote these."""
+        return (self.path / f"{name}.npz").is_file()
 
     def results(self) -> dict[str, Any]:
         """results.json.

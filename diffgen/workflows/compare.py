@@ -30,13 +30,14 @@ from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
+from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.gan import DomainModels, prepare_gan
 from diffgen.workflows.limits import check_limits
 from diffgen.workflows.models import load_models, match_classes, recorded, stored_model
 from diffgen.workflows.preflight import RealAnswers, inspect_real_images, prepare_models
 from diffgen.workflows.results import write_results
 from diffgen.workflows.search import run_search
-from diffgen.workflows.validity import judge_triggers, make_pipeline
+from diffgen.workflows.validity import judge_triggers
 
 _RECORDED_PACKAGES = ("torch", "torchvision", "numpy", "pymoo", "hdbscan", "umap-learn", "scikit-learn", "onnxruntime")
 
@@ -50,6 +51,7 @@ class CompareResult:
         queries: images both models were asked about during the search.
         triggers: distinct generated images on which the models disagree.
         valid_triggers: those that passed every filter.
+        distinct_valid_triggers: those without near-duplicates; what the headline counts.
         behaviours: label pair x cell, among the valid triggers.
         label_pairs: different ordered label pairs among the valid triggers.
         seconds: length of the search.
@@ -60,6 +62,7 @@ class CompareResult:
     queries: int
     triggers: int
     valid_triggers: int
+    distinct_valid_triggers: int
     behaviours: int
     label_pairs: int
     seconds: float
@@ -326,6 +329,7 @@ def _search_and_judge(
             "differs; the run goes on, but ends with other triggers than without the break."
         )
     folder.save_manifest(status="running", gan=gan)
+    pipeline = make_pipeline(images, domain, config, batch_size=batch_size, device=device, progress=progress)
     outcome = run_search(
         models,
         domain.generator,
@@ -336,7 +340,6 @@ def _search_and_judge(
         device=device,
         progress=progress,
     )
-    pipeline = make_pipeline(domain, config, batch_size=batch_size, device=device)
     triggers = folder.read_parts()
     shape = (0, *images.image_shape)
     validity = judge_triggers(
@@ -348,7 +351,9 @@ def _search_and_judge(
         verify_limit=config.verify_limit,
         progress=progress,
     )
-    headline = write_results(folder, models, images, real, domain, pipeline, outcome, validity, seed=config.seed)
+    headline, warnings = write_results(folder, models, images, real, domain, pipeline, outcome, validity, config=config)
+    for warning in warnings:
+        progress.warn(warning)
     folder.save_manifest(status="interrupted" if outcome.interrupted else "done")
     return CompareResult(run=str(folder.path), interrupted=outcome.interrupted, **headline)
 

@@ -64,9 +64,12 @@ LIMITS: dict[str, Range] = {
     "search.cluster_sample": Range(1),
     "search.cluster_growth": Range(0),
     "search.noise_representatives": Range(0),
-    "filters.false_alarm": Range(0, 1, open_high=True, option="--false-alarm"),
+    "filters.false_alarm": Range(0, 1, open_high=True, option="--false-alarm-rate"),
     "filters.ssim_threshold": Range(-1, 1, option="--ssim-threshold"),
+    "filters.neighbors_threshold": Range(-1, 1),
     "filters.ssim_neighbors": Range(1),
+    "filters.near_duplicate": Range(0, 1, open_low=True),
+    "filters.training_steps": Range(1),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diffgen.report.data import BehaviourGroup, FilterView, Picture, Preflight, ReportData
+from diffgen.report.data import BehaviourGroup, FilterView, Picture, Preflight, ReportData, ShrunkPair
 from diffgen.report.html import render_html
 from diffgen.report.markdown import render_markdown
 from diffgen.runs.files import make_folder, write_text, write_whole
@@ -16,6 +16,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.types import UInt8Array
 
 _UNCONFIRMED = 0
+_ACCEPTED_SHOWN = 24
 
 
 def draw_report(run: str | Path) -> Path:
@@ -50,12 +51,15 @@ def report_data(folder: RunFolder) -> ReportData:
     names = tuple(each["name"] for each in results["filters"])
     counted = verdicts["confirmed"] != _UNCONFIRMED
 
+    scores_of = dict(enumerate(verdicts["scores"]))
+    # of what is shown, every filter was asked, also those after the one that rejected it
+    numbers = [*arrays["shown"].tolist(), *arrays["rejected"].tolist()]
+    scores_of.update(zip(numbers, arrays.get("shown_scores", ()), strict=False))
+
     def picture(number: int, nearest: UInt8Array | None) -> Picture:
         probabilities = triggers["probabilities"][number]
         scores = {
-            name: float(score)
-            for name, score in zip(names, verdicts["scores"][number], strict=True)
-            if not np.isnan(score)
+            name: float(score) for name, score in zip(names, scores_of[number], strict=True) if not np.isnan(score)
         }
         rejected_by = int(verdicts["rejected_by"][number])
         return Picture(
@@ -72,7 +76,9 @@ def report_data(folder: RunFolder) -> ReportData:
     shown, rejected = arrays["shown"].tolist(), arrays["rejected"].tolist()
     neighbours = [nearest[i] if i < len(nearest) else None for i in range(len(shown) + len(rejected))]
     gallery = [picture(number, image) for number, image in zip(shown, neighbours[: len(shown)], strict=True)]
+    accepted = [gallery[i] for i in np.linspace(0, len(gallery) - 1, min(len(gallery), _ACCEPTED_SHOWN)).astype(int)]
     preflight = results["preflight"]
+    validity = results.get("validity")
     files = {role: manifest["files"][role] for role in ("A", "B")}
     return ReportData(
         run=folder.path.name,
@@ -122,6 +128,15 @@ def report_data(folder: RunFolder) -> ReportData:
             )
             for index, each in enumerate(results["filters"])
         ),
+        accepted=tuple(accepted),
+        distinct=results.get("distinct_valid_triggers"),
+        validity=None if validity is None else (validity["ratio"], validity["low"], validity["high"]),
+        effective=(results["effective_label_pairs"], results["effective_behaviours"])
+        if "effective_behaviours" in results
+        else None,
+        filter_warnings=tuple(results.get("warnings", ())),
+        calibration=_calibration(results),
+        shrunk=_shrunk(folder, triggers) if folder.has_arrays("shrunk") else (),
         samples=arrays["samples"],
         gan=results["gan"],
         settings=config,
@@ -129,6 +144,46 @@ def report_data(folder: RunFolder) -> ReportData:
             **{f"model {role}": _file_facts(files[role]) for role in ("A", "B")},
             "data": _file_facts(manifest["data"]),
         },
+    )
+
+
+def _shrunk(folder: RunFolder, triggers: dict[str, Any]) -> tuple[ShrunkPair, ...]:
+    arrays = folder.read_arrays("shrunk")
+
+    def pictures(images: np.ndarray[Any, Any], probabilities: np.ndarray[Any, Any]) -> list[Picture]:
+        return [
+            Picture(
+                image=image,
+                labels=(int(answers[0].argmax()), int(answers[1].argmax())),
+                probabilities=answers,
+                identifier=int(number),
+            )
+            for image, answers, number in zip(images, probabilities, arrays["numbers"], strict=True)
+        ]
+
+    numbers = arrays["numbers"]
+    if len(numbers) == 0:
+        return ()
+    return tuple(
+        ShrunkPair(*each)
+        for each in zip(
+            pictures(arrays["agreeing"], arrays["agreeing_probabilities"]),
+            pictures(arrays["triggers"], arrays["trigger_probabilities"]),
+            pictures(triggers["images"][numbers], triggers["probabilities"][numbers]),
+            arrays["difference"].tolist(),
+            arrays["before"].tolist(),
+            strict=True,
+        )
+    )
+
+
+def _calibration(results: dict[str, Any]) -> str:
+    found = results.get("calibration")
+    if not found or not results["filters"]:
+        return ""
+    return (
+        f"All filters together reject {found['reached']:.1%} of {found['held_out']:,} real images that nothing was "
+        f"trained on; {found['false_alarm']:.1%} were allowed."
     )
 
 

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.filters import FilterPipeline, SsimFilter
+from diffgen.config import CompareConfig
+from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
 from diffgen.filters.pipeline import ACCEPTED
 from diffgen.generators.prior import draw_latents
+from diffgen.metrics.effective_number import effective_number
+from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.metrics.validity_ratio import validity_ratio
 from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
@@ -21,6 +25,7 @@ from diffgen.workflows.report import write_report
 from diffgen.workflows.search import SearchOutcome
 from diffgen.workflows.validity import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, Validity
 
+_NOT_VALID = -1  # in place of the row of the image that a trigger repeats
 _BEHAVIOURS_SHOWN = 60
 _PICTURES_A_BEHAVIOUR = 5
 _REJECTED_SHOWN = 24
@@ -43,9 +48,13 @@ def write_results(
     outcome: SearchOutcome,
     validity: Validity,
     *,
-    seed: int,
-) -> dict[str, Any]:
-    """Write verdicts.npz, report.npz, results.json and the report; returns the headline figures."""
+    config: CompareConfig,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Write verdicts.npz, report.npz, results.json and the report.
+
+    Returns:
+        the headline figures, and what a user should know of the filters, one sentence each.
+    """
     triggers = folder.read_parts()
     images: UInt8Array = triggers.get("images", np.empty((0, *data.image_shape), dtype=np.uint8))
     labels: Int64Array = (
@@ -56,11 +65,16 @@ def write_results(
     valid = counted & verdicts.accepted
     keys = behaviour_keys(labels, validity.cells)
 
-    shown = _choose_shown(keys, valid, triggers.get("divergence", np.empty(0)))
+    original = np.full(len(images), _NOT_VALID, dtype=np.int64)
+    rows = np.flatnonzero(valid)
+    original[rows] = rows[near_duplicate_of(images[rows], labels[rows], threshold=config.filters.near_duplicate)]
+    distinct = original == np.arange(len(images))
+
+    shown = _choose_shown(keys, distinct, triggers.get("divergence", np.empty(0)))
     rejected = _choose_rejected(verdicts.rejected_by, counted, len(pipeline.filters))
     numbers = np.concatenate([shown, rejected])
     samples = domain.generator.generate(
-        draw_latents(domain.generator, _SAMPLES_SHOWN, torch.Generator().manual_seed(seed))
+        draw_latents(domain.generator, _SAMPLES_SHOWN, torch.Generator().manual_seed(config.seed))
     )
     folder.write_arrays(
         "verdicts",
@@ -69,6 +83,7 @@ def write_results(
             "rejected_by": verdicts.rejected_by,
             "confirmed": confirmed,
             "cells": validity.cells,
+            "near_duplicate_of": original,
         },
     )
     real_shown = real.disagreements[:_REAL_SHOWN]
@@ -78,7 +93,8 @@ def write_results(
             "shown": shown,
             "rejected": rejected,
             "nearest_real": _nearest_real(pipeline, domain, images[numbers]),
-            "held_out_scores": np.stack([each.score(domain.held_out).numpy() for each in pipeline.filters], axis=1),
+            "shown_scores": pipeline.scores(torch.from_numpy(images[numbers])),
+            "held_out_scores": pipeline.calibration.scores,
             "samples": samples.cpu().numpy(),
             "real_rows": real_shown,
             "real_images": data.images[real_shown],
@@ -90,10 +106,14 @@ def write_results(
         "queries": outcome.queries,
         "triggers": int(counted.sum()),
         "valid_triggers": int(valid.sum()),
+        "distinct_valid_triggers": int(distinct.sum()),
         "behaviours": len(np.unique(keys[valid], axis=0)),
         "label_pairs": len(np.unique(labels[valid], axis=0)),
         "seconds": round(outcome.seconds, 3),
     }
+    calibration = pipeline.calibration
+    warnings = filter_warnings(verdicts, calibration)
+    ratio = validity_ratio(valid[counted])
     classes = models[0].num_classes
     names = class_names(models, data)
     summary = real.summary
@@ -114,10 +134,21 @@ def write_results(
             "margin": summary.margin,
             "warnings": list(summary.warnings),
         },
+        "validity": {"ratio": ratio.ratio, "low": ratio.low, "high": ratio.high} if counted.any() else None,
+        "near_duplicate": config.filters.near_duplicate,
+        "effective_label_pairs": round(effective_number(labels[valid]), 3),
+        "effective_behaviours": round(effective_number(keys[valid]), 3),
+        "warnings": list(warnings),
+        "calibration": {
+            "false_alarm": calibration.rate,
+            "reached": calibration.together if pipeline.filters else None,
+            "held_out": len(calibration.scores),
+        },
         "filters": [
             {
                 "name": each.name,
-                "description": each.description,
+                "description": f"{each.description} {calibration.origin(index)}",
+                "false_alarm": float(calibration.alone[index]),
                 "threshold": each.threshold,
                 "rejected": int((counted & (verdicts.rejected_by == index)).sum()),
             }
@@ -131,7 +162,7 @@ def write_results(
     }
     write_json(folder.path / "results.json", results)
     write_report(folder)
-    return headline
+    return headline, warnings
 
 
 def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
@@ -170,10 +201,11 @@ def _choose_rejected(rejected_by: Int64Array, counted: np.ndarray[Any, Any], fil
 
 def _nearest_real(pipeline: FilterPipeline, domain: DomainModels, images: UInt8Array) -> UInt8Array:
     """uint8 (N, C, H, W): the real image with the highest SSIM, for each picture that is shown."""
-    for each in pipeline.filters:
-        if isinstance(each, SsimFilter):
-            return domain.reference[each.nearest(torch.from_numpy(images))[1]].numpy()
-    return np.empty((0, *images.shape[1:]), dtype=np.uint8)
+    ssim = next((each for each in pipeline.filters if isinstance(each, SsimFilter)), None)
+    if ssim is None:
+        ssim = SsimFilter()
+        ssim.fit(domain.reference)
+    return domain.reference[ssim.nearest(torch.from_numpy(images))[1]].numpy()
 
 
 def _matrix(labels: Int64Array, classes: int) -> Int64Array:

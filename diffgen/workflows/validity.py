@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from diffgen.config import CompareConfig
 from diffgen.features.cells import Cells
-from diffgen.filters import DiscriminatorFilter, FilterPipeline, SsimFilter, Verdicts
+from diffgen.filters import FilterPipeline, Verdicts
 from diffgen.models import BlackBox
 from diffgen.types import Float32Array, Int64Array, Progress, UInt8Array
-from diffgen.workflows.gan import DomainModels
 
 UNCONFIRMED, CONFIRMED_SINGLE, CONFIRMED_BATCH = 0, 1, 2
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
@@ -32,26 +30,6 @@ class Validity:
     verdicts: Verdicts
     confirmed: np.ndarray[tuple[int], np.dtype[np.int8]]
     cells: Int64Array
-
-
-def make_pipeline(
-    domain: DomainModels, config: CompareConfig, *, batch_size: int, device: torch.device
-) -> FilterPipeline:
-    """The filters of the paper, fitted: discriminator, then SSIM."""
-    settings = config.filters
-    pipeline = FilterPipeline(
-        [
-            DiscriminatorFilter(
-                domain.scorer,
-                threshold=settings.discriminator_threshold,
-                false_alarm=settings.false_alarm,
-                batch_size=batch_size,
-            ),
-            SsimFilter(threshold=settings.ssim_threshold, neighbors=settings.ssim_neighbors, device=device),
-        ]
-    )
-    pipeline.fit(domain.reference, domain.held_out)
-    return pipeline
 
 
 def judge_triggers(

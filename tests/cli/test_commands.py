@@ -41,7 +41,8 @@ def test_compare_prints_a_table_and_one_json_object_last(run: tuple[Path, str, s
     folder, out, err = run
     lines = out.splitlines()
     values = json.loads(lines[-1])
-    assert list(values) == ["run", "queries", "triggers", "valid_triggers", "behaviours", "label_pairs", "seconds"]
+    counts = ["triggers", "valid_triggers", "distinct_valid_triggers", "behaviours", "label_pairs"]
+    assert list(values) == ["run", "queries", *counts, "seconds"]
     assert values["run"] == str(folder)
     assert values["queries"] == 300
     assert f"report: {folder / 'report.html'}" in lines
@@ -61,6 +62,8 @@ def test_idx_folder_without_labels(
         files["idx"],
         "--gan-steps",
         "5",
+        "--filters",
+        "paper",
         "--budget",
         "50q",
         "-q",
@@ -68,7 +71,10 @@ def test_idx_folder_without_labels(
         tmp_path / "run",
     )
     assert outcome.code == 0, outcome.err
-    assert RunFolder.open(tmp_path / "run").results()["preflight"]["accuracy"] is None
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.results()["preflight"]["accuracy"] is None
+    first, second = folder.results()["filters"]
+    assert (first["name"], second["name"], second["threshold"]) == ("discriminator", "ssim", 0.4)
 
 
 def test_replay_and_report(run: tuple[Path, str, str], diffgen_command: Callable[..., object]) -> None:

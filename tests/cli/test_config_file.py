@@ -74,7 +74,7 @@ def test_command_line_before_file_before_defaults(resolved: Callable[..., Compar
 
 
 def test_options_by_their_own_names(resolved: Callable[..., CompareConfig]) -> None:
-    assert resolved("gan-steps = 5\nfalse_alarm = 0.1").gan.steps == 5
+    assert resolved("gan-steps = 5\nfalse_alarm_rate = 0.1").gan.steps == 5
     assert resolved("gan-steps = 5", "--gan-steps", "6").gan.steps == 6
 
 
@@ -233,7 +233,7 @@ names = st.sampled_from(
         "path",
         "force",
         "gan-steps",
-        "false_alarm",
+        "false_alarm_rate",
         "mean",
         "steps",
         "prior",

@@ -29,8 +29,8 @@ class PixelFilter:
         self.asked: list[int] = []
         self._column = column
 
-    def fit(self, reference: torch.Tensor, held_out: torch.Tensor) -> None:
-        self.threshold = float(held_out[:, 0, 0, self._column].float().mean())
+    def fit(self, real: torch.Tensor) -> None:
+        self.real = len(real)
 
     def score(self, images: torch.Tensor) -> torch.Tensor:
         self.asked += images[:, 0, 0, -1].tolist()
@@ -51,7 +51,8 @@ def one_by_one(filters: list[Any], images: torch.Tensor) -> tuple[np.ndarray, np
 
 @pytest.fixture(scope="module")
 def real_filters(parts: Any) -> list[Any]:
-    found = [DiscriminatorFilter(parts.scorer, false_alarm=0.3), SsimFilter(threshold=0.8, neighbors=2)]
+    strict = float(parts.scorer.score(parts.held_out).quantile(0.3))
+    found = [DiscriminatorFilter(parts.scorer, threshold=strict), SsimFilter(threshold=0.8, neighbors=2)]
     FilterPipeline(found).fit(parts.reference[:300], parts.held_out)
     return found
 
@@ -81,11 +82,37 @@ def test_real_filters_keep_digits_and_drop_noise(parts: Any, real_filters: list[
 
 
 def test_fit_reaches_every_filter(parts: Any) -> None:
-    given_here = [DiscriminatorFilter(parts.scorer), SsimFilter(), PixelFilter(14)]
-    FilterPipeline(given_here).fit(parts.reference[:64], parts.held_out)
-    assert not math.isnan(given_here[0].threshold)
+    given_here = [DiscriminatorFilter(parts.scorer), SsimFilter(), PixelFilter(14, math.nan), PixelFilter(13, 3.0)]
+    pipeline = FilterPipeline(given_here, false_alarm=0.1)
+    pipeline.fit(parts.reference[:64], parts.held_out)
+    assert not any(math.isnan(each.threshold) for each in given_here)
     assert "64 real images" in given_here[1].description
-    assert given_here[2].threshold == pytest.approx(parts.held_out[:, 0, 0, 14].double().mean().item(), rel=1e-5)
+    assert given_here[2].real == 64
+    assert given_here[3].threshold == 3.0
+
+
+def test_calibration_keeps_the_stated_share_of_real_images(parts: Any) -> None:
+    """The share is that of the whole chain, as it is asked afterwards."""
+    for rate in (0.0, 0.05, 0.2):
+        pipeline = FilterPipeline([DiscriminatorFilter(parts.scorer), SsimFilter(neighbors=3)], false_alarm=rate)
+        pipeline.fit(parts.reference[:300], parts.held_out)
+        rejected = (~pipeline.apply(parts.held_out).accepted).mean()
+        assert rate - 0.03 < rejected <= rate + 0.02  # a decision may hang on the last digit of a score
+        assert pipeline.calibration.together <= rate
+
+
+def test_a_second_fit_finds_thresholds_again(parts: Any) -> None:
+    judge = SsimFilter(neighbors=3)
+    pipeline = FilterPipeline([judge], false_alarm=0.1)
+    pipeline.fit(parts.reference[:50], parts.held_out)
+    first = judge.threshold
+    pipeline.fit(parts.reference, parts.held_out)
+    assert judge.threshold > first  # there is more to be like
+
+
+def test_asking_for_the_calibration_before_fitting_is_a_mistake_in_the_program() -> None:
+    with pytest.raises(RuntimeError, match="fit"):
+        _ = FilterPipeline([]).calibration
 
 
 @st.composite

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diffgen.config import Budget, CompareConfig, GanConfig, SearchConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig
 from diffgen.data import load
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import CompareResult, compare
@@ -28,6 +28,7 @@ def small_config() -> CompareConfig:
         device="cpu",
         gan=GanConfig(width=16, steps=500, batch_size=32, ema_decay=0.98),
         search=SearchConfig(population=50),
+        filters=FilterConfig(training_steps=80),
     )
 
 

@@ -73,7 +73,36 @@ def test_every_trigger_keeps_its_scores_and_the_reason(finished: CompareResult) 
         assert (scores[rejected] < each["threshold"]).all()
         asked = ~np.isnan(scores)
         assert (asked | ((verdicts["rejected_by"] >= 0) & (verdicts["rejected_by"] < index))).all()
-    assert [each["name"] for each in results["filters"]] == ["discriminator", "ssim"]
+    assert [each["name"] for each in results["filters"]] == ["discriminator", "reconstruction", "ssim"]
+    # what is shown has the scores of all filters
+    shown = folder.read_arrays("report")
+    assert np.isfinite(shown["shown_scores"]).all()
+    numbers = np.concatenate([shown["shown"], shown["rejected"]])
+    np.testing.assert_allclose(shown["shown_scores"][:, 0], verdicts["scores"][numbers, 0], atol=1e-4)
+
+
+def test_the_thresholds_keep_the_stated_share_of_real_images(finished: CompareResult) -> None:
+    folder = RunFolder.open(finished.run)
+    results, scores = folder.results(), folder.read_arrays("report")["held_out_scores"]
+    rejected = (scores < [each["threshold"] for each in results["filters"]]).any(axis=1).mean()
+    assert rejected <= 0.05
+    assert results["calibration"]["reached"] == pytest.approx(rejected, abs=1e-6)
+    assert results["calibration"]["held_out"] == len(scores)
+
+
+def test_near_duplicates_are_counted_once_in_the_headline(finished: CompareResult) -> None:
+    folder = RunFolder.open(finished.run)
+    repeats, results = folder.read_arrays("verdicts")["near_duplicate_of"], folder.results()
+    valid = np.flatnonzero(repeats >= 0)
+    assert len(valid) == finished.valid_triggers
+    originals = valid[repeats[valid] == valid]
+    assert len(originals) == finished.distinct_valid_triggers == results["distinct_valid_triggers"]
+    assert set(repeats[valid].tolist()) == set(originals.tolist())
+    labels = folder.read_parts()["probabilities"].argmax(axis=2)
+    assert (labels[valid] == labels[repeats[valid]]).all()
+    text = (Path(finished.run) / "report.html").read_text(encoding="utf-8")
+    assert f"<dd>{finished.distinct_valid_triggers}</dd>" in text
+    assert set(folder.read_arrays("report")["shown"].tolist()) <= set(originals.tolist())
 
 
 def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResult) -> None:

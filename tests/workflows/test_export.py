@@ -40,7 +40,7 @@ def test_every_valid_trigger_byte_for_byte(finished: CompareResult, tmp_path: Pa
         assert row["file"].startswith(f"A-{labels[0]}_B-{labels[1]}/")
         assert float(row["probability_a"]) == triggers["probabilities"][number, 0, labels[0]]
         assert float(row["divergence"]) == triggers["divergence"][number]
-        assert float(row["score_ssim"]) == verdicts["scores"][number, 1]
+        assert float(row["score_ssim"]) == verdicts["scores"][number, 2]
         assert (int(row["cell"]), int(row["query"])) == (verdicts["cells"][number], triggers["query"][number])
         assert row["rejected_by"] == ""
     pictures = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*.png")}
@@ -51,7 +51,8 @@ def test_the_rejected_ones_too(finished: CompareResult, tmp_path: Path) -> None:
     result = export(finished.run, tmp_path / "out", everything=True)
     assert result.pictures == finished.triggers
     table = rows(tmp_path / "out")
-    assert {"", "discriminator"} <= {row["rejected_by"] for row in table} <= {"", "discriminator", "ssim"}
+    reasons = {row["rejected_by"] for row in table}
+    assert {"", "discriminator"} <= reasons <= {"", "discriminator", "reconstruction", "ssim"}
     assert all(row["file"].startswith("rejected/") == (row["rejected_by"] != "") for row in table)
     # a filter that was not asked gave no score
     assert all(row["score_ssim"] == "" for row in table if row["rejected_by"] == "discriminator")

@@ -1,0 +1,140 @@
+"""A small variational auto-encoder (Kingma and Welling 2014) of the real images.
+
+What it has learnt to draw again is what real images are made of. It shares nothing with the models under test, with the
+GAN, nor with any judge of the results.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from diffgen.errors import UserError
+from diffgen.runs.files import write_whole
+from diffgen.types import Progress
+
+FORMAT = "diffgen-vae-1"
+LATENT = 16
+_BATCH = 128
+_LEARNING_RATE = 2e-3
+_SMALL, _LARGE = 16, 32  # channels of the feature maps
+
+
+class Vae(nn.Module):
+    """uint8 (N, C, H, W), H and W multiples of 4, to images of the same shape, float32 in 0..1."""
+
+    def __init__(self, image_shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        channels, height, width = image_shape
+        self.image_shape = image_shape
+        map_shape = (_LARGE, height // 4, width // 4)
+        values = _LARGE * (height // 4) * (width // 4)
+        self.encoder = nn.Sequential(
+            nn.Conv2d(channels, _SMALL, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(_SMALL, _LARGE, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(values, 2 * LATENT),
+        )
+        self.decoder = nn.Sequential(
+            nn.Linear(LATENT, values),
+            nn.ReLU(),
+            nn.Unflatten(1, map_shape),
+            nn.ConvTranspose2d(_LARGE, _SMALL, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.ConvTranspose2d(_SMALL, channels, 4, stride=2, padding=1),
+        )
+
+    def loss(self, images: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Negative evidence lower bound per image, Bernoulli pixels.
+
+        Args:
+            images: uint8 (N, C, H, W).
+            noise: float32 (N, 16), normal.
+        """
+        target = images.to(torch.float32) / 255
+        mean, log_variance = self.encoder(target).chunk(2, dim=1)
+        drawn = self.decoder(mean + noise * (log_variance / 2).exp())
+        reconstruction = F.binary_cross_entropy_with_logits(drawn, target, reduction="sum")
+        divergence = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum()
+        loss: torch.Tensor = (reconstruction + divergence) / len(images)
+        return loss
+
+    @torch.inference_mode()
+    def reconstruct(self, images: torch.Tensor) -> torch.Tensor:
+        """What is drawn from the mean of each image's code: no noise, and each image for itself.
+
+        Args:
+            images: uint8 (N, C, H, W).
+
+        Returns:
+            float32 (N, C, H, W) in 0..1, on the network's device.
+        """
+        device = next(self.parameters()).device
+        mean = self.encoder(images.to(device, torch.float32) / 255)[:, :LATENT]
+        drawn: torch.Tensor = self.decoder(mean).sigmoid()
+        return drawn
+
+
+def train(
+    images: torch.Tensor,
+    *,
+    steps: int,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Vae:
+    """Train on real images.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        steps: updates, of 128 images each.
+        seed: of initial weights, the order of images and noise.
+    """
+    rng = torch.Generator().manual_seed(seed)
+    channels, height, width = images.shape[1:]
+    with torch.random.fork_rng(devices=[]):
+        # not torch.manual_seed, which also seeds the generators of every GPU
+        torch.default_generator.manual_seed(seed)
+        vae = Vae((channels, height, width)).to(device)
+    optimiser = torch.optim.Adam(vae.parameters(), lr=_LEARNING_RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps)
+    with (progress or Progress()).task("Learning to redraw real images", total=steps) as task:
+        for _ in range(steps):
+            rows = torch.randint(len(images), (_BATCH,), generator=rng)
+            noise = torch.randn(_BATCH, LATENT, generator=rng)
+            optimiser.zero_grad(set_to_none=True)
+            vae.loss(images[rows].to(device), noise.to(device)).backward()
+            optimiser.step()
+            schedule.step()
+            task.advance()
+    return vae.eval().requires_grad_(False)
+
+
+def save(vae: Vae, path: Path) -> None:
+    """Write the weights to a safetensors file."""
+    tensors = {name: value.cpu().contiguous() for name, value in vae.state_dict().items()}
+    write_whole(path, lambda temporary: save_file(tensors, temporary))
+
+
+def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> Vae:
+    """Read what :func:`save` wrote.
+
+    Raises:
+        UserError: the file is missing, truncated, or holds no such network for images of this shape.
+    """
+    vae = Vae(image_shape)
+    try:
+        vae.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise UserError(
+            f"The auto-encoder {path} cannot be read ({str(error).splitlines()[0]}); delete the file and it is made "
+            "anew."
+        ) from error
+    return vae.eval().requires_grad_(False).to(device)

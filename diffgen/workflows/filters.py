@@ -1,0 +1,84 @@
+"""The validity filters of a comparison: made, fitted and calibrated on the real images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from diffgen.config import CompareConfig
+from diffgen.errors import UserError
+from diffgen.features import encoder as encoders
+from diffgen.features import vae as vaes
+from diffgen.filters import (
+    DiscriminatorFilter,
+    Filter,
+    FilterPipeline,
+    NeighborsFilter,
+    ReconstructionFilter,
+    SsimFilter,
+)
+from diffgen.gan_training.split import split_rows
+from diffgen.runs.cache import cache_file
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.gan import DomainModels
+
+_SEED = 0  # never the run's seed: all runs on a data set share its networks
+
+
+def make_pipeline(
+    data: ImageSet,
+    domain: DomainModels,
+    config: CompareConfig,
+    *,
+    batch_size: int,
+    device: torch.device,
+    progress: Progress,
+) -> FilterPipeline:
+    """The filters that the settings name, fitted to the GAN's training images and calibrated on the held-out ones."""
+    settings = config.filters
+    made_from = {"data": data.digest, "held out": [config.gan.holdout, config.gan.seed], "device": device.type}
+
+    def threshold(name: str) -> float:
+        given = getattr(settings, f"{name}_threshold")
+        return math.nan if given is None else float(given)
+
+    def auto_encoder(real: torch.Tensor) -> vaes.Vae:
+        path = cache_file("filters", {**made_from, "vae": vaes.FORMAT, "steps": settings.training_steps})
+        if path.is_file():
+            try:
+                return vaes.load(path, data.image_shape, device=device)
+            except UserError as error:
+                progress.warn(f"{error} Training it now.")
+        network = vaes.train(real, steps=settings.training_steps, seed=_SEED, device=device, progress=progress)
+        vaes.save(network, path)
+        return network
+
+    def domain_encoder(real: torch.Tensor) -> encoders.DomainEncoder:
+        # not that of the cells, which has seen the held-out images too
+        path = cache_file("filters", {**made_from, "encoder": encoders.FORMAT})
+        if path.is_file():
+            try:
+                return encoders.load(path, data.image_shape, device=device)
+            except UserError as error:
+                progress.warn(f"{error} Training it now.")
+        rows = split_rows(len(data), config.gan)[0]
+        labels = None if data.labels is None else torch.from_numpy(data.labels)[rows]
+        network = encoders.train(real, labels, seed=_SEED, device=device, progress=progress)
+        encoders.save(network, path)
+        return network
+
+    makers: dict[str, Callable[[], Filter]] = {
+        "discriminator": lambda: DiscriminatorFilter(
+            domain.scorer, threshold=threshold("discriminator"), batch_size=batch_size
+        ),
+        "reconstruction": lambda: ReconstructionFilter(
+            auto_encoder, threshold=threshold("reconstruction"), batch_size=batch_size
+        ),
+        "ssim": lambda: SsimFilter(threshold=threshold("ssim"), neighbors=settings.ssim_neighbors, device=device),
+        "neighbors": lambda: NeighborsFilter(domain_encoder, threshold=threshold("neighbors"), batch_size=batch_size),
+    }
+    pipeline = FilterPipeline([makers[name]() for name in settings.names], false_alarm=settings.false_alarm)
+    pipeline.fit(domain.reference, domain.held_out)
+    return pipeline

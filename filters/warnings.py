@@ -1,0 +1,38 @@
+"""Filters that do no work on the data at hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffgen.filters.calibration import Calibration
+from diffgen.filters.pipeline import Verdicts
+
+_MOST_REAL = 0.2  # share of real images whose rejection makes a given threshold unfit
+_NEARLY_ALL = 0.98
+_FEWEST = 50  # triggers from which on a share says something
+
+
+def filter_warnings(verdicts: Verdicts, calibration: Calibration) -> tuple[str, ...]:
+    """One sentence for each filter that rejects nothing or nearly everything, of the triggers or of real images."""
+    found = []
+    for index, name in enumerate(verdicts.names):
+        real = float(calibration.alone[index])
+        asked = int((~np.isnan(verdicts.scores[:, index])).sum())
+        rejected = int((verdicts.rejected_by == index).sum())
+        if calibration.given[index] and real > _MOST_REAL:
+            found.append(
+                f"The filter {name} rejects {real:.0%} of held-out real images with the threshold "
+                f"{calibration.thresholds[index]:.4g}; it does not fit this data. Leave the threshold out to have it "
+                "calibrated."
+            )
+        if asked >= _FEWEST and rejected == 0:
+            found.append(
+                f"The filter {name} rejected none of the {asked:,} triggers that it was asked about; it may be blind "
+                "to what is wrong with them."
+            )
+        elif asked >= _FEWEST and rejected >= _NEARLY_ALL * asked:
+            found.append(
+                f"The filter {name} rejected {rejected:,} of the {asked:,} triggers that it was asked about, nearly "
+                "everything; look at the rejected pictures before you trust it."
+            )
+    return tuple(found)

@@ -1,0 +1,114 @@
+"""diffgen.filters.reconstruction and diffgen.filters.neighbors with really trained networks, against plain loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.errors import UserError
+from diffgen.features import encoder as encoders
+from diffgen.features import vae as vaes
+from diffgen.filters import NeighborsFilter, ReconstructionFilter
+
+
+@dataclass(frozen=True)
+class Learned:
+    reconstruction: ReconstructionFilter
+    neighbors: NeighborsFilter
+    vae: vaes.Vae
+    encoder: encoders.DomainEncoder
+
+
+@pytest.fixture(scope="module")
+def learned(parts: Any) -> Learned:
+    vae = vaes.train(parts.reference, steps=150, seed=0)
+    encoder = encoders.train(parts.reference[:300], None, seed=0)
+    reconstruction = ReconstructionFilter(lambda real: vae)
+    neighbors = NeighborsFilter(lambda real: encoder, neighbors=3)
+    reconstruction.fit(parts.reference)
+    neighbors.fit(parts.reference)
+    return Learned(reconstruction, neighbors, vae, encoder)
+
+
+def test_the_error_equals_a_plain_loop(parts: Any, learned: Learned) -> None:
+    scores = learned.reconstruction.score(parts.mixed)
+    assert (scores.dtype, scores.shape) == (torch.float32, (100,))
+    for image, score in zip(parts.mixed, scores.tolist(), strict=True):
+        target = image.numpy().astype(float) / 255
+        drawn = learned.vae.reconstruct(image[None])[0].numpy().astype(float)
+        assert score == pytest.approx(-((target - drawn) ** 2).sum() / (target**2).sum(), abs=1e-4)
+
+
+def test_similarity_equals_a_plain_loop(parts: Any, learned: Learned) -> None:
+    scores = learned.neighbors.score(parts.mixed)
+    real = learned.encoder.encode(parts.reference).numpy().astype(float)
+    for image, score in zip(parts.mixed, scores.tolist(), strict=True):
+        own = learned.encoder.encode(image[None])[0].numpy().astype(float)
+        cosines = sorted(own @ each / np.sqrt((own @ own) * (each @ each)) for each in real)
+        assert score == pytest.approx(np.mean(cosines[-3:]), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["reconstruction", "neighbors"])
+def test_scores_do_not_depend_on_the_other_images(parts: Any, learned: Learned, name: str) -> None:
+    judge = getattr(learned, name)
+    together = judge.score(parts.mixed)
+    apart = torch.cat([judge.score(batch) for batch in parts.mixed.split(7)])
+    torch.testing.assert_close(together, apart, rtol=0, atol=1e-4)
+    assert judge.score(parts.mixed[:0]).shape == (0,)
+
+
+def test_what_is_no_digit_is_drawn_again_worse(parts: Any, learned: Learned) -> None:
+    real = learned.reconstruction.score(parts.held_out)
+    lowest = real.quantile(0.05)
+    shuffled = parts.held_out.flatten(1)[:, torch.randperm(784, generator=torch.Generator().manual_seed(0))]
+    for wrecked in (parts.noise, 255 - parts.held_out, shuffled.reshape(-1, 1, 28, 28), parts.held_out // 8):
+        assert (learned.reconstruction.score(wrecked) < lowest).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("name", ["reconstruction", "neighbors"])
+@pytest.mark.parametrize("level", [0, 128, 255])
+def test_blank_images_have_a_score(learned: Learned, name: str, level: int) -> None:
+    blank = torch.full((2, 1, 28, 28), level, dtype=torch.uint8)
+    assert torch.isfinite(getattr(learned, name).score(blank)).all()
+
+
+def test_asking_before_fitting_is_a_mistake_in_the_program(parts: Any, learned: Learned) -> None:
+    for judge in (ReconstructionFilter(lambda real: learned.vae), NeighborsFilter(lambda real: learned.encoder)):
+        with pytest.raises(RuntimeError, match="fit"):
+            judge.score(parts.noise)
+
+
+def test_training_is_repeatable_and_leaves_the_random_state_alone(parts: Any) -> None:
+    before = torch.random.get_rng_state()
+    first, second, other = (vaes.train(parts.reference[:200], steps=3, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    images = parts.held_out[:5]
+    assert torch.equal(first.reconstruct(images), second.reconstruct(images))
+    assert not torch.equal(first.reconstruct(images), other.reconstruct(images))
+
+
+@pytest.mark.parametrize(("store", "name"), [(vaes, "vae"), (encoders, "encoder")])
+def test_networks_are_kept(learned: Learned, parts: Any, tmp_path: Path, store: Any, name: str) -> None:
+    path, network = tmp_path / "kept.safetensors", getattr(learned, name)
+    store.save(network, path)
+    found = store.load(path, (1, 28, 28))
+    call = "reconstruct" if name == "vae" else "encode"
+    assert torch.equal(getattr(found, call)(parts.held_out), getattr(network, call)(parts.held_out))
+    with pytest.raises(UserError, match="delete the file"):
+        store.load(path, (3, 32, 32))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match="delete the file"):
+        store.load(path, (1, 28, 28))
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 64, 64), (3, 64, 64)])
+def test_every_size_that_the_gan_draws(shape: tuple[int, int, int]) -> None:
+    images = torch.randint(256, (20, *shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    drawn = vaes.train(images, steps=1).reconstruct(images)
+    assert drawn.shape == images.shape
+    assert ((drawn >= 0) & (drawn <= 1)).all()
