@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 import diffgen
-from diffgen.cli import compare, demo, doctor, export, inspect, replay, report
+from diffgen.cli import compare, demo, doctor, export, inspect, replay, report, shrink
 from diffgen.errors import DiffgenError, UserError
 
 BROKE_OFF = 3
@@ -26,6 +26,7 @@ examples:
   diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
   diffgen inspect a.onnx --data test/                 which pre-processing a model wants
   diffgen replay runs/mine                            ask the models again about what was found
+  diffgen shrink runs/mine                            the smallest difference that still triggers
   diffgen report runs/mine                            draw the report again
   diffgen export runs/mine                            all pictures as files, and a table
   diffgen doctor                                      what is installed, and what is missing
@@ -47,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
-    for module in (compare, demo, inspect, replay, report, export, doctor):
+    for module in (compare, demo, inspect, replay, shrink, report, export, doctor):
         module.add_parser(verbs)
     return parser
 

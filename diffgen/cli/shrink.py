@@ -1,0 +1,59 @@
+"""``diffgen shrink``: the smallest difference that makes the models disagree."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from diffgen.cli import model_options, options
+from diffgen.config import CompareConfig
+
+_EXAMPLES = """\
+examples:
+  diffgen shrink runs/mine               some triggers, one of each behaviour first
+  diffgen shrink runs/mine --limit 200   more of them
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "shrink",
+        help="find the smallest step that still triggers",
+        description="Lead triggers of a run toward the nearest picture on which the models agree, keep the smallest "
+        "step that still triggers, and show both pictures and their difference in the run's report.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
+    parser.add_argument("--limit", type=int, metavar="N", help="most triggers (default: 24)")
+    parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
+    model_options.add_model_options(parser)
+    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Shrink and print how far it went."""
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.shrink import LIMIT, shrink
+
+    result = shrink(
+        arguments.run_folder,
+        limit=LIMIT if arguments.limit is None else arguments.limit,
+        data=arguments.data,
+        device=arguments.device,
+        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
+        progress=progress,
+    )
+    print(f"{result.shrunk:,} of {result.tried:,} triggers shrunk.")
+    if result.after is not None:
+        print(
+            f"The two pictures of a pair differ by {result.after:.2f} grey levels (median); the nearest agreeing "
+            f"picture was {result.before:.2f} away before."
+        )
+    print(f"report: {result.report}")
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return 0

@@ -1,0 +1,201 @@
+"""Shrinks what a run found: for its triggers the smallest difference that makes the models disagree."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import CompareConfig, from_dict
+from diffgen.data import load as load_data
+from diffgen.errors import UserError
+from diffgen.generators.prior import latent_length
+from diffgen.models import BlackBox
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.lock import RunLock
+from diffgen.search.divergence import answer_margin
+from diffgen.search.shrink import smallest_steps
+from diffgen.types import Float32Array, Int64Array, Progress, UInt8Array
+from diffgen.workflows.device import resolve_batch_size, resolve_device
+from diffgen.workflows.filters import make_pipeline
+from diffgen.workflows.gan import prepare_gan
+from diffgen.workflows.models import match_classes, stored_model
+from diffgen.workflows.preflight import prepare_models
+from diffgen.workflows.report import write_report
+
+LIMIT = 24  # triggers that are shrunk unless the user says otherwise
+
+
+@dataclass(frozen=True)
+class ShrinkResult:
+    """What came of it.
+
+    Attributes:
+        run: the run folder.
+        tried: triggers that were led toward agreement.
+        shrunk: those for which a pair was found that holds when it is asked about one picture at a time.
+        before, after: median root mean square difference, in grey levels, between trigger and agreeing picture: the
+            nearest one at the beginning, the pair at the end; None when nothing was shrunk.
+        report: where the pairs are shown.
+    """
+
+    run: str
+    tried: int
+    shrunk: int
+    before: float | None
+    after: float | None
+    report: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def shrink(
+    run: str | Path,
+    *,
+    limit: int = LIMIT,
+    data: Any = None,
+    device: str | None = None,
+    options: CompareConfig | None = None,
+    progress: Progress | None = None,
+) -> ShrinkResult:
+    """Find the smallest step that still triggers for some triggers of a run, and add the pairs to its report.
+
+    The triggers are those of the report, one of each behaviour first. What still triggers must also pass the run's
+    validity filters. The pairs are kept in shrunk.npz.
+
+    Args:
+        run: the run folder.
+        limit: most triggers.
+        data: the real images, where the run was given them in memory or they have moved; None for the run's own.
+        device: where to compute, or None for the run's own device.
+        options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: no finished run there, its models, data or GAN are gone or have changed, or its triggers have no
+            latent vectors.
+    """
+    progress = progress or Progress()
+    if limit < 1:
+        raise UserError(f"The limit is {limit}; give a number of triggers from 1.")
+    with RunLock(RunFolder.open(run).path):
+        folder = RunFolder.open(run)
+        return _shrink(folder, limit, data, device, options, progress)
+
+
+def _shrink(
+    folder: RunFolder, limit: int, data: Any, device: str | None, options: CompareConfig | None, progress: Progress
+) -> ShrinkResult:
+    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    margin = folder.results()["preflight"]["margin"]
+    numbers = _choose(folder, limit)
+    columns = folder.read_parts()
+    if columns and "latents" not in columns:
+        raise UserError(
+            f"The triggers of {folder.path} were made without latent vectors ({config.technique}), so there is no way "
+            "to lead them back; shrink a run of another technique."
+        )
+    place = resolve_device(device or config.device)
+    size = resolve_batch_size(config.batch_size, place)
+    models = [stored_model(folder, role, None, config, device=place, options=options) for role in ("A", "B")]
+    source = data if data is not None else folder.manifest["data"]["path"]
+    if source is None:
+        raise UserError(f"The run {folder.path} was given its images in memory; give them again to shrink it.")
+    images = load_data(source, resize=config.resize, progress=progress)
+    if images.digest != folder.manifest["data"]["sha256"]:
+        raise UserError(f"The data {images.source} is not what the run {folder.path} was made with; name that.")
+    prepare_models(models, images)
+    match_classes(models, None, images.class_names)
+    domain = prepare_gan(images, config.gan, device=place, progress=progress)
+    with domain.path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != folder.manifest["gan"]:
+            raise UserError(
+                f"The GAN that the run {folder.path} was made with is no longer in the cache, and the one there now "
+                "draws other pictures; run the comparison again."
+            )
+    pipeline = make_pipeline(images, domain, config, batch_size=size, device=place, progress=progress)
+
+    def judge(pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        answers = torch.stack([model.predict(pictures) for model in models], dim=1)
+        rows = _disagree(answers, margin).nonzero().squeeze(1)
+        triggers = torch.zeros(len(pictures), dtype=torch.bool)
+        triggers[rows.cpu()] = torch.from_numpy(pipeline.apply(pictures[rows].cpu()).accepted)
+        return _agree(answers), triggers
+
+    latents = (
+        torch.from_numpy(columns["latents"][numbers]) if columns else torch.empty(0, latent_length(domain.generator))
+    )
+    steps = smallest_steps(latents, domain.generator, judge, seed=config.seed, batch_size=size, progress=progress)
+    agreeing, triggering = (_one_by_one(models, each) for each in (steps.agreeing, steps.trigger))
+    holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
+    holds &= _disagree(torch.from_numpy(triggering), margin).numpy()
+    start = columns["images"][numbers] if columns else steps.trigger
+    before, after = _difference(start, steps.first_agreeing), _difference(steps.trigger, steps.agreeing)
+    folder.write_arrays(
+        "shrunk",
+        {
+            "numbers": numbers[holds],
+            "agreeing": steps.agreeing[holds],
+            "agreeing_latents": steps.agreeing_latents[holds],
+            "agreeing_probabilities": agreeing[holds],
+            "triggers": steps.trigger[holds],
+            "trigger_latents": steps.trigger_latents[holds],
+            "trigger_probabilities": triggering[holds],
+            "before": before[holds],
+            "difference": after[holds],
+        },
+    )
+    page = write_report(folder)
+    return ShrinkResult(
+        run=str(folder.path),
+        tried=len(numbers),
+        shrunk=int(holds.sum()),
+        before=float(np.median(before[holds])) if holds.any() else None,
+        after=float(np.median(after[holds])) if holds.any() else None,
+        report=str(page),
+    )
+
+
+def _choose(folder: RunFolder, limit: int) -> Int64Array:
+    """Numbers of the triggers in the report, the first of every behaviour before the second of any."""
+    shown = folder.read_arrays("report")["shown"]
+    if len(shown) == 0:
+        return np.empty(0, dtype=np.int64)
+    labels = folder.read_parts()["probabilities"][shown].argmax(axis=2)
+    cells = folder.read_arrays("verdicts")["cells"][shown]
+    turn: dict[tuple[int, ...], int] = {}
+    turns = []
+    for key in map(tuple, np.column_stack([labels, cells]).tolist()):
+        turn[key] = turn.get(key, 0) + 1
+        turns.append(turn[key])
+    return np.asarray(shown[np.argsort(turns, kind="stable")][:limit], dtype=np.int64)
+
+
+def _agree(probabilities: torch.Tensor) -> torch.Tensor:
+    labels = probabilities.argmax(dim=2)
+    return labels[:, 0] == labels[:, 1]
+
+
+def _disagree(probabilities: torch.Tensor, margin: float) -> torch.Tensor:
+    labels = probabilities.argmax(dim=2)
+    return (labels[:, 0] != labels[:, 1]) & (answer_margin(probabilities) > margin)
+
+
+def _one_by_one(models: list[BlackBox], images: UInt8Array) -> Float32Array:
+    """float32 (N, 2, K): the answers to one picture at a time, as a replay asks."""
+    answers = [
+        torch.stack([model.predict(torch.from_numpy(image[None])) for model in models], dim=1) for image in images
+    ]
+    return torch.cat(answers).cpu().numpy() if answers else np.empty((0, 2, 2), dtype=np.float32)
+
+
+def _difference(a: UInt8Array, b: UInt8Array) -> Float32Array:
+    """float32 (N,): root mean square difference of pairs, grey levels."""
+    squares = (a.astype(np.float32) - b.astype(np.float32)) ** 2
+    return np.sqrt(squares.reshape(len(a), -1).mean(axis=1)) if len(a) else np.empty(0, dtype=np.float32)

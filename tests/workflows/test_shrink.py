@@ -1,0 +1,81 @@
+"""``diffgen shrink``: pairs of pictures on both sides of the border, from a real run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import CompareConfig, from_dict
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.types import ImageSet
+from diffgen.workflows.compare import CompareResult
+from diffgen.workflows.models import stored_model
+from diffgen.workflows.report import report_data
+from diffgen.workflows.shrink import ShrinkResult, shrink
+
+
+@pytest.fixture(scope="module")
+def shrunk(finished: CompareResult, tmp_path_factory: pytest.TempPathFactory) -> ShrinkResult:
+    run = tmp_path_factory.mktemp("shrink") / "run"
+    shutil.copytree(finished.run, run)
+    return shrink(run, limit=6)
+
+
+def test_pairs_hold_when_asked_one_at_a_time(shrunk: ShrinkResult) -> None:
+    folder = RunFolder.open(shrunk.run)
+    arrays = folder.read_arrays("shrunk")
+    assert shrunk.tried == 6
+    assert shrunk.shrunk == len(arrays["numbers"]) > 0
+    config = from_dict(CompareConfig, folder.config())
+    models = [stored_model(folder, role, None, config, device=torch.device("cpu")) for role in "AB"]
+    for model in models:
+        model.prepare(arrays["triggers"])
+    for image in arrays["triggers"]:
+        assert len({int(model.predict(image[None]).argmax()) for model in models}) == 2
+    for image in arrays["agreeing"]:
+        assert len({int(model.predict(image[None]).argmax()) for model in models}) == 1
+
+
+def test_the_difference_is_what_is_said(shrunk: ShrinkResult) -> None:
+    arrays = RunFolder.open(shrunk.run).read_arrays("shrunk")
+    change = arrays["triggers"].astype(float) - arrays["agreeing"].astype(float)
+    np.testing.assert_allclose(arrays["difference"], np.sqrt((change**2).mean(axis=(1, 2, 3))), rtol=1e-4)
+    assert (arrays["difference"] <= arrays["before"]).all()
+    assert shrunk.after == pytest.approx(np.median(arrays["difference"]))
+    assert shrunk.before is not None and shrunk.after is not None
+    assert shrunk.after < shrunk.before
+
+
+def test_the_report_shows_the_pairs(shrunk: ShrinkResult) -> None:
+    data = report_data(RunFolder.open(shrunk.run))
+    assert len(data.shrunk) == shrunk.shrunk
+    text = Path(shrunk.report).read_text(encoding="utf-8")
+    assert 'id="shrunk"' in text
+    assert text.count("as found</span>") == shrunk.shrunk
+    for pair in data.shrunk:
+        assert pair.agreeing.labels[0] == pair.agreeing.labels[1]
+        assert pair.trigger.labels[0] != pair.trigger.labels[1]
+
+
+def test_a_run_that_was_not_shrunk_has_no_such_part(finished: CompareResult) -> None:
+    assert 'id="shrunk"' not in (Path(finished.run) / "report.html").read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_shrunk(finished: CompareResult, tmp_path: Path, digits: ImageSet) -> None:
+    with pytest.raises(UserError, match="not a run folder"):
+        shrink(tmp_path)
+    with pytest.raises(UserError, match="number of triggers from 1"):
+        shrink(finished.run, limit=0)
+    other = ImageSet(255 - digits.images, digits.labels, digits.class_names, "inverted")
+    with pytest.raises(UserError, match="is not what the run"):
+        shrink(finished.run, data=other)
+    run = tmp_path / "run"
+    shutil.copytree(finished.run, run)
+    RunFolder.open(run).save_manifest(gan="0" * 64)
+    with pytest.raises(UserError, match="run the comparison again"):
+        shrink(run)
