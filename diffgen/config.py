@@ -242,6 +242,8 @@ class SearchConfig:
         mutation_eta: its distribution index.
         niches: "label_pair": the population is shared out among the ordered label pairs of its triggers; "none": as
             published.
+        validity: "post": filters are asked after the search; "constraint": a picture that they reject loses against
+            every one that they accept; "objective": how far it is from being accepted is a third objective.
         reducer: what shortens images before they are clustered.
         reducer_dim: length that they are shortened to.
         umap_neighbors, umap_min_dist: UMAP's own settings.
@@ -262,6 +264,7 @@ class SearchConfig:
     mutation_class_probability: float = 0.05
     mutation_eta: float = 20.0
     niches: Literal["none", "label_pair"] = "label_pair"
+    validity: Literal["post", "constraint", "objective"] = "post"
     reducer: Literal["pca", "umap"] = "pca"
     reducer_dim: int = 20
     umap_neighbors: int = 5

@@ -85,6 +85,12 @@ def add_parser(verbs: Any) -> None:
         help="share of held-out real images that all filters together may reject; sets the thresholds "
         f"(default: {defaults.filters.false_alarm})",
     )
+    filters.add_argument(
+        "--validity",
+        choices=("post", "constraint", "objective"),
+        help="ask the filters after the search (post, the default), or in it: as a constraint or a third objective "
+        "(diffgan only)",
+    )
     for name in FILTERS:
         filters.add_argument(
             f"--{name}-threshold", type=float, metavar="X", help=f"lowest {name} score that passes (default: found)"
@@ -100,6 +106,7 @@ _SETTINGS = {
     "gan_steps": "gan.steps",
     "gan_seed": "gan.seed",
     "false_alarm_rate": "filters.false_alarm",
+    "validity": "search.validity",
     **{f"{name}_threshold": f"filters.{name}_threshold" for name in FILTERS},
 }
 

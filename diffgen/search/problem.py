@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,8 @@ from pymoo.core.problem import Problem
 from diffgen.config import SearchConfig
 from diffgen.generators.prior import UNIFORM_BOUND, latent_length
 from diffgen.search.diversity import Diversity
-from diffgen.search.evaluator import Evaluator
-from diffgen.types import Generator, Int64Array, UInt8Array
+from diffgen.search.evaluator import NO_PAIR, Evaluator
+from diffgen.types import Float32Array, Generator, Int64Array, UInt8Array
 
 DIVERGENCE, DIVERSITY = 0, 1  # columns of F
 
@@ -38,7 +39,11 @@ class LatentProblem(Problem):  # type: ignore[misc]
         generator: latent vector -> image.
         evaluator: asks the models; ends the search when the budget is used up.
         diversity: the second objective.
-        config: prior and bounds.
+        config: prior and bounds, and how ``validity`` is used.
+        validity: see :class:`diffgen.techniques.TechniqueContext`. As a constraint it follows Deb's rules (2000): what
+            is accepted comes before what is rejected, and of that the less rejected first. Objectives of what is
+            accepted are never above 0, so that positive ones say it. Rejected pictures share one niche. As an objective
+            it is the third; among accepted pictures it makes no difference.
 
     Attributes:
         box: the continuous genes and their bounds.
@@ -46,7 +51,15 @@ class LatentProblem(Problem):  # type: ignore[misc]
         normal: whether the continuous genes are searched where N(0, 1) lies.
     """
 
-    def __init__(self, generator: Generator, evaluator: Evaluator, diversity: Diversity, config: SearchConfig) -> None:
+    def __init__(
+        self,
+        generator: Generator,
+        evaluator: Evaluator,
+        diversity: Diversity,
+        config: SearchConfig,
+        *,
+        validity: Callable[[torch.Tensor], Float32Array] | None = None,
+    ) -> None:
         self.normal = config.prior == "generator" and generator.prior == "normal"
         own_box = config.prior == "generator" and generator.prior == "uniform"
         bound = UNIFORM_BOUND if own_box else config.bound
@@ -56,13 +69,15 @@ class LatentProblem(Problem):  # type: ignore[misc]
         last = [self.classes - 1.0] if self.classes else []
         super().__init__(
             n_var=latent_length(generator),
-            n_obj=2,
+            n_obj=2 if validity is None or config.validity == "constraint" else 3,
             xl=np.append(self.box.xl, [0.0] * len(last)),
             xu=np.append(self.box.xu, last),
         )
         self.generator = generator
         self.evaluator = evaluator
         self.diversity = diversity
+        self._validity = validity
+        self._constrained = validity is not None and config.validity == "constraint"
         self._uids = np.empty(0, dtype=np.int64)
         self._images: torch.Tensor | None = None
         self._next_uid = 0
@@ -85,10 +100,20 @@ class LatentProblem(Problem):  # type: ignore[misc]
         diversity = self.diversity.score(pictures, archive_numbers).cpu().numpy()
         archived = archive_numbers.numpy()
         self.evaluator.archive.record_diversity(archived[archived >= 0], diversity[archived >= 0])
-        out["F"] = -np.stack([torch.cat(divergence).cpu().numpy(), diversity], axis=1).astype(np.float64)
+        objectives = -np.stack([torch.cat(divergence).cpu().numpy(), diversity], axis=1).astype(np.float64)
+        label_pairs = torch.cat(pairs).cpu().numpy()
+        if self._validity is not None:
+            violation = np.maximum(-self._validity(pictures).astype(np.float64), 0)
+            if self._constrained:
+                objectives = np.minimum(objectives, 0)
+                objectives[violation > 0] = violation[violation > 0, None]
+                label_pairs[violation > 0] = NO_PAIR
+            else:
+                objectives = np.column_stack([objectives, violation])
+        out["F"] = objectives
         out["uid"] = self.keep(pictures)
         out["archive_number"] = archived
-        out["label_pair"] = torch.cat(pairs).cpu().numpy()
+        out["label_pair"] = label_pairs
         out["version"] = np.full(len(latents), self.diversity.version)
 
     def keep(self, pictures: torch.Tensor) -> Int64Array:
@@ -104,7 +129,11 @@ class LatentProblem(Problem):  # type: ignore[misc]
 
     def rescore(self, population: Population) -> None:
         """Give those individuals a new second objective whose score stems from older representatives."""
-        old = np.flatnonzero(population.get("version") != self.diversity.version)
+        stale_scores = population.get("version") != self.diversity.version
+        if self._constrained:
+            # the objectives of rejected pictures are no scores of diversity
+            stale_scores &= population.get("F")[:, DIVERSITY] <= 0
+        old = np.flatnonzero(stale_scores)
         if len(old) == 0:
             return
         stale = population[old]
@@ -113,6 +142,8 @@ class LatentProblem(Problem):  # type: ignore[misc]
         numbers = torch.from_numpy(stale.get("archive_number").astype(np.int64))
         objectives = stale.get("F").copy()
         objectives[:, DIVERSITY] = -self.diversity.score(pictures, numbers).cpu().numpy()
+        if self._constrained:
+            objectives = np.minimum(objectives, 0)
         stale.set("F", objectives)
         stale.set("version", np.full(len(stale), self.diversity.version))
 

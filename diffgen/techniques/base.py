@@ -11,7 +11,7 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.search.evaluator import Evaluator
-from diffgen.types import Generator
+from diffgen.types import Float32Array, Generator
 
 Checkpoint = dict[str, Any]
 
@@ -26,6 +26,8 @@ class TechniqueContext:
         config: the settings of the search.
         seed: seed of everything random in the technique.
         device: where tensors live.
+        validity: by how much pictures pass the validity filters, uint8 (N, C, H, W) -> float32 (N,), below 0 for those
+            that are rejected; None when the search is not to ask.
     """
 
     evaluator: Evaluator
@@ -33,6 +35,7 @@ class TechniqueContext:
     config: SearchConfig
     seed: int
     device: torch.device
+    validity: Callable[[torch.Tensor], Float32Array] | None = None
 
 
 class Technique(ABC):

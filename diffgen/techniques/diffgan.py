@@ -68,7 +68,9 @@ class DiffGan(Technique):
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         diversity = Diversity(context.evaluator.archive, context.config, seed=context.seed, device=context.device)
-        problem = LatentProblem(context.generator, context.evaluator, diversity, context.config)
+        problem = LatentProblem(
+            context.generator, context.evaluator, diversity, context.config, validity=context.validity
+        )
         self._search = Nsga2Search(problem, context.config, seed=context.seed)
 
     def run(self, on_generation: Callable[[], None]) -> None:

@@ -339,6 +339,7 @@ def _search_and_judge(
         batch_size=batch_size,
         device=device,
         progress=progress,
+        validity=None if config.search.validity == "post" else pipeline.margin,
     )
     triggers = folder.read_parts()
     shape = (0, *images.image_shape)

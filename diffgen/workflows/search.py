@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.evaluator import Evaluator
 from diffgen.techniques import Technique, TechniqueContext, make
-from diffgen.types import Generator, Progress, Task
+from diffgen.types import Float32Array, Generator, Progress, Task
 from diffgen.workflows.checkpoints import Checkpointer, History, newest_usable
 from diffgen.workflows.interruption import graceful_stop
 
@@ -44,6 +44,7 @@ def run_search(
     batch_size: int,
     device: torch.device,
     progress: Progress,
+    validity: Callable[[torch.Tensor], Float32Array] | None = None,
 ) -> SearchOutcome:
     """Search until the budget is used up or the user stops it; a checkpoint in the folder is gone on from.
 
@@ -71,7 +72,12 @@ def run_search(
     technique = make(
         config.technique,
         TechniqueContext(
-            evaluator=evaluator, generator=generator, config=config.search, seed=config.seed, device=device
+            evaluator=evaluator,
+            generator=generator,
+            config=config.search,
+            seed=config.seed,
+            device=device,
+            validity=validity,
         ),
     )
     outcome = SearchOutcome()

@@ -1,0 +1,96 @@
+"""Validity filters inside the search: a real filter chain as constraint and as third objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import SearchConfig, replace
+from diffgen.filters import FilterPipeline, SsimFilter
+from diffgen.search.diversity import Diversity
+from diffgen.search.engine import Nsga2Search
+from diffgen.search.evaluator import NO_PAIR, Evaluator
+from diffgen.search.problem import LatentProblem
+from diffgen.types import ImageSet
+
+CONFIG = SearchConfig(population=40)
+
+
+@pytest.fixture(scope="module")
+def chain(digits: ImageSet, generator: Any) -> FilterPipeline:
+    """Accepts about half of what the generator draws at random: it is a poor one."""
+    images = torch.from_numpy(digits.images)
+    plain = SsimFilter(neighbors=3)
+    plain.fit(images[100:])
+    drawn = generator.generate(torch.randn(200, 16, generator=torch.Generator().manual_seed(1)))
+    pipeline = FilterPipeline([SsimFilter(threshold=float(plain.score(drawn).median()), neighbors=3)])
+    pipeline.fit(images[100:], images[:100])
+    return pipeline
+
+
+def searched(
+    make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline | None, config: SearchConfig
+) -> tuple[Nsga2Search, Evaluator]:
+    evaluator = make_evaluator("600q")
+    diversity = Diversity(evaluator.archive, config, seed=0, device=torch.device("cpu"))
+    validity = None if chain is None else chain.margin
+    search = Nsga2Search(LatentProblem(generator, evaluator, diversity, config, validity=validity), config, seed=0)
+    evaluator.start()
+    search.run(lambda: None)
+    return search, evaluator
+
+
+def margins(search: Nsga2Search, chain: FilterPipeline) -> np.ndarray:
+    return chain.margin(torch.from_numpy(search.problem.pictures(search.algorithm.pop.get("uid"))))
+
+
+def test_what_is_rejected_loses_against_what_is_accepted(
+    make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline
+) -> None:
+    search, evaluator = searched(make_evaluator, generator, chain, replace(CONFIG, validity="constraint"))
+    population, margin = search.algorithm.pop, margins(search, chain)
+    objectives = population.get("F")
+    rejected = margin < -1e-3  # a decision may hang on the last digit
+    assert (objectives[margin > 1e-3] <= 0).all()
+    np.testing.assert_allclose(objectives[rejected], -margin[rejected, None].repeat(2, axis=1), atol=1e-3)
+    assert (population.get("label_pair")[rejected] == NO_PAIR).all()
+    # it pays: more of what is found is accepted than when nothing in the search asks
+    _, without = searched(make_evaluator, generator, None, CONFIG)
+
+    def accepted(own: Evaluator) -> float:
+        images = own.archive.images(np.arange(len(own.archive)))
+        return float(chain.apply(torch.from_numpy(images)).accepted.mean())
+
+    assert accepted(evaluator) > accepted(without)
+
+
+def test_as_an_objective_only_rejection_counts(
+    make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline
+) -> None:
+    search, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity="objective"))
+    objectives = search.algorithm.pop.get("F")
+    assert objectives.shape[1] == 3
+    np.testing.assert_allclose(objectives[:, 2], np.maximum(-margins(search, chain), 0), atol=1e-3)
+
+
+@pytest.mark.parametrize("validity", ["constraint", "objective"])
+def test_a_restored_search_goes_on_alike(
+    make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline, validity: Any
+) -> None:
+    search, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity=validity))
+    state = search.checkpoint()
+    again, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity=validity))
+    again.restore(state)
+    assert np.array_equal(again.algorithm.pop.get("F"), search.algorithm.pop.get("F"))
+
+
+def test_a_margin_says_what_the_chain_says(digits: ImageSet, chain: FilterPipeline) -> None:
+    images = torch.cat([torch.from_numpy(digits.images[:60]), torch.from_numpy(255 - digits.images[:20])])
+    margin, accepted = chain.margin(images), chain.apply(images).accepted
+    assert accepted.any() and not accepted.all()
+    sure = np.abs(margin) > 1e-3
+    assert np.array_equal(margin[sure] > 0, accepted[sure])
