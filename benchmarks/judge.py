@@ -1,0 +1,238 @@
+"""A judge of generated images that nothing is tuned against: five classifiers of different kinds, and four measures.
+
+    python -m benchmarks.judge DATA                  # train the judge on the training split, print its accuracies
+    python -m benchmarks.judge DATA --gan GAN        # and measure a GAN, trained on the test split, by it
+
+The judge is trained on the *training* split, GANs and filters on the test split; no filter, no encoder and no stop rule
+of the program ever asks it.
+
+* Recognised: all five classifiers name the same class, and their mean confidence in it is at least 0.9.
+* Coverage (Naeem et al. 2020): share of 5,000 real test images that have a generated one nearer than their 5th nearest
+  real neighbour, in the penultimate features of the residual classifier, among 5,000 generated images. The other 5,000
+  real test images in place of generated ones give the ceiling.
+* The share of each class in what is recognised, and the coverage within each class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torchvision.transforms import v2
+
+from diffgen.data import load
+from diffgen.runs.cache import cache_folder
+from diffgen.runs.files import write_whole
+from diffgen.types import ImageSet
+
+CONFIDENT = 0.9
+COVERED_IMAGES = 5_000
+NEIGHBOURS = 5
+GENERATED_IMAGES = 10_000
+_FORMAT = "judge-1"
+_BATCH = 128
+_FEATURE_KIND = "residual"
+
+
+class _Residual(nn.Module):
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*layers)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return F.relu(inputs + self.body(inputs))
+
+
+def _block(before: int, after: int, kernel: int = 3, *, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+    convolution = nn.Conv2d(before, after, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
+    return [convolution, nn.BatchNorm2d(after), nn.ReLU()]
+
+
+def _separable(before: int, after: int, *, stride: int = 1) -> list[nn.Module]:
+    return [*_block(before, before, 5, stride=stride, groups=before), *_block(before, after, 1)]
+
+
+def _pooled(features: int) -> list[nn.Module]:
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(features, 64), nn.ReLU()]
+
+
+def _bodies(channels: int, side: int) -> dict[str, nn.Sequential]:
+    """Five kinds of network from images in 0..1 to 64 (or 128) features; each gets a linear layer to the classes."""
+    flat = (side // 4) ** 2
+    return {
+        "large kernels": nn.Sequential(
+            *_block(channels, 16, 5), nn.MaxPool2d(2), *_block(16, 32, 5), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(32 * flat, 128), nn.ReLU(),
+        ),
+        "plain": nn.Sequential(
+            *_block(channels, 16), *_block(16, 16), nn.MaxPool2d(2), *_block(16, 32), *_block(32, 32), nn.MaxPool2d(2),
+            nn.Dropout(0.2), nn.Flatten(), nn.Linear(32 * flat, 64), nn.ReLU(),
+        ),
+        _FEATURE_KIND: nn.Sequential(
+            *_block(channels, 16, stride=2), _Residual(*_block(16, 16), *_block(16, 16)[:2]),
+            *_block(16, 32, stride=2), _Residual(*_block(32, 32), *_block(32, 32)[:2]),
+            *_block(32, 64, stride=2), _Residual(*_block(64, 64), *_block(64, 64)[:2]), *_pooled(64),
+        ),
+        "separable": nn.Sequential(
+            *_block(channels, 24, 5, stride=2), *_separable(24, 64, stride=2), *_separable(64, 96), *_separable(96, 96),
+            *_pooled(96),
+        ),
+        "dense": nn.Sequential(
+            nn.Flatten(), nn.Linear(channels * side**2, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Dropout(0.2),
+            nn.Linear(512, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Dropout(0.2), nn.Linear(512, 64), nn.ReLU(),
+        ),
+    }  # fmt: skip
+
+
+_EPOCHS = {"large kernels": 5, "plain": 5, _FEATURE_KIND: 6, "separable": 6, "dense": 20}
+
+
+class Judge:
+    """Five classifiers; see the module's text. All take images uint8 (N, C, H, W)."""
+
+    def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
+        channels, side, _ = image_shape
+        self.image_shape, self.classes = image_shape, classes
+        self.bodies = _bodies(channels, side)
+        widths = {kind: [m.out_features for m in body if isinstance(m, nn.Linear)][-1] for kind, body in self.bodies.items()}
+        self.heads = {kind: nn.Linear(width, classes) for kind, width in widths.items()}
+        self.accuracies: dict[str, float] = {}
+
+    @torch.inference_mode()
+    def probabilities(self, images: torch.Tensor) -> torch.Tensor:
+        """float32 (5, N, K): what each classifier answers."""
+        return torch.stack(
+            [
+                torch.cat([self.heads[kind](body(_unit(part))).softmax(1) for part in images.split(1000)])
+                for kind, body in self.bodies.items()
+            ]
+        )
+
+    def verdict(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """bool (N,): recognised; int64 (N,): the class of the highest mean probability."""
+        answers = self.probabilities(images)
+        confidence, label = answers.mean(0).max(1)
+        return (answers.argmax(2) == label).all(0) & (confidence >= CONFIDENT), label
+
+    def recognised(self, images: torch.Tensor) -> torch.Tensor:
+        """bool (N,): all five name one class, with a mean confidence of at least 0.9."""
+        return self.verdict(images)[0]
+
+    @torch.inference_mode()
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        """float32 (N, 64): penultimate features of the residual classifier."""
+        return torch.cat([self.bodies[_FEATURE_KIND](_unit(part)) for part in images.split(1000)])
+
+
+def _unit(images: torch.Tensor) -> torch.Tensor:
+    return images.to(torch.float32) / 255
+
+
+def judge_for(training: ImageSet, test: ImageSet) -> Judge:
+    """The judge of a data set, from the cache or newly trained on its training split (some minutes)."""
+    assert training.labels is not None and test.labels is not None
+    judge = Judge(training.image_shape, int(training.labels.max()) + 1)
+    folder = cache_folder() / "judge"
+    folder.mkdir(parents=True, exist_ok=True)
+    networks = {kind: nn.Sequential(judge.bodies[kind], judge.heads[kind]) for kind in judge.bodies}
+    for seed, (kind, network) in enumerate(networks.items()):
+        path = folder / f"{_FORMAT}-{kind.replace(' ', '-')}-{training.digest[:32]}.safetensors"
+        if not path.is_file():
+            print(f"training the judge's classifier '{kind}' ({seed + 1} of {len(networks)})", flush=True)
+            _train(network, training, epochs=_EPOCHS[kind], seed=seed)
+            weights = {name: value.contiguous() for name, value in network.state_dict().items()}
+            write_whole(path, partial(save_file, weights))
+        network.load_state_dict(load_file(path))
+    for network in networks.values():
+        network.eval().requires_grad_(False)
+    right = judge.probabilities(torch.from_numpy(test.images)).argmax(2) == torch.from_numpy(test.labels)
+    judge.accuracies = dict(zip(judge.bodies, right.float().mean(1).tolist(), strict=True))
+    return judge
+
+
+def _train(network: nn.Module, training: ImageSet, *, epochs: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    images, labels = torch.from_numpy(training.images), torch.from_numpy(training.labels)
+    # moved by up to 2 pixels, so that the dense network too is right about what stands a little aside
+    move = v2.RandomAffine(10, translate=(0.07, 0.07), scale=(0.9, 1.1))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=1e-3)
+    batches = len(images) // _BATCH
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=4e-3, total_steps=epochs * batches)
+    network.train().to(memory_format=torch.channels_last)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(images)).split(_BATCH)[:batches]:
+            # one draw of the transformation for each quarter of the batch
+            moved = torch.cat([move(part) for part in _unit(images[rows]).chunk(4)])
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                answers = network(moved.contiguous(memory_format=torch.channels_last))
+            loss = F.cross_entropy(answers.float(), labels[rows])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+
+
+def coverage(real: torch.Tensor, generated: torch.Tensor, *, neighbours: int = NEIGHBOURS) -> torch.Tensor:
+    """bool (n,): which real features, float32 (n, d), have a generated one within their k-th neighbour's distance."""
+    covered = []
+    for part_start in range(0, len(real), 1000):
+        part = real[part_start : part_start + 1000]
+        # the nearest of all is the image itself
+        radius = torch.cdist(part, real).topk(neighbours + 1, largest=False).values[:, -1]
+        covered.append(torch.cdist(part, generated).min(1).values <= radius)
+    return torch.cat(covered)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says of a set of images, beside what it says of real ones.
+
+    Attributes:
+        recognised, recognised_real: share recognised of the images and of the held-apart real test images.
+        coverage, coverage_ceiling: share of real images covered by the images, and by the other real images.
+        recognised_fraction, coverage_fraction: the first divided by the second.
+        class_shares: share of each class in what is recognised.
+        class_coverage: coverage of the real images of each class, by images of any class.
+    """
+
+    recognised: float
+    recognised_real: float
+    recognised_fraction: float
+    coverage: float
+    coverage_ceiling: float
+    coverage_fraction: float
+    class_shares: list[float]
+    class_coverage: list[float]
+
+
+def measure(judge: Judge, test: ImageSet, generated: torch.Tensor) -> Verdict:
+    """Measure generated images, uint8 (N, C, H, W), N >= 5,000, against the real test images."""
+    real = torch.from_numpy(test.images)[torch.from_numpy(np.random.default_rng(0).permutation(len(test)))]
+    assert test.labels is not None
+    labels = torch.from_numpy(test.labels[np.random.default_rng(0).permutation(len(test))])[:COVERED_IMAGES]
+    covered, other = real[:COVERED_IMAGES], real[COVERED_IMAGES : 2 * COVERED_IMAGES]
+    features = judge.features(covered)
+    hit = coverage(features, judge.features(generated[:COVERED_IMAGES]))
+    ceiling = coverage(features, judge.features(other)).float().mean().item()
+    recognised, label = judge.verdict(generated)
+    recognised_real = judge.recognised(real).float().mean().item()
+    share, covered_share = recognised.float().mean().item(), hit.float().mean().item()
+    counts = torch.bincount(label[recognised], minlength=judge.classes).float()
+    return Verdict(
+        recognised=share,
+        recognised_real=recognised_real,
+        recognised_fraction=share / recognised_real,
+        coverage=covered_share,
+        coverage_ceiling=ceiling,
+        coverage_fraction=covered_share / ceiling,
+        class_shares=(counts / counts.sum().clamp(min=1)).tolist(),
+        class_coverage=[hit[labels == number].float().mean().item() for number in range(judge.classes)],
+    )
