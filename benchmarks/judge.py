@@ -15,11 +15,8 @@ of the program ever asks it.
 
 from __future__ import annotations
 
-import argparse
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,7 +25,6 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torchvision.transforms import v2
 
-from diffgen.data import load
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet
@@ -102,8 +98,10 @@ class Judge:
         channels, side, _ = image_shape
         self.image_shape, self.classes = image_shape, classes
         self.bodies = _bodies(channels, side)
-        widths = {kind: [m.out_features for m in body if isinstance(m, nn.Linear)][-1] for kind, body in self.bodies.items()}
-        self.heads = {kind: nn.Linear(width, classes) for kind, width in widths.items()}
+        self.heads: dict[str, nn.Linear] = {}
+        for kind, body in self.bodies.items():
+            last = [layer for layer in body if isinstance(layer, nn.Linear)][-1]
+            self.heads[kind] = nn.Linear(last.out_features, classes)
         self.accuracies: dict[str, float] = {}
 
     @torch.inference_mode()

@@ -193,31 +193,43 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class GanConfig:
-    """The GAN and its training (paper, sections 3.1 and 3.2).
+    """The GAN and its training (paper, sections 3.1 and 3.2). Why these values: docs/decisions/006-the-gan.md.
 
     Attributes:
-        latent_dim: length of the latent vector; 100 in the paper.
+        latent_dim: continuous values in a latent vector; 100 in the paper.
         width: channels of the widest feature map are 4 * width (8 * width at 64 pixels), of the narrowest ``width``.
-        steps: updates of the generator, or None: as many as suit the size of the data set.
+        conditional: train on the labels too, where there are any: every picture then has an intended class.
+        schedule: how long to train: "quick" (about a minute), "default" (some minutes), "thorough" (up to 90 minutes on
+            2 cores); see :mod:`diffgen.gan_training.schedule`.
+        steps: updates of the generator, or None: as the schedule says.
         batch_size: images in one update.
         learning_rate_generator, learning_rate_discriminator: Adam's step sizes; two rates after Heusel et al. 2017.
         beta1, beta2: Adam's moments.
         ema_decay: decay of the moving average of the generator's weights, which is what is kept.
         augment: add the paper's five transformations of every image to the training set.
-        holdout: share of the real images that is kept from training, for the calibration of the filters.
+        transformed: share of the images of a batch that are transformed ones; 5 / 6 in the paper.
+        bfloat16: compute layers in bfloat16, or None: where the hardware does that fast.
+        readings: how often the collapse guard measures the generator during training; 0 for never.
+        holdout: share of the real images that is kept from training, for the collapse guard and the calibration of the
+            filters.
         seed: seed of initial weights, order of images, latent vectors and the choice of the held-out images.
     """
 
-    latent_dim: int = 100
+    latent_dim: int = 64
     width: int = 32
+    conditional: bool = True
+    schedule: Literal["quick", "default", "thorough"] = "default"
     steps: int | None = None
     batch_size: int = 64
     learning_rate_generator: float = 2e-4
     learning_rate_discriminator: float = 4e-4
     beta1: float = 0.0
     beta2: float = 0.9
-    ema_decay: float = 0.995
+    ema_decay: float = 0.998
     augment: bool = True
+    transformed: float = 0.5
+    bfloat16: bool | None = None
+    readings: int = 12
     holdout: float = 0.1
     seed: int = 0
 

@@ -16,7 +16,7 @@ from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
 from diffgen.gan_training.trainer import TrainedGan
 from diffgen.runs.files import write_whole
 
-FORMAT = "diffgen-dcgan-1"
+FORMAT = "diffgen-dcgan-2"
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,14 @@ def save(path: Path, trained: TrainedGan, *, width: int, about: dict[str, Any]) 
         "format": FORMAT,
         "image_shape": list(trained.generator.image_shape),
         "latent_dim": trained.generator.latent_dim,
+        "prior": "normal",
+        "classes": trained.generator.classes,
         "width": width,
         "steps": trained.steps,
+        "kept_step": trained.kept_step,
+        "readings": [reading.as_dict() for reading in trained.readings],
         "training_images": trained.training_images,
+        "bfloat16": trained.bfloat16,
     }
     tensors = {"losses": trained.losses}
     for role, network in (("generator", trained.generator), ("discriminator", trained.discriminator)):
@@ -75,10 +80,11 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
             f"wanted {FORMAT!r}); delete it and it is trained anew."
         )
     try:
-        channels, height, width = header["image_shape"]
-        shape = (channels, height, width)
-        generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=header["width"])
-        discriminator = DcganDiscriminator(shape, width=header["width"])
+        channels, height, across = header["image_shape"]
+        shape = (channels, height, across)
+        width, classes = header["width"], header["classes"]
+        generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=width, classes=classes)
+        discriminator = DcganDiscriminator(shape, width=width, classes=classes)
         for role, network in (("generator", generator), ("discriminator", discriminator)):
             prefix = f"{role}."
             state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

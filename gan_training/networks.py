@@ -1,13 +1,19 @@
-"""Generator and discriminator of a DCGAN for 28x28, 32x32 and 64x64 images with 1 or 3 channels.
+"""The networks of a DCGAN for 28x28, 32x32 and 64x64 images with 1 or 3 channels, class-conditional when labels exist.
 
 Radford et al. 2016 (strided convolutions, batch norm in the generator, LeakyReLU in the discriminator), with spectral
 normalisation of the discriminator (Miyato et al. 2018) in place of its batch norm: the score of an image then does not
 depend on the other images of the batch, in training and later in the discriminator filter.
+
+A conditional generator is told its class in one place, beside the latent vector (Mirza and Osindero 2014); a
+conditional discriminator compares the class with its last features (projection, Miyato and Koyama 2018). Conditional
+batch norm in the generator draws much the same picture of each class again and again here:
+docs/decisions/006-the-gan.md.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
@@ -61,18 +67,23 @@ def _widths(side: int, width: int) -> list[int]:
 
 
 class DcganGenerator(nn.Module):
-    """Latent vectors float32 (N, latent_dim) to images float32 (N, C, H, W) in [-1, 1]."""
+    """Latent vectors to images float32 (N, C, H, W) in [-1, 1].
 
-    def __init__(self, image_shape: tuple[int, int, int], *, latent_dim: int, width: int) -> None:
+    The latent vectors are float32 (N, latent_dim), or, when ``classes`` > 0, (N, latent_dim + 1) with the class, a
+    whole number from 0, as the last value.
+    """
+
+    def __init__(self, image_shape: tuple[int, int, int], *, latent_dim: int, width: int, classes: int = 0) -> None:
         super().__init__()
         channels, height, _ = image_shape
         *narrower, widest = _widths(height, width)
         self.image_shape = image_shape
         self.latent_dim = latent_dim
+        self.classes = classes
         self.base = height // 2 ** len(narrower)
         self.widest = widest
         self.project = nn.Sequential(
-            nn.Linear(latent_dim, self.widest * self.base**2, bias=False),
+            nn.Linear(latent_dim + classes, self.widest * self.base**2, bias=False),
             nn.Unflatten(1, (self.widest, self.base, self.base)),
             nn.BatchNorm2d(self.widest),
             nn.ReLU(inplace=True),
@@ -86,22 +97,27 @@ class DcganGenerator(nn.Module):
                 nn.ReLU(inplace=True),
             ]
             before = after
-        self.draw = nn.Sequential(*layers, nn.Conv2d(width, channels, 3, padding=1), nn.Tanh())
+        self.draw = nn.Sequential(*layers, nn.Conv2d(width, channels, 3, padding=1))
         self.apply(_initialise)
 
     def forward(self, latents: torch.Tensor) -> torch.Tensor:
+        if self.classes:
+            values, number = latents[:, :-1], latents[:, -1].long()
+            latents = torch.cat([values, F.one_hot(number, self.classes).to(values)], dim=1)
         drawn: torch.Tensor = self.draw(self.project(latents))
-        return drawn
+        # float32 also where the layers before ran in half precision
+        return drawn.float().tanh()
 
 
 class DcganDiscriminator(nn.Module):
     """Images float32 (N, C, H, W) in [-1, 1] to scores float32 (N,); higher is more real, no fixed range."""
 
-    def __init__(self, image_shape: tuple[int, int, int], *, width: int) -> None:
+    def __init__(self, image_shape: tuple[int, int, int], *, width: int, classes: int = 0) -> None:
         super().__init__()
         channels, height, _ = image_shape
         *narrower, widest = _widths(height, width)
         self.image_shape = image_shape
+        self.classes = classes
         layers: list[nn.Module] = []
         before = channels
         for after in narrower:
@@ -110,17 +126,28 @@ class DcganDiscriminator(nn.Module):
                 nn.LeakyReLU(0.1, inplace=True),
             ]
             before = after
-        self.judge = nn.Sequential(
-            *layers,
-            spectral_norm(nn.Conv2d(before, widest, 3, padding=1)),
-            nn.LeakyReLU(0.1, inplace=True),
-            nn.Flatten(),
-            spectral_norm(nn.Linear(widest * (height // 2 ** len(narrower)) ** 2, 1)),
+        self.look = nn.Sequential(
+            *layers, spectral_norm(nn.Conv2d(before, widest, 3, padding=1)), nn.LeakyReLU(0.1, inplace=True)
         )
+        self.judge = spectral_norm(nn.Linear(widest * (height // 2 ** len(narrower)) ** 2, 1))
+        # one direction in the space of the summed features for each class
+        self.compare = spectral_norm(nn.Linear(widest, classes, bias=False)) if classes else None
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = self.judge(images)
-        return scores.squeeze(1)
+    def forward(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        """Scores of images.
+
+        Args:
+            images: float32 (N, C, H, W) in [-1, 1].
+            labels: int64 (N,), the class that each shall show; without it a conditional discriminator takes the class
+                that suits the image best.
+        """
+        seen = self.look(images)
+        scores: torch.Tensor = self.judge(seen.flatten(1)).squeeze(1)
+        if self.compare is None:
+            return scores.float()
+        likeness: torch.Tensor = self.compare(seen.sum(dim=(2, 3)))
+        chosen = likeness.amax(dim=1) if labels is None else likeness.gather(1, labels[:, None]).squeeze(1)
+        return (scores + chosen).float()
 
 
 def _initialise(module: nn.Module) -> None:

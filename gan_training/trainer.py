@@ -1,15 +1,18 @@
 """Adversarial training with the hinge loss, and a moving average of the generator's weights.
 
 Hinge loss: Lim and Ye 2017, Miyato et al. 2018. Two learning rates: Heusel et al. 2017. Moving average: Yazici et al.
-2019; it is what is kept, because single steps of the generator swing around the point they settle at.
+2019; it is what is kept, because single steps of the generator swing around the point they settle at. What each part is
+worth was measured: benchmarks/results/gan.md.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,18 +20,29 @@ from torch import nn
 
 from diffgen.config import GanConfig
 from diffgen.errors import RunError
-from diffgen.gan_training.augmentation import augment
-from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, check_image_shape, to_unit
+from diffgen.gan_training import training_state
+from diffgen.gan_training.batches import Batches
+from diffgen.gan_training.half_precision import autocast, has_bfloat16
+from diffgen.gan_training.networks import (
+    DcganDiscriminator,
+    DcganGenerator,
+    check_image_shape,
+    to_uint8,
+)
+from diffgen.gan_training.schedule import number_of_steps
+from diffgen.gan_training.training_state import TrainingState
+from diffgen.gan_training.watch import Reading, Watch
 from diffgen.types import Progress
 
-# Steps when the user names none: enough passes over a small set, and a bound that 2 cores reach in some minutes.
-_PASSES = 30
-_FEWEST_STEPS = 1_000
-_MOST_STEPS = 6_000
+_Network = TypeVar("_Network", bound=nn.Module)
+
 _REPORT_EVERY = 10
+_SECONDS_BETWEEN_SAVES = 60.0
 # batch norm's averages are gathered anew for the averaged weights, over this many batches
 _BATCH_NORM_BATCHES = 50
 _BATCH_NORM_BATCH_SIZE = 256
+# from this share of the steps on the learning rates fall, linearly, to zero
+_DECAY_FROM = 0.5
 
 
 @dataclass(frozen=True)
@@ -36,114 +50,225 @@ class TrainedGan:
     """What training gives.
 
     Attributes:
-        generator: the averaged generator, in eval mode.
-        discriminator: as it was at the last step, in eval mode.
+        generator: the averaged generator, in eval mode, as it was at ``kept_step``.
+        discriminator: as it was at ``kept_step``, in eval mode.
         losses: float32 (steps, 2): discriminator's and generator's loss.
         steps: updates made.
+        kept_step: the step with the best reading, or the last one where nobody watched.
+        readings: what the guard saw, in the order of the steps; empty where nobody watched.
         training_images: images trained on, transformations included.
+        bfloat16: whether the layers computed in bfloat16.
+        seconds: time that the updates took, guard included.
     """
 
     generator: DcganGenerator
     discriminator: DcganDiscriminator
     losses: torch.Tensor
     steps: int
+    kept_step: int
+    readings: tuple[Reading, ...]
     training_images: int
+    bfloat16: bool
+    seconds: float
 
-
-def number_of_steps(config: GanConfig, training_images: int) -> int:
-    """Updates for a training set of this size (transformations included)."""
-    if config.steps is not None:
-        return config.steps
-    passes = math.ceil(_PASSES * training_images / config.batch_size)
-    return min(max(passes, _FEWEST_STEPS), _MOST_STEPS)
+    @property
+    def kept(self) -> Reading | None:
+        """The reading of what was kept."""
+        return next((reading for reading in self.readings if reading.step == self.kept_step), None)
 
 
 def train(
-    images: torch.Tensor, config: GanConfig, *, device: torch.device | str = "cpu", progress: Progress | None = None
+    images: torch.Tensor,
+    config: GanConfig,
+    *,
+    labels: torch.Tensor | None = None,
+    watch: Watch | None = None,
+    device: torch.device | str = "cpu",
+    state: Path | None = None,
+    progress: Progress | None = None,
+    after_reading: Callable[[Reading], None] | None = None,
 ) -> TrainedGan:
     """Train generator and discriminator on images.
 
     Args:
         images: uint8 (N, C, H, W), the real images to train on (without those held out).
         config: sizes, rates and seed; the same seed gives the same weights on the same machine.
+        labels: int64 (N,); with ``config.conditional`` the GAN is conditional on them.
+        watch: the collapse guard, or None: the last step is kept.
         device: where to train.
+        state: a file in which unfinished training is kept, and from which it is taken up; removed at the end.
         progress: draws the bar.
+        after_reading: is told every reading of the guard, and may raise to end a training that leads nowhere.
 
     Raises:
         UserError: no network fits the image size.
         RunError: the losses or the weights are no longer finite.
     """
     progress = progress or Progress()
+    device = torch.device(device)
     image_shape = (images.shape[1], images.shape[2], images.shape[3])
     check_image_shape(image_shape)
     # one generator of random numbers on the CPU for everything: the order of draws is the same on every device
     rng = torch.Generator().manual_seed(config.seed)
-    data = augment(images, generator=rng) if config.augment else images
-    data = data.to(device)
+    batches = Batches(images, labels if config.conditional else None, config, rng=rng, device=device)
+    steps = number_of_steps(config, batches.images)
+    half = config.bfloat16 if config.bfloat16 is not None else has_bfloat16(device)
+    training = _begin(image_shape, batches.classes, config, steps, rng, device)
+    if state is not None and state.is_file():
+        training_state.load(state, training, progress)
+    watch_every = max(1, steps // config.readings) if watch is not None and config.readings else None
+    saved = time.monotonic()
+    with progress.task("Training the GAN", total=steps) as task:
+        while training.step < steps:
+            started = time.monotonic()
+            _update(training, batches, config, steps, half)
+            if training.step % _REPORT_EVERY == 0 or training.step == steps:
+                _check_finite(training, steps)
+                task.reach(training.step, **_figures(training))
+            reading = None
+            if watch is not None and watch_every and (training.step % watch_every == 0 or training.step == steps):
+                reading = _read(training, watch, batches, device)
+            training.seconds += time.monotonic() - started
+            if reading is not None:
+                if after_reading is not None:
+                    after_reading(reading)
+                task.reach(training.step, **_figures(training))
+            if state is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES and training.step < steps:
+                training_state.save(state, training)
+                saved = time.monotonic()
+    if training.kept:
+        training.averaged.load_state_dict(training.kept["averaged"])
+        training.discriminator.load_state_dict(training.kept["discriminator"])
+    else:
+        training.kept_step = training.step
+        _gather_batch_norm(training.averaged, batches, rng, device)
+    if not (_finite(training.averaged) and _finite(training.discriminator)):
+        raise _diverged(f"within {steps} steps: its weights are no longer finite numbers")
+    if state is not None:
+        state.unlink(missing_ok=True)
+    return TrainedGan(
+        generator=training.averaged.eval(),
+        discriminator=training.discriminator.requires_grad_(True).eval(),
+        losses=training.losses,
+        steps=steps,
+        kept_step=training.kept_step,
+        readings=tuple(training.readings),
+        training_images=batches.images,
+        bfloat16=half,
+        seconds=training.seconds,
+    )
+
+
+def _begin(
+    image_shape: tuple[int, int, int],
+    classes: int,
+    config: GanConfig,
+    steps: int,
+    rng: torch.Generator,
+    device: torch.device,
+) -> TrainingState:
     with torch.random.fork_rng(devices=[]):
         # not torch.manual_seed, which also seeds the generators of every GPU
         torch.default_generator.manual_seed(config.seed)
-        generator = DcganGenerator(image_shape, latent_dim=config.latent_dim, width=config.width).to(device)
-        discriminator = DcganDiscriminator(image_shape, width=config.width).to(device)
-    averaged = copy.deepcopy(generator).requires_grad_(False)
-    betas = (config.beta1, config.beta2)
-    step_generator = torch.optim.Adam(generator.parameters(), lr=config.learning_rate_generator, betas=betas)
-    step_discriminator = torch.optim.Adam(
-        discriminator.parameters(), lr=config.learning_rate_discriminator, betas=betas
-    )
-    steps = number_of_steps(config, len(data))
-    losses = torch.zeros(steps, 2)
-    rows = _endless_rows(len(data), config.batch_size, rng)
-    with progress.task("Training the GAN", total=steps) as task:
-        for step in range(steps):
-            real = to_unit(data[next(rows).to(device)])
-            latents = torch.randn(config.batch_size, config.latent_dim, generator=rng).to(device)
-            fake = generator(latents)
-
-            loss_discriminator = (
-                F.relu(1 - discriminator(real)).mean() + F.relu(1 + discriminator(fake.detach())).mean()
-            )
-            step_discriminator.zero_grad(set_to_none=True)
-            loss_discriminator.backward()
-            step_discriminator.step()
-
-            discriminator.requires_grad_(False)
-            loss_generator = -discriminator(fake).mean()
-            step_generator.zero_grad(set_to_none=True)
-            loss_generator.backward()
-            step_generator.step()
-            discriminator.requires_grad_(True)
-
-            _average(averaged, generator, config.ema_decay)
-            losses[step, 0], losses[step, 1] = loss_discriminator.detach(), loss_generator.detach()
-            if step % _REPORT_EVERY == _REPORT_EVERY - 1 or step == steps - 1:
-                if not torch.isfinite(losses[step]).all():
-                    raise RunError(
-                        f"The training of the GAN diverged at step {step + 1} of {steps}: its loss is no longer a "
-                        "number; try smaller learning rates or another seed."
-                    )
-                task.reach(step + 1, d_loss=f"{losses[step, 0]:.2f}", g_loss=f"{losses[step, 1]:.2f}")
-    _gather_batch_norm(averaged, config.latent_dim, rng, device)
-    if not (_finite(averaged) and _finite(discriminator)):
-        raise RunError(
-            f"The training of the GAN diverged within {steps} steps: its weights are no longer finite numbers; "
-            "try smaller learning rates or another seed."
+        generator = _placed(
+            DcganGenerator(image_shape, latent_dim=config.latent_dim, width=config.width, classes=classes), device
         )
-    return TrainedGan(
-        generator=averaged.eval(),
-        discriminator=discriminator.eval(),
-        losses=losses,
-        steps=steps,
-        training_images=len(data),
-    )
+        discriminator = _placed(DcganDiscriminator(image_shape, width=config.width, classes=classes), device)
+    betas = (config.beta1, config.beta2)
+    optimisers = {
+        "generator": torch.optim.Adam(generator.parameters(), lr=config.learning_rate_generator, betas=betas),
+        "discriminator": torch.optim.Adam(
+            discriminator.parameters(), lr=config.learning_rate_discriminator, betas=betas
+        ),
+    }
+    averaged = copy.deepcopy(generator).requires_grad_(False)
+    return TrainingState(generator, discriminator, averaged, optimisers, rng, torch.zeros(steps, 2), device)
 
 
-def _endless_rows(count: int, batch_size: int, rng: torch.Generator) -> Iterator[torch.Tensor]:
-    """Row numbers of batches, for ever: every row once in each pass, a new order for each pass."""
-    while True:
-        order = torch.randperm(count, generator=rng)
-        batches = [batch for batch in order.split(batch_size) if len(batch) == batch_size]
-        yield from batches or [order.repeat(math.ceil(batch_size / count))[:batch_size]]
+def _placed(network: _Network, device: torch.device) -> _Network:
+    # channels last: the convolutions of both kinds of processor are quicker so
+    return network.to(device).to(memory_format=torch.channels_last)
+
+
+def _update(training: TrainingState, batches: Batches, config: GanConfig, steps: int, half: bool) -> None:
+    """One update of the discriminator and one of the generator."""
+    fall = min(1.0, (1 - training.step / steps) / (1 - _DECAY_FROM))
+    for role, rate in (
+        ("generator", config.learning_rate_generator),
+        ("discriminator", config.learning_rate_discriminator),
+    ):
+        training.optimisers[role].param_groups[0]["lr"] = rate * fall
+    generator, discriminator = training.generator, training.discriminator
+    device = training.device
+    real, labels = batches.draw()
+    latents, asked = batches.latents(config.batch_size)
+    with autocast(device, enabled=half):
+        fake = generator(latents)
+        loss_discriminator = (
+            F.relu(1 - discriminator(real, labels)).mean() + F.relu(1 + discriminator(fake.detach(), asked)).mean()
+        )
+    training.optimisers["discriminator"].zero_grad(set_to_none=True)
+    loss_discriminator.backward()
+    training.optimisers["discriminator"].step()
+
+    discriminator.requires_grad_(False)
+    with autocast(device, enabled=half):
+        loss_generator = -discriminator(fake, asked).mean()
+    training.optimisers["generator"].zero_grad(set_to_none=True)
+    loss_generator.backward()
+    training.optimisers["generator"].step()
+    discriminator.requires_grad_(True)
+
+    # a short average at first, or it would hold the initial weights for long
+    _average(training.averaged, generator, min(config.ema_decay, training.step / (training.step + 10)))
+    training.losses[training.step, 0] = loss_discriminator.detach()
+    training.losses[training.step, 1] = loss_generator.detach()
+    training.step += 1
+
+
+def _figures(training: TrainingState) -> dict[str, str]:
+    d_loss, g_loss = training.losses[training.step - 1].tolist()
+    figures = {"d_loss": f"{d_loss:.2f}", "g_loss": f"{g_loss:.2f}"}
+    if training.readings:
+        last = training.readings[-1]
+        figures |= {"recognised": f"{last.recognised:.0%}", "covered": f"{last.covered:.0%}"}
+    return figures
+
+
+def _check_finite(training: TrainingState, steps: int) -> None:
+    if not torch.isfinite(training.losses[training.step - 1]).all():
+        raise _diverged(f"at step {training.step} of {steps}: its loss is no longer a number")
+
+
+def _diverged(where: str) -> RunError:
+    return RunError(f"The training of the GAN diverged {where}; try smaller learning rates or another seed.")
+
+
+def _read(training: TrainingState, watch: Watch, batches: Batches, device: torch.device) -> Reading:
+    """Measure the averaged generator, and keep it if it is the best so far."""
+    candidate = copy.deepcopy(training.averaged)
+    # numbers of its own: whether somebody watches must not change what is trained
+    _gather_batch_norm(candidate, batches, torch.Generator().manual_seed(training.step), device)
+    candidate.eval()
+
+    @torch.inference_mode()
+    def draw(count: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        latents, asked = batches.latents(count, rng)
+        return torch.cat([to_uint8(candidate(part)) for part in latents.split(_BATCH_NORM_BATCH_SIZE)]), asked
+
+    reading = watch.look(training.step, draw)
+    if not training.kept or reading.score > max(each.score for each in training.readings):
+        training.kept_step = training.step
+        training.kept = {
+            "averaged": _copied(candidate.state_dict()),
+            "discriminator": _copied(training.discriminator.state_dict()),
+        }
+    training.readings.append(reading)
+    return reading
+
+
+def _copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in state.items()}
 
 
 def _finite(network: nn.Module) -> bool:
@@ -156,7 +281,7 @@ def _average(averaged: nn.Module, current: nn.Module, decay: float) -> None:
 
 
 @torch.no_grad()
-def _gather_batch_norm(network: nn.Module, latent_dim: int, rng: torch.Generator, device: torch.device | str) -> None:
+def _gather_batch_norm(network: nn.Module, batches: Batches, rng: torch.Generator, device: torch.device) -> None:
     """Means and variances of every batch norm for the averaged weights, which no training step ever ran with."""
     layers = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)]
     for layer in layers:
@@ -164,6 +289,6 @@ def _gather_batch_norm(network: nn.Module, latent_dim: int, rng: torch.Generator
         layer.momentum = None  # a plain mean over all batches that follow
     network.train()
     for _ in range(_BATCH_NORM_BATCHES):
-        network(torch.randn(_BATCH_NORM_BATCH_SIZE, latent_dim, generator=rng).to(device))
+        network(batches.latents(_BATCH_NORM_BATCH_SIZE, rng)[0])
     for layer in layers:
         layer.momentum = 0.1

@@ -66,6 +66,11 @@ def add_parser(verbs: Any) -> None:
     search.add_argument("--technique", metavar="NAME", help="diffgan (default), random_latent")
     search.add_argument("--preset", metavar="NAME", help="default, or paper: DiffGAN as published")
     search.add_argument("--seed", type=int, metavar="N", help=f"seed (default: {defaults.seed})")
+    search.add_argument(
+        "--gan-schedule",
+        choices=("quick", "default", "thorough"),
+        help="how long the GAN is trained: a minute, some minutes (default), up to 90 minutes on 2 cores",
+    )
     search.add_argument("--gan-steps", type=int, metavar="N", help="updates of the GAN's training (default: by size)")
     search.add_argument(
         "--gan-seed", type=int, metavar="N", help=f"seed of the GAN's training (default: {defaults.gan.seed})"
@@ -103,6 +108,7 @@ def add_parser(verbs: Any) -> None:
 
 # options that are settings under another name; those with the name of a setting need no line here
 _SETTINGS = {
+    "gan_schedule": "gan.schedule",
     "gan_steps": "gan.steps",
     "gan_seed": "gan.seed",
     "false_alarm_rate": "filters.false_alarm",

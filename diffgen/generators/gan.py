@@ -19,18 +19,21 @@ class GanGenerator:
         self._network = network.to(device).eval()
         self._device = device
         self.latent_dim = network.latent_dim
-        self.classes = 0
+        self.classes = network.classes
         self.prior: Literal["normal", "uniform"] = "normal"
         self.image_shape = network.image_shape
 
     @torch.inference_mode()
     def generate(self, latents: torch.Tensor) -> torch.Tensor:
-        """uint8 (N, C, H, W) for float32 (N, latent_dim)."""
+        """uint8 (N, C, H, W) for float32 (N, latent_dim), or (N, latent_dim + 1) when conditional."""
         return to_uint8(self._network(latents.to(self._device, torch.float32)))
 
 
 class DiscriminatorScorer:
-    """Discriminator half; see :class:`diffgen.types.Scorer`. Scores are the raw hinge scores."""
+    """Discriminator half; see :class:`diffgen.types.Scorer`. Scores are the raw hinge scores.
+
+    That of a conditional discriminator is its score for the class that suits the image best.
+    """
 
     def __init__(self, network: DcganDiscriminator, *, device: torch.device) -> None:
         self._network = network.to(device).eval()

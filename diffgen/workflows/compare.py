@@ -303,8 +303,8 @@ def _look_at_data(
     )
     for warning in summary.warnings:
         progress.warn(warning)
-    domain = prepare_gan(images, config.gan, device=device, progress=progress)
     cells = cell_store.prepare(images, device=device, progress=progress)
+    domain = prepare_gan(images, config.gan, cells.encoder, device=device, progress=progress)
     return real, domain, cells
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from diffgen.config import GanConfig
 from diffgen.errors import UserError
+from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.split import split_rows
-from diffgen.gan_training.trainer import train
+from diffgen.gan_training.trainer import TrainedGan, train
+from diffgen.gan_training.watch import Watch, collapse
 from diffgen.generators import gan as gan_loader
 from diffgen.runs.cache import cache_file
 from diffgen.types import Generator, ImageSet, Progress, Scorer
@@ -40,37 +44,132 @@ class DomainModels:
     held_out: torch.Tensor
 
 
-def prepare_gan(data: ImageSet, config: GanConfig, *, device: torch.device, progress: Progress) -> DomainModels:
+def prepare_gan(
+    data: ImageSet, config: GanConfig, encoder: FeatureExtractor, *, device: torch.device, progress: Progress
+) -> DomainModels:
     """The GAN of a data set, from the cache or newly trained.
+
+    Args:
+        data: the real images.
+        config: the GAN's.
+        encoder: the data set's own, by which the collapse guard measures the GAN during training.
+        device: where to train, and where the networks are wanted.
+        progress: draws the bar and says what is wrong with the GAN, if something is.
 
     Raises:
         UserError: no network fits the image size.
         RunError: the training diverged.
     """
     check_image_shape(data.image_shape)
-    made_from = {"data": data.digest, "gan": asdict(config), "format": checkpoint.FORMAT, "device": device.type}
-    path = cache_file("gan", made_from)
-    training_rows, held_out_rows = split_rows(len(data), config)
+    path = cache_file("gan", made_from(data, config, device))
+    rows, held_out_rows = split_rows(len(data), config)
     images = torch.from_numpy(data.images)
-    reference = images[training_rows]
     loaded = _load_cached(path, device, progress)
     if loaded is None:
-        progress.say(f"Training a GAN on {len(reference):,} images and their transformations (kept for the next run).")
-        trained = train(reference, config, device=device, progress=progress)
-        about = {**made_from, "torch": torch.__version__, "python": platform.python_version(), "source": data.source}
-        checkpoint.save(path, trained, width=config.width, about=about)
+        progress.say(f"Training a GAN on {len(rows):,} images and their transformations (kept for the next run).")
+        train_and_save(data, config, encoder, path, device=device, progress=progress)
         loaded = gan_loader.load(path, device=device)
     generator, scorer, stored = loaded
     assert scorer is not None
-    facts = {
-        "kind": "DCGAN, hinge loss, spectral norm, moving average",
-        "latent vector": f"{generator.latent_dim} values, normal",
-        "trained on": f"{stored.header['training_images']:,} images ({len(reference):,} real, and transformed)",
-        "updates": f"{stored.header['steps']:,}",
-        "held out": f"{len(held_out_rows):,} real images",
-        "checkpoint": path.name,
+    wrong = stored.header["wrong"]
+    if wrong:
+        progress.warn(complaint(wrong))
+    facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
+    return DomainModels(
+        generator, scorer, path, {**facts, "checkpoint": path.name}, images[rows], images[held_out_rows]
+    )
+
+
+def made_from(data: ImageSet, config: GanConfig, device: torch.device) -> dict[str, Any]:
+    """What decides about a GAN's weights; its place in the cache follows from it."""
+    conditional = {"labels": _digest_of(data)} if config.conditional and data.labels is not None else {}
+    return {
+        "data": data.digest,
+        "gan": asdict(config),
+        "format": checkpoint.FORMAT,
+        "device": device.type,
+        **conditional,
     }
-    return DomainModels(generator, scorer, path, facts, reference, images[held_out_rows])
+
+
+def _digest_of(data: ImageSet) -> str:
+    assert data.labels is not None
+    return hashlib.sha256(data.labels.tobytes()).hexdigest()
+
+
+def train_and_save(
+    data: ImageSet,
+    config: GanConfig,
+    encoder: FeatureExtractor,
+    path: Path,
+    *,
+    device: torch.device,
+    progress: Progress,
+    about: dict[str, Any] | None = None,
+) -> TrainedGan:
+    """Train a GAN on a data set and write its checkpoint; unfinished training beside it is taken up.
+
+    Raises:
+        RunError: the training diverged.
+    """
+    rows, held_out_rows = split_rows(len(data), config)
+    images = torch.from_numpy(data.images)
+    labels = None if data.labels is None else torch.from_numpy(data.labels)
+    watch = Watch(
+        encoder,
+        images[rows],
+        images[held_out_rows],
+        None if labels is None else labels[rows],
+        None if labels is None else labels[held_out_rows],
+    )
+    trained = train(
+        images[rows],
+        config,
+        labels=None if labels is None else labels[rows],
+        watch=watch,
+        device=device,
+        state=path.with_suffix(".unfinished"),
+        progress=progress,
+    )
+    header = {
+        **made_from(data, config, device),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "source": data.source,
+        "seed": config.seed,
+        "wrong": None if trained.kept is None else collapse(trained.kept),
+        **(about or {}),
+    }
+    checkpoint.save(path, trained, width=config.width, about=header)
+    return trained
+
+
+def complaint(wrong: str) -> str:
+    """What to say of a GAN that is no good, and what to do about it."""
+    return (
+        f"The GAN is of little use: {wrong}. Train it longer (--gan-schedule thorough), with another seed "
+        "(--gan-seed), or give it more images; few triggers are to be expected from this one."
+    )
+
+
+def gan_facts(header: dict[str, Any], *, real: int, held_out: int) -> dict[str, str]:
+    """What a report says about a GAN, name -> text."""
+    kind = "class-conditional DCGAN" if header["classes"] else "DCGAN"
+    facts = {
+        "kind": f"{kind}, hinge loss, spectral norm, moving average",
+        "latent vector": f"{header['latent_dim']} values, normal"
+        + (f", and one of {header['classes']} classes" if header["classes"] else ""),
+        "trained on": f"{header['training_images']:,} images ({real:,} real, and transformed)",
+        "updates": f"{header['steps']:,}, kept as it was after {header['kept_step']:,}",
+        "held out": f"{held_out:,} real images",
+    }
+    kept = next((each for each in header["readings"] if each["step"] == header["kept_step"]), None)
+    if kept is not None:
+        facts["recognised"] = f"{kept['recognised']:.1%} of its images (by the data set's own encoder)"
+        facts["covered"] = f"{kept['covered']:.1%} of the real images, {kept['least_covered']:.1%} in the worst class"
+    if header["wrong"]:
+        facts["warning"] = header["wrong"]
+    return facts
 
 
 def _load_cached(

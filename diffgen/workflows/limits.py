@@ -46,6 +46,8 @@ LIMITS: dict[str, Range] = {
     "gan.beta1": Range(0, 1, open_high=True),
     "gan.beta2": Range(0, 1, open_high=True),
     "gan.ema_decay": Range(0, 1, open_high=True),
+    "gan.transformed": Range(0, 1),
+    "gan.readings": Range(0),
     "gan.holdout": Range(0, 1, open_low=True, open_high=True),
     "gan.seed": Range(0, 2**32 - 1, option="--gan-seed"),
     "search.population": Range(4),

@@ -1,0 +1,34 @@
+"""How long a GAN is trained: in passes over its images, between a least and a most number of updates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from diffgen.config import GanConfig
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Passes over the training images, and the bounds of what they come to in updates."""
+
+    passes: float
+    fewest: int
+    most: int
+
+
+# Measured on 2 cores for MNIST's 10,000 test images: benchmarks/results/gan.md.
+SCHEDULES: dict[str, Schedule] = {
+    "quick": Schedule(passes=0.75, fewest=400, most=1_200),
+    "default": Schedule(passes=6, fewest=2_000, most=10_000),
+    "thorough": Schedule(passes=32, fewest=10_000, most=50_000),
+}
+
+
+def number_of_steps(config: GanConfig, training_images: int) -> int:
+    """Updates for a training set of this size (transformations included)."""
+    if config.steps is not None:
+        return config.steps
+    schedule = SCHEDULES[config.schedule]
+    passes = math.ceil(schedule.passes * training_images / config.batch_size)
+    return min(max(passes, schedule.fewest), schedule.most)

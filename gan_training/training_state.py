@@ -1,0 +1,122 @@
+"""Unfinished training: all that changes from step to step, in memory and on disk.
+
+On disk it is one safetensors file with a JSON header, written whole. Opening one runs no code.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
+from diffgen.gan_training.watch import Reading
+from diffgen.runs.files import write_whole
+from diffgen.types import Progress
+
+_FORMAT = "diffgen-gan-training-1"
+
+
+@dataclass
+class TrainingState:
+    """What training has come to.
+
+    Attributes:
+        generator, discriminator, averaged: the networks; the last is the moving average of the first.
+        optimisers: role -> optimiser.
+        rng: where all random numbers of the training come from.
+        losses: float32 (steps, 2), filled up to ``step``.
+        device: where the networks are.
+        step: updates made.
+        seconds: time that they took.
+        readings: what the collapse guard saw.
+        kept_step: step of the best reading.
+        kept: weights at that step, of "averaged" and "discriminator".
+    """
+
+    generator: DcganGenerator
+    discriminator: DcganDiscriminator
+    averaged: DcganGenerator
+    optimisers: dict[str, torch.optim.Adam]
+    rng: torch.Generator
+    losses: torch.Tensor
+    device: torch.device
+    step: int = 0
+    seconds: float = 0.0
+    readings: list[Reading] = field(default_factory=list)
+    kept_step: int = 0
+    kept: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
+
+    @property
+    def networks(self) -> dict[str, nn.Module]:
+        """Role -> network."""
+        return {"generator": self.generator, "discriminator": self.discriminator, "averaged": self.averaged}
+
+
+def save(path: Path, state: TrainingState) -> None:
+    """Write unfinished training in place of what was stored before."""
+    tensors = {"rng": state.rng.get_state(), "losses": state.losses}
+    for role, network in state.networks.items():
+        tensors |= {f"network.{role}.{name}": value for name, value in network.state_dict().items()}
+    for role, kept in state.kept.items():
+        tensors |= {f"kept.{role}.{name}": value for name, value in kept.items()}
+    for role, optimiser in state.optimisers.items():
+        for number, moments in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{role}.{number}.{name}": value for name, value in moments.items()}
+    header = {
+        "format": _FORMAT,
+        "step": state.step,
+        "seconds": state.seconds,
+        "kept_step": state.kept_step,
+        "readings": [reading.as_dict() for reading in state.readings],
+    }
+    # copies: the averaged network may share storage with what is kept
+    on_cpu = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    metadata = {"diffgen": json.dumps(header, sort_keys=True)}
+    write_whole(path, lambda temporary: save_file(on_cpu, temporary, metadata=metadata))
+
+
+def load(path: Path, state: TrainingState, progress: Progress) -> None:
+    """Bring a fresh state to where training was left off; a file that cannot be read is said and passed over."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as stored:
+            header = json.loads((stored.metadata() or {}).get("diffgen", "{}"))
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        progress.warn(f"The unfinished training in {path} cannot be read ({error}); it starts anew.")
+        return
+    if not isinstance(header, dict) or header.get("format") != _FORMAT or len(tensors["losses"]) != len(state.losses):
+        progress.warn(f"The unfinished training in {path} is of another version; it starts anew.")
+        return
+    _restore(state, tensors, header)
+    progress.say(f"The training of the GAN goes on after step {state.step:,} of {len(state.losses):,}.")
+
+
+def _restore(state: TrainingState, tensors: dict[str, torch.Tensor], header: dict[str, Any]) -> None:
+    for role, network in state.networks.items():
+        network.load_state_dict(_under(tensors, f"network.{role}."))
+    for role, optimiser in state.optimisers.items():
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for name, value in _under(tensors, f"optimiser.{role}.").items():
+            number, moment = name.split(".")
+            moments.setdefault(int(number), {})[moment] = value
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+    for role in ("averaged", "discriminator"):
+        kept = _under(tensors, f"kept.{role}.")
+        if kept:
+            state.kept[role] = {name: value.to(state.device) for name, value in kept.items()}
+    state.rng.set_state(tensors["rng"])
+    state.losses = tensors["losses"]
+    state.step, state.seconds = header["step"], header["seconds"]
+    state.kept_step = header["kept_step"]
+    state.readings = [Reading.from_dict(each) for each in header["readings"]]
+
+
+def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,133 @@
+"""The collapse guard: what a GAN draws is measured during its training, and the best of it is kept, not the last.
+
+Both halves of the measure are needed: a generator that draws one fine picture of each class again and again has every
+picture recognised and covers nothing; one that draws blots of every shape covers much and is recognised in nothing.
+The features are those of the data set's own encoder, never those of a judge of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+
+import torch
+
+from diffgen.features.base import FeatureExtractor
+from diffgen.gan_training.manifold import manifold_scores
+
+IMAGES = 2_000  # generated for one reading, and real ones at most
+FEWEST_HELD_OUT = 300  # with fewer, the training images are measured against instead
+_NEIGHBOURS = 5
+# Readings of a collapsed generator: far below those of any generator that was of use (docs/decisions/006-the-gan.md).
+_FEWEST_COVERED = 0.15
+_FEWEST_RECOGNISED = 0.15
+_LEAST_DISTANCE = 0.3
+_FEWEST_OF_A_CLASS = 20  # of fewer real images, none may be covered by chance
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the guard saw after some steps; shares in [0, 1].
+
+    Attributes:
+        step: updates made.
+        recognised: with labels, share of the generated images whose 5 nearest real ones all have one class (of a
+            conditional generator, the one asked for); without, precision (Kynkäänniemi et al. 2019).
+        covered: coverage of the held-out real images (Naeem et al. 2020, 5 neighbours).
+        least_covered: coverage of the class that is covered least; without labels that of all.
+        distance: mean distance from a generated image to the nearest other one, as a fraction of the same among as
+            many real ones; near 0 when the generator repeats itself.
+    """
+
+    step: int
+    recognised: float
+    covered: float
+    least_covered: float
+    distance: float
+
+    @property
+    def score(self) -> float:
+        """Recognised and covered, the harmonic mean, in [0, 1]; the step with the highest is kept."""
+        both = self.recognised + self.covered
+        return 2 * self.recognised * self.covered / both if both else 0.0
+
+    def as_dict(self) -> dict[str, float]:
+        """JSON values."""
+        return {**asdict(self), "score": self.score}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, float]) -> Reading:
+        """The reverse of :meth:`as_dict`."""
+        return cls(int(values["step"]), *(values[each.name] for each in fields(cls) if each.name != "step"))
+
+
+class Watch:
+    """Measures generators of one data set; always with the same latent vectors, so that readings can be compared.
+
+    Args:
+        extractor: the data set's own encoder.
+        training, held_out: uint8 (N, C, H, W), real images that the GAN is trained on, and others.
+        training_labels, held_out_labels: int64, or None.
+    """
+
+    def __init__(
+        self,
+        extractor: FeatureExtractor,
+        training: torch.Tensor,
+        held_out: torch.Tensor,
+        training_labels: torch.Tensor | None = None,
+        held_out_labels: torch.Tensor | None = None,
+    ) -> None:
+        self._extractor = extractor
+        self._known = extractor.encode(training).cpu()
+        self._known_labels = training_labels
+        apart = len(held_out) >= FEWEST_HELD_OUT
+        real, labels = (held_out, held_out_labels) if apart else (training, training_labels)
+        # the order of a data set may be that of its classes
+        rows = torch.randperm(len(real), generator=torch.Generator().manual_seed(0))[:IMAGES]
+        self._real = extractor.encode(real[rows]).cpu()
+        self._real_labels = None if labels is None else labels[rows]
+        self.images = len(rows)
+
+    def look(
+        self, step: int, draw: Callable[[int, torch.Generator], tuple[torch.Tensor, torch.Tensor | None]]
+    ) -> Reading:
+        """Measure a generator.
+
+        Args:
+            step: updates made so far.
+            draw: makes that many random images, uint8 (n, C, H, W), and says the classes asked for, int64 (n,), if any.
+        """
+        images, asked = draw(self.images, torch.Generator().manual_seed(0))
+        features = self._extractor.encode(images).cpu()
+        scores = manifold_scores(self._real, features)
+        recognised, least = scores.precision, scores.coverage
+        if self._known_labels is not None:
+            nearest = torch.cdist(features, self._known).topk(_NEIGHBOURS, dim=1, largest=False).indices
+            around = self._known_labels[nearest]
+            wanted = around[:, :1] if asked is None else asked[:, None].cpu()
+            recognised = float((around == wanted).all(dim=1).double().mean())
+        if self._real_labels is not None:
+            kinds, counts = self._real_labels.unique(return_counts=True)
+            shares = [
+                float(scores.covered[self._real_labels == kind].double().mean())
+                for kind, count in zip(kinds, counts, strict=True)
+                if count >= _FEWEST_OF_A_CLASS
+            ]
+            least = min(shares, default=least)
+        distance = scores.nearest_generated / scores.nearest_real if scores.nearest_real else 0.0
+        return Reading(step, recognised, scores.coverage, least, distance)
+
+
+def collapse(reading: Reading) -> str | None:
+    """What is wrong with the generator that was kept, in words, or None."""
+    if reading.covered < _FEWEST_COVERED or reading.distance < _LEAST_DISTANCE:
+        return (
+            f"it repeats itself: its images cover {reading.covered:.0%} of the real ones and lie at "
+            f"{reading.distance:.0%} of their distance from each other"
+        )
+    if reading.recognised < _FEWEST_RECOGNISED:
+        return f"what it draws is not like the real images: {reading.recognised:.0%} of it is recognised"
+    if reading.least_covered == 0:
+        return "it has forgotten one class altogether"
+    return None
