@@ -19,9 +19,9 @@ class Schedule:
 
 # Measured on 2 cores for MNIST's 10,000 test images: benchmarks/results/gan.md.
 SCHEDULES: dict[str, Schedule] = {
-    "quick": Schedule(passes=0.75, fewest=400, most=1_200),
-    "default": Schedule(passes=6, fewest=2_000, most=10_000),
-    "thorough": Schedule(passes=32, fewest=10_000, most=50_000),
+    "quick": Schedule(passes=1, fewest=500, most=1_200),
+    "default": Schedule(passes=4.75, fewest=2_000, most=8_000),
+    "thorough": Schedule(passes=14, fewest=8_000, most=30_000),
 }
 
 

@@ -146,9 +146,10 @@ def train(
         raise _diverged(f"within {steps} steps: its weights are no longer finite numbers")
     if state is not None:
         state.unlink(missing_ok=True)
+    # back from channels last, as they will be when read from a checkpoint: sums in another order differ a little
     return TrainedGan(
-        generator=training.averaged.eval(),
-        discriminator=training.discriminator.requires_grad_(True).eval(),
+        generator=training.averaged.to(memory_format=torch.contiguous_format).eval(),
+        discriminator=training.discriminator.to(memory_format=torch.contiguous_format).eval(),
         losses=training.losses,
         steps=steps,
         kept_step=training.kept_step,
