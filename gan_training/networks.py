@@ -145,7 +145,8 @@ class DcganDiscriminator(nn.Module):
         scores: torch.Tensor = self.judge(seen.flatten(1)).squeeze(1)
         if self.compare is None:
             return scores.float()
-        likeness: torch.Tensor = self.compare(seen.sum(dim=(2, 3)))
+        # divided by the root of the number of places: the sum alone is so steep that the generator learns nothing at first
+        likeness: torch.Tensor = self.compare(seen.sum(dim=(2, 3)) / seen.shape[-1])
         chosen = likeness.amax(dim=1) if labels is None else likeness.gather(1, labels[:, None]).squeeze(1)
         return (scores + chosen).float()
 

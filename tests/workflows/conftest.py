@@ -26,7 +26,7 @@ def small_config() -> CompareConfig:
         budget=Budget(queries=600),
         seed=3,
         device="cpu",
-        gan=GanConfig(width=16, steps=500, batch_size=32, ema_decay=0.98),
+        gan=GanConfig(width=16, steps=500, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4),
         search=SearchConfig(population=50),
         filters=FilterConfig(training_steps=80),
     )
