@@ -1,7 +1,7 @@
 """A judge of generated images that nothing is tuned against: five classifiers of different kinds, and four measures.
 
     python -m benchmarks.judge DATA                  # train the judge on the training split, print its accuracies
-    python -m benchmarks.judge DATA --gan GAN        # and measure a GAN, trained on the test split, by it
+    python -m benchmarks.judge DATA --gan FILE       # and measure a GAN's checkpoint, trained on the test split, by it
 
 The judge is trained on the *training* split, GANs and filters on the test split; no filter, no encoder and no stop rule
 of the program ever asks it.
@@ -15,8 +15,11 @@ of the program ever asks it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import argparse
+import json
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,6 +28,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torchvision.transforms import v2
 
+from diffgen.data import load
+from diffgen.generators import gan as gan_loader
+from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet
@@ -234,3 +240,24 @@ def measure(judge: Judge, test: ImageSet, generated: torch.Tensor) -> Verdict:
         class_shares=(counts / counts.sum().clamp(min=1)).tolist(),
         class_coverage=[hit[labels == number].float().mean().item() for number in range(judge.classes)],
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="folder with a training and a test split")
+    parser.add_argument("--gan", type=Path, help="a GAN's checkpoint; python -m benchmarks.gan trains one")
+    arguments = parser.parse_args()
+    training, test = load(f"{arguments.data}:train"), load(f"{arguments.data}:test")
+    judge = judge_for(training, test)
+    for kind, accuracy in judge.accuracies.items():
+        print(f"{kind}: accuracy {accuracy:.4f} on {len(test):,} test images")
+    print(f"recognised of the real test images: {judge.recognised(torch.from_numpy(test.images)).float().mean():.4f}")
+    if arguments.gan is not None:
+        generator, _, _ = gan_loader.load(arguments.gan, device=torch.device("cpu"))
+        latents = draw_latents(generator, GENERATED_IMAGES, torch.Generator().manual_seed(1))
+        images = torch.cat([generator.generate(part) for part in latents.split(500)])
+        print(json.dumps(asdict(measure(judge, test, images)), indent=2))
+
+
+if __name__ == "__main__":
+    main()

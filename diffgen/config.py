@@ -193,7 +193,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class GanConfig:
-    """The GAN and its training (paper, sections 3.1 and 3.2). Why these values: docs/decisions/006-the-gan.md.
+    """The GAN and its training (paper, sections 3.1 and 3.2). Why these values: docs/decisions/007-the-gan.md.
 
     Attributes:
         latent_dim: continuous values in a latent vector; 100 in the paper.
@@ -203,7 +203,7 @@ class GanConfig:
             2 cores); see :mod:`diffgen.gan_training.schedule`.
         steps: updates of the generator, or None: as the schedule says.
         batch_size: images in one update.
-        learning_rate_generator, learning_rate_discriminator: Adam's step sizes; two rates after Heusel et al. 2017.
+        learning_rate_generator, learning_rate_discriminator: Adam's step sizes.
         beta1, beta2: Adam's moments.
         ema_decay: decay of the moving average of the generator's weights, which is what is kept.
         augment: add the paper's five transformations of every image to the training set.
@@ -221,7 +221,7 @@ class GanConfig:
     schedule: Literal["quick", "default", "thorough"] = "default"
     steps: int | None = None
     batch_size: int = 64
-    learning_rate_generator: float = 2e-4
+    learning_rate_generator: float = 4e-4
     learning_rate_discriminator: float = 4e-4
     beta1: float = 0.0
     beta2: float = 0.9

@@ -7,7 +7,7 @@ depend on the other images of the batch, in training and later in the discrimina
 A conditional generator is told its class in one place, beside the latent vector (Mirza and Osindero 2014); a
 conditional discriminator compares the class with its last features (projection, Miyato and Koyama 2018). Conditional
 batch norm in the generator draws much the same picture of each class again and again here:
-docs/decisions/006-the-gan.md.
+docs/decisions/007-the-gan.md.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class DcganDiscriminator(nn.Module):
         scores: torch.Tensor = self.judge(seen.flatten(1)).squeeze(1)
         if self.compare is None:
             return scores.float()
-        # divided by the root of the number of places: the sum alone is so steep that the generator learns nothing at first
+        # divided by the side: the plain sum over all places is so steep that the generator learns nothing at first
         likeness: torch.Tensor = self.compare(seen.sum(dim=(2, 3)) / seen.shape[-1])
         chosen = likeness.amax(dim=1) if labels is None else likeness.gather(1, labels[:, None]).squeeze(1)
         return (scores + chosen).float()

@@ -1,0 +1,139 @@
+"""What the GANs of the three schedules, and single parts of them, are worth to the judge.
+
+    python -m benchmarks.gan DATA OUT [--variant NAME ...] [--seeds N] [--page FILE]
+
+DATA is a folder or a zip with a training and a test split, such as that of MNIST. Trains a GAN on the test images for
+each variant and seed, measures 10,000 of its images with benchmarks/judge.py, and adds a line to OUT/gan.jsonl. What is
+in there already is not done again. The variants "quick", "default" and "thorough" are the schedules; the others change
+one thing each in the quick one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torchvision.utils import save_image
+
+from benchmarks.judge import GENERATED_IMAGES, judge_for, measure
+from diffgen.cli.progress import TerminalProgress
+from diffgen.config import GanConfig, replace
+from diffgen.data import load
+from diffgen.features import cells
+from diffgen.generators import gan as gan_loader
+from diffgen.generators.prior import draw_latents
+from diffgen.types import Generator, ImageSet
+from diffgen.workflows.gan import train_and_save
+
+QUICK = GanConfig(schedule="quick")
+VARIANTS = {
+    "default": GanConfig(),
+    "quick": QUICK,
+    "thorough": GanConfig(schedule="thorough"),
+    "not conditional": replace(QUICK, conditional=False),
+    "no transformations": replace(QUICK, augment=False),
+    "no moving average": replace(QUICK, ema_decay=0.0),
+    "slower generator": replace(QUICK, learning_rate_generator=2e-4),
+    "float32": replace(QUICK, bfloat16=False),
+    "last step, not the best": replace(QUICK, readings=0),
+}
+
+
+def draw(generator: Generator, count: int, seed: int) -> torch.Tensor:
+    """Random images, uint8 (count, C, H, W)."""
+    latents = draw_latents(generator, count, torch.Generator().manual_seed(seed))
+    return torch.cat([generator.generate(part).cpu() for part in latents.split(500)])
+
+
+def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: Path) -> dict[str, object]:
+    """Train, measure, keep the GAN and a sheet of its images in ``out``."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    judge = judge_for(training, test)
+    file = out / f"{name.replace(' ', '-').replace(',', '')}-{config.seed}.safetensors"
+    progress = TerminalProgress()
+    encoder = cells.prepare(test, device=device, progress=progress).encoder
+    wall, processor = time.monotonic(), time.process_time()
+    trained = train_and_save(test, config, encoder, file, device=device, progress=progress)
+    wall, processor = time.monotonic() - wall, time.process_time() - processor
+    generator, _, _ = gan_loader.load(file, device=device)
+    verdict = measure(judge, test, draw(generator, GENERATED_IMAGES, seed=1))
+    save_image(_sheet(generator) / 255.0, file.with_suffix(".png"), nrow=10)
+    return {
+        "variant": name,
+        "seed": config.seed,
+        "wall_s": wall,
+        "processor_s": processor,
+        "threads": torch.get_num_threads(),
+        "updates": trained.steps,
+        "kept_after": trained.kept_step,
+        "readings": [reading.as_dict() for reading in trained.readings],
+        **asdict(verdict),
+    }
+
+
+def _sheet(generator: Generator) -> torch.Tensor:
+    latents = draw_latents(generator, 100, torch.Generator().manual_seed(2))
+    if generator.classes:
+        latents[:, -1] = torch.arange(100) // 10 % generator.classes
+    return generator.generate(latents).cpu()
+
+
+def table(lines: list[dict[str, object]]) -> str:
+    """One row for each variant: means over the seeds, and the smallest and largest of the two fractions."""
+    rows = [
+        "| variant | seeds | updates | kept after | recognised | coverage | of real images: recognised | coverage "
+        "| worst class covered | classes' shares | wall s | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(str(line["variant"]) for line in lines):
+        some = [line for line in lines if line["variant"] == name]
+
+        def mean(key: str, some: list[dict[str, object]] = some) -> float:
+            return statistics.fmean(float(line[key]) for line in some)  # type: ignore[arg-type]
+
+        def span(key: str, some: list[dict[str, object]] = some) -> str:
+            values = [float(line[key]) for line in some]  # type: ignore[arg-type]
+            return f"{statistics.fmean(values):.3f}" + (
+                f" ({min(values):.3f} to {max(values):.3f})" if values[1:] else ""
+            )
+
+        worst = statistics.fmean(min(line["class_coverage"]) for line in some)  # type: ignore[call-overload]
+        shares = [share for line in some for share in line["class_shares"]]  # type: ignore[attr-defined]
+        rows.append(
+            f"| {name} | {len(some)} | {mean('updates'):,.0f} | {mean('kept_after'):,.0f} | {mean('recognised'):.3f} "
+            f"| {mean('coverage'):.3f} | {span('recognised_fraction')} | {span('coverage_fraction')} | {worst:.3f} "
+            f"| {min(shares):.1%} to {max(shares):.1%} | {mean('wall_s'):.0f} | {mean('processor_s'):.0f} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="folder with a training and a test split")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--variant", action="append", choices=list(VARIANTS), help="may be given several times; all")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--resize", type=int)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    log = arguments.out / "gan.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    done = {(line["variant"], line["seed"]) for line in lines}
+    training = load(f"{arguments.data}:train", resize=arguments.resize)
+    test = load(f"{arguments.data}:test", resize=arguments.resize)
+    for name in arguments.variant or VARIANTS:
+        for seed in range(arguments.seeds):
+            if (name, seed) not in done:
+                lines.append(run(name, replace(VARIANTS[name], seed=seed), training, test, arguments.out))
+                with log.open("a") as file:
+                    file.write(json.dumps(lines[-1]) + "\n")
+    print(table(lines))
+
+
+if __name__ == "__main__":
+    main()
