@@ -1,7 +1,8 @@
 """Adversarial training with the hinge loss, and a moving average of the generator's weights.
 
-Hinge loss: Lim and Ye 2017, Miyato et al. 2018. Moving average: Yazici et al. 2019; it is what is kept, because single steps of the generator swing around the point they settle at. What each part is
-worth was measured: benchmarks/results/gan.md.
+Hinge loss: Lim and Ye 2017, Miyato et al. 2018. Moving average: Yazici et al. 2019; it is what is kept, because single
+steps of the generator swing around the point they settle at. What each part is worth was measured:
+docs/decisions/007-the-gan.md.
 """
 
 from __future__ import annotations
