@@ -35,7 +35,7 @@ class Calibration:
     @property
     def together(self) -> float:
         """Share that at least one filter rejects; NaN for no images."""
-        return float(_share(np.asarray(self._rejected.any(axis=1, keepdims=True)))[0])
+        return float(self._rejected.any(axis=1).mean()) if len(self.scores) else float("nan")
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:

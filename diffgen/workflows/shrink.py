@@ -13,6 +13,7 @@ import torch
 from diffgen.config import CompareConfig, from_dict
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.features import cells as cell_store
 from diffgen.generators.prior import latent_length
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
@@ -112,7 +113,8 @@ def _shrink(
         raise UserError(f"The data {images.source} is not what the run {folder.path} was made with; name that.")
     prepare_models(models, images)
     match_classes(models, None, images.class_names)
-    domain = prepare_gan(images, config.gan, device=place, progress=progress)
+    encoder = cell_store.prepare(images, device=place, progress=progress).encoder
+    domain = prepare_gan(images, config.gan, encoder, device=place, progress=progress)
     with domain.path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != folder.manifest["gan"]:
             raise UserError(
