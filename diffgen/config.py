@@ -234,6 +234,38 @@ class GanConfig:
     seed: int = 0
 
 
+PixelRange = Literal["-1..1", "0..1", "0..255"]
+
+
+@dataclass(frozen=True)
+class GeneratorConfig:
+    """A generator of the user's own, in place of the GAN that is trained otherwise.
+
+    Attributes:
+        file: a TorchScript, torch.export or ONNX file that maps latent vectors (N, latent_dim), or
+            (N, latent_dim, 1, 1), to images of the data's shape, or None: the GAN.
+        latent_dim: length of its latent vector.
+        prior: distribution of the latent vector in its training: "normal" is N(0, 1), "uniform" is U(-1, 1).
+        pixels: range of the images that it gives; "auto": found out by drawing some.
+        discriminator: such a file that maps images of the same range to one score each, higher for more real, for the
+            filter; or None: there is no discriminator filter.
+
+    Raises:
+        UserError: a value of another kind than these.
+    """
+
+    file: str | None = None
+    latent_dim: int | None = None
+    prior: Literal["normal", "uniform"] = "normal"
+    pixels: Literal["auto", "-1..1", "0..1", "0..255"] = "auto"
+    discriminator: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("prior", ("normal", "uniform")), ("pixels", ("auto", "-1..1", "0..1", "0..255"))):
+            if getattr(self, name) not in allowed:
+                raise UserError(f"The generator has {name} {getattr(self, name)!r}; give {', '.join(allowed)}.")
+
+
 @dataclass(frozen=True)
 class SearchConfig:
     """NSGA-II over latent vectors (paper, sections 3.3 to 3.5). The presets live in ``diffgen.techniques.diffgan``.
@@ -360,6 +392,7 @@ class CompareConfig:
     batch_size: int | None = None
     verify_limit: int = 20_000
     gan: GanConfig = field(default_factory=GanConfig)
+    generator: GeneratorConfig = field(default_factory=GeneratorConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     filters: FilterConfig = field(default_factory=FilterConfig)
     preprocessing_a: Preprocessing = field(default_factory=Preprocessing)
@@ -422,7 +455,9 @@ __all__ = [
     "CompareConfig",
     "FilterConfig",
     "GanConfig",
+    "GeneratorConfig",
     "ModelConfig",
+    "PixelRange",
     "Preprocessing",
     "SearchConfig",
     "asdict",

@@ -24,6 +24,7 @@ examples:
   diffgen compare a.pt b.onnx --data digits --budget 30s   the digits that ship with scikit-learn
   diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 --json -o runs/mine
   diffgen compare --resume runs/mine                       go on with a run that was broken off
+  diffgen compare a.pt b.onnx --data val/ --generator g.onnx --latent-dim 128   pictures from a network of your own
   diffgen compare a.pt b.onnx --data val/ --print-config > mine.toml
   diffgen compare --config mine.toml --seed 8              the same settings, but another seed
 
@@ -75,6 +76,23 @@ def add_parser(verbs: Any) -> None:
     search.add_argument(
         "--gan-seed", type=int, metavar="N", help=f"seed of the GAN's training (default: {defaults.gan.seed})"
     )
+    generator = parser.add_argument_group("a generator of your own, in place of the GAN")
+    generator.add_argument(
+        "--generator",
+        dest="generator_file",
+        metavar="FILE",
+        help="TorchScript, torch.export or ONNX file: latent vectors (N, D) or (N, D, 1, 1) to images like the data's",
+    )
+    generator.add_argument("--latent-dim", type=int, metavar="D", help="length of its latent vector")
+    generator.add_argument("--prior", metavar="normal|uniform", help="N(0, 1) (default) or U(-1, 1)")
+    generator.add_argument(
+        "--generator-pixels", metavar="R", help="range of what it gives: -1..1, 0..1 or 0..255 (default: found out)"
+    )
+    generator.add_argument(
+        "--discriminator",
+        metavar="FILE",
+        help="such a file: images of that range to one score each (default: no discriminator filter)",
+    )
     filters = parser.add_argument_group("validity filters")
     filters.add_argument(
         "--filters",
@@ -111,6 +129,11 @@ _SETTINGS = {
     "gan_schedule": "gan.schedule",
     "gan_steps": "gan.steps",
     "gan_seed": "gan.seed",
+    "generator_file": "generator.file",
+    "latent_dim": "generator.latent_dim",
+    "prior": "generator.prior",
+    "generator_pixels": "generator.pixels",
+    "discriminator": "generator.discriminator",
     "false_alarm_rate": "filters.false_alarm",
     "validity": "search.validity",
     **{f"{name}_threshold": f"filters.{name}_threshold" for name in FILTERS},

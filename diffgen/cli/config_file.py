@@ -29,7 +29,10 @@ from diffgen.errors import UserError
 # what only a command line can say
 _NOT_IN_A_FILE = ("help", "config", "print_config", "resume")
 MODELS = ("model_a", "model_b")
-_PATHS = ("data", "output", "label_map", *MODELS)
+_PATHS = (
+    *("data", "output", "label_map", *MODELS),
+    *("generator_file", "discriminator", "generator.file", "generator.discriminator"),
+)
 _PLAIN_KEY = re.compile(r"[\w.-]+")
 NONE = "none"  # stands for None, which TOML has not
 
@@ -81,6 +84,8 @@ def _sort_out(values: Mapping[str, Any], actions: Mapping[str, argparse.Action],
             found.settings.update(settings)
             found.options.update(options)
         elif key in hints:
+            if key == "generator" and isinstance(value, str):  # as the option of that name takes it
+                value = {"file": value}
             found.settings[key] = _located(key, _setting(key, value, hints[key]), folder)
         elif key in actions:
             found.options[key] = _located(key, _option(written, value, actions[key]), folder)
@@ -155,7 +160,9 @@ def _unknown(key: str, known: list[str]) -> Problem:
 
 
 def _located(key: str, value: Any, folder: Path) -> Any:
-    """A path as seen from the file's folder; anything else unchanged."""
+    """A path as seen from the file's folder, also in a table; anything else unchanged."""
+    if isinstance(value, dict):
+        return {name: _located(f"{key}.{name}", each, folder) for name, each in value.items()}
     if key not in _PATHS or not isinstance(value, str):
         return value
     if "\0" in value:

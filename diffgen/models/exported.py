@@ -43,7 +43,7 @@ class ExportedModel(BlackBox):
 
     def __init__(self, path: Path, settings: ModelSettings, *, allow_pickle: bool = False) -> None:
         super().__init__(settings)
-        program, self.unpickled = _open(path, allow_pickle=allow_pickle)
+        program, self.unpickled = open_program(path, allow_pickle=allow_pickle)
         shape, self._dtype, largest = self._image_input(program)
         self.fixed_batch = shape[0]
         if largest is not None:
@@ -51,7 +51,7 @@ class ExportedModel(BlackBox):
         self._dims: DeclaredShape = (shape[1], shape[2], shape[3])
         self.preprocessing = self._admit(self.preprocessing)
         # Its mode was set when it was exported: eval() of such a module only raises.
-        self._module = _on_device(program, settings).module()
+        self._module = on_device(program, settings.device, settings.name).module()
 
     def _ask(self, batch: torch.Tensor) -> object:
         return self._module(batch if batch.dtype == self._dtype else batch.to(self._dtype))
@@ -69,26 +69,40 @@ class ExportedModel(BlackBox):
 
     def _image_input(self, program: Any) -> tuple[list[int | None], torch.dtype, int | None]:
         """The sides of the input (None for open ones), its type, and the largest batch if there is a bound."""
-        names = set(program.graph_signature.user_inputs)
-        nodes = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
-        tensors = [node.meta["val"] for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)]
-        if len(nodes) != 1 or len(tensors) != 1 or tensors[0].ndim != 4 or tensors[0].dtype not in _DTYPES:
+        count, tensors = tensor_inputs(program)
+        if count != 1 or len(tensors) != 1 or tensors[0].ndim != 4 or tensors[0].dtype not in _DTYPES:
             text = "; ".join(f"{str(t.dtype).removeprefix('torch.')} ({', '.join(map(str, t.shape))})" for t in tensors)
             raise UserError(
-                f"Model {self.name} takes {len(nodes)} inputs ({text or 'no tensors'}), not images alone; export it "
+                f"Model {self.name} takes {count} inputs ({text or 'no tensors'}), not images alone; export it "
                 "with one float32 input of shape (N, C, H, W)."
             )
-        shape: list[Any] = list(tensors[0].shape)  # whole numbers, or symbols for open sides
-        sides = [side if isinstance(side, int) else None for side in shape]
-        largest = None
-        if sides[0] is None:
-            upper = getattr(program.range_constraints.get(shape[0].node.expr), "upper", None)
-            largest = int(upper) if upper is not None and getattr(upper, "is_Integer", False) else None
+        sides, largest = declared_sides(program, tensors[0])
         return sides, tensors[0].dtype, largest
 
 
-def _open(path: Path, *, allow_pickle: bool) -> tuple[Any, bool]:
-    """The program, and whether it was only opened because the user trusts it."""
+def tensor_inputs(program: Any) -> tuple[int, list[torch.Tensor]]:
+    """How many inputs a program takes, and those of them that are tensors, as it was traced with them."""
+    names = set(program.graph_signature.user_inputs)
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    return len(nodes), [node.meta["val"] for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)]
+
+
+def declared_sides(program: Any, tensor: torch.Tensor) -> tuple[list[int | None], int | None]:
+    """The sides of an input (None for open ones), and the largest batch if there is a bound."""
+    shape: list[Any] = list(tensor.shape)  # whole numbers, or symbols for open sides
+    sides = [side if isinstance(side, int) else None for side in shape]
+    if sides[0] is not None:
+        return sides, None
+    upper = getattr(program.range_constraints.get(shape[0].node.expr), "upper", None)
+    return sides, int(upper) if upper is not None and getattr(upper, "is_Integer", False) else None
+
+
+def open_program(path: Path, *, allow_pickle: bool) -> tuple[Any, bool]:
+    """The program, and whether it was only opened because the user trusts it.
+
+    Raises:
+        UserError: torch cannot read the file, or it holds what could run code.
+    """
     try:
         with _quiet(), path.open("rb") as file:
             try:
@@ -112,15 +126,20 @@ def _open(path: Path, *, allow_pickle: bool) -> tuple[Any, bool]:
         ) from error
 
 
-def _on_device(program: Any, settings: ModelSettings) -> Any:
+def on_device(program: Any, device: torch.device, name: str) -> Any:
+    """The program with its weights on a device.
+
+    Raises:
+        UserError: it cannot be moved.
+    """
     from torch.export.passes import move_to_device_pass
 
     try:
         with _quiet():
-            return move_to_device_pass(program, str(settings.device))
+            return move_to_device_pass(program, str(device))
     except Exception as error:
         raise UserError(
-            f"Model {settings.name} cannot be moved to {settings.device} ({reason(error)}); export it on that device."
+            f"Model {name} cannot be moved to {device} ({reason(error)}); export it on that device."
         ) from error
 
 

@@ -76,7 +76,7 @@ def load(
     )
     if isinstance(model, (str, os.PathLike)):
         path = Path(model).expanduser()
-        kind, digest = _identify(path)
+        kind, digest = identify(path)
         settings = replace(settings, path=path, digest=digest)
         if sidecar:
             settings = _with_sidecar(settings, path)
@@ -99,10 +99,15 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     Raises:
         UserError: there is no such file, or it cannot be read.
     """
-    return _identify(Path(path).expanduser())[1]
+    return identify(Path(path).expanduser())[1]
 
 
-def _identify(path: Path) -> tuple[FileKind, str]:
+def identify(path: Path) -> tuple[FileKind, str]:
+    """What kind of file a model file is, and the digest of its contents.
+
+    Raises:
+        UserError: there is no such file, or it cannot be read.
+    """
     if "://" in str(path) or str(path).startswith(("http:/", "https:/")):
         raise UserError(f"{path} is an address on the network; download the model and give the path of its file.")
     try:

@@ -17,7 +17,7 @@ from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
 from diffgen.models.wording import counted, reason
 
-_DTYPES: dict[str, type[np.generic]] = {
+DTYPES: dict[str, type[np.generic]] = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
     "tensor(float16)": np.float16,
@@ -49,7 +49,7 @@ class OnnxModel(BlackBox):
         super().__init__(settings)
         # Whatever the provider, arrays go in and come out through the CPU.
         self._input_device = torch.device("cpu")
-        self._session = _open(path, settings)
+        self._session = open_session(path, settings.device)
         self.provider: str = self._session.get_providers()[0]
         declared = self._single_input()
         self._input_name: str = declared.name
@@ -107,12 +107,12 @@ class OnnxModel(BlackBox):
         return inputs[0]
 
     def _input_dtype(self, declared: str) -> type[np.generic]:
-        if declared not in _DTYPES:
+        if declared not in DTYPES:
             raise UserError(
                 f"Model {self.name} takes {declared}, which is not supported yet; export it so that it takes float32 "
                 "images."
             )
-        return _DTYPES[declared]
+        return DTYPES[declared]
 
     def _image_dims(self, shape: list[int | str | None] | None) -> DeclaredShape | None:
         """The sides of one image as declared, None for open ones; takes over a declared batch size."""
@@ -129,8 +129,12 @@ class OnnxModel(BlackBox):
         return (sides[1], sides[2], sides[3])
 
 
-def _open(path: Path, settings: ModelSettings) -> Any:
-    """An onnxruntime session."""
+def open_session(path: Path, device: torch.device) -> Any:
+    """An onnxruntime session.
+
+    Raises:
+        UserError: onnxruntime is missing or cannot read the file.
+    """
     try:
         import onnxruntime
     except ImportError as error:
@@ -148,7 +152,7 @@ def _open(path: Path, settings: ModelSettings) -> Any:
     try:
         # Without the fallback: it prints to the screen, and tries once more what has just failed.
         return onnxruntime.InferenceSession(
-            str(path), options, providers=_providers(onnxruntime, settings.device), enable_fallback=0
+            str(path), options, providers=_providers(onnxruntime, device), enable_fallback=0
         )
     except Exception as error:  # onnxruntime's exceptions have no common class of their own
         raise UserError(

@@ -23,7 +23,7 @@ class TorchModule(BlackBox):
     def __init__(self, module: torch.nn.Module, settings: ModelSettings) -> None:
         super().__init__(settings)
         self._module = module.to(settings.device)
-        self._has_modes = _try_eval(self._module)
+        self._has_modes = try_eval(self._module)
 
     def _ask(self, batch: torch.Tensor) -> object:
         if self._has_modes and self._module.training:
@@ -31,7 +31,7 @@ class TorchModule(BlackBox):
         return self._module(batch)
 
 
-def _try_eval(module: torch.nn.Module) -> bool:
+def try_eval(module: torch.nn.Module) -> bool:
     """Put a module into evaluation mode; False if it has no modes."""
     try:
         module.eval()

@@ -27,10 +27,15 @@ class TorchScriptModel(TorchModule):
     format = "a TorchScript file"
 
     def __init__(self, path: Path, settings: ModelSettings) -> None:
-        super().__init__(_load(path, settings.device), settings)
+        super().__init__(open_torchscript(path, settings.device), settings)
 
 
-def _load(path: Path, device: torch.device) -> torch.nn.Module:
+def open_torchscript(path: Path, device: torch.device) -> torch.nn.Module:
+    """The network of a file, on a device; in the mode that it was saved in.
+
+    Raises:
+        UserError: torch cannot read the file.
+    """
     with warnings.catch_warnings():
         # torch advises torch.export by now; the format is read as before.
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is", category=FutureWarning)

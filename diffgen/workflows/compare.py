@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -31,7 +31,8 @@ from diffgen.techniques import preset as technique_preset
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.gan import DomainModels, prepare_gan
+from diffgen.workflows.gan import DomainModels
+from diffgen.workflows.generator import check_unchanged, generator_digests, own_generator, prepare_generator
 from diffgen.workflows.limits import check_limits
 from diffgen.workflows.models import load_models, match_classes, recorded, stored_model
 from diffgen.workflows.preflight import RealAnswers, inspect_real_images, prepare_models
@@ -87,6 +88,9 @@ def compare(
     device: str | None = None,
     batch_size: int | None = None,
     resize: int | None = None,
+    generator: str | Path | None = None,
+    latent_dim: int | None = None,
+    prior: Literal["normal", "uniform"] | None = None,
     config: CompareConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
@@ -104,6 +108,8 @@ def compare(
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         batch_size: images handed to a network at once, or None to suit the device.
         resize: side of the square (28, 32 or 64) that real images are brought to, or None: they keep their size.
+        generator, latent_dim, prior: file of a generator of the user's own, in place of the GAN; see
+            :class:`diffgen.config.GeneratorConfig`.
         config: every other setting, and the defaults of the ones above.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
@@ -116,13 +122,17 @@ def compare(
     """
     progress = progress or Progress()
     config = _settled(config or CompareConfig(), budget, technique, preset, seed, device, batch_size)
+    own = own_generator(config.generator, file=generator, latent_dim=latent_dim, prior=prior)
+    config = replace(config, generator=own)
     check_limits(config)
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)
     config = config if resize is None else replace(config, resize=resize)
-    check_resize(config.resize)
+    if config.generator.file is None:
+        check_resize(config.resize)
     images = load_data(data, resize=config.resize, progress=progress)
-    check_image_shape(images.image_shape)
+    if config.generator.file is None:
+        check_image_shape(images.image_shape)
     black_boxes = load_models(model_a, model_b, config, device=place, batch_size=size)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     check_output(path, force=force)
@@ -140,6 +150,7 @@ def compare(
         "device": _device_name(place),
         "threads": torch.get_num_threads(),
         "files": {role: _file_entry(model) for role, model in zip("AB", black_boxes, strict=True)},
+        "generator": generator_digests(config.generator),
         "data": {"source": images.source, "path": _data_path(data), "sha256": images.digest, "images": len(images)},
     }
 
@@ -240,6 +251,7 @@ def _go_on(
         raise UserError(
             f"The data {images.source} is no longer what the run {folder.path} was started with; start a new run."
         )
+    check_unchanged(config.generator, folder)
     prepare_models(models, images)
     _warn_of_changes(folder, device, progress)
     return _run((models[0], models[1]), images, config, lambda: folder, device=device, progress=progress)
@@ -304,7 +316,7 @@ def _look_at_data(
     for warning in summary.warnings:
         progress.warn(warning)
     cells = cell_store.prepare(images, device=device, progress=progress)
-    domain = prepare_gan(images, config.gan, cells.encoder, device=device, progress=progress)
+    domain = prepare_generator(images, config, cells.encoder, device=device, progress=progress)
     return real, domain, cells
 
 

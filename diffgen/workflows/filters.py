@@ -36,7 +36,10 @@ def make_pipeline(
     device: torch.device,
     progress: Progress,
 ) -> FilterPipeline:
-    """The filters that the settings name, fitted to the GAN's training images and calibrated on the held-out ones."""
+    """The filters that the settings name, fitted to the GAN's training images and calibrated on the held-out ones.
+
+    Where a generator came without a discriminator, that filter is left out.
+    """
     settings = config.filters
     made_from = {"data": data.digest, "held out": [config.gan.holdout, config.gan.seed], "device": device.type}
 
@@ -70,15 +73,18 @@ def make_pipeline(
         return network
 
     makers: dict[str, Callable[[], Filter]] = {
-        "discriminator": lambda: DiscriminatorFilter(
-            domain.scorer, threshold=threshold("discriminator"), batch_size=batch_size
-        ),
         "reconstruction": lambda: ReconstructionFilter(
             auto_encoder, threshold=threshold("reconstruction"), batch_size=batch_size
         ),
         "ssim": lambda: SsimFilter(threshold=threshold("ssim"), neighbors=settings.ssim_neighbors, device=device),
         "neighbors": lambda: NeighborsFilter(domain_encoder, threshold=threshold("neighbors"), batch_size=batch_size),
     }
-    pipeline = FilterPipeline([makers[name]() for name in settings.names], false_alarm=settings.false_alarm)
+    scorer = domain.scorer
+    if scorer is not None:
+        makers["discriminator"] = lambda: DiscriminatorFilter(
+            scorer, threshold=threshold("discriminator"), batch_size=batch_size
+        )
+    chain = [makers[name]() for name in settings.names if name in makers]
+    pipeline = FilterPipeline(chain, false_alarm=settings.false_alarm)
     pipeline.fit(domain.reference, domain.held_out)
     return pipeline

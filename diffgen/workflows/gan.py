@@ -29,15 +29,15 @@ class DomainModels:
 
     Attributes:
         generator: latent vector -> image.
-        scorer: the discriminator.
-        path: the GAN's checkpoint in the cache.
-        facts: what a report says about the GAN, name -> text.
+        scorer: the discriminator, or None: there is none.
+        path: the GAN's checkpoint in the cache, or the file of a generator of the user's own.
+        facts: what a report says about the generator, name -> text.
         reference: uint8 (N, C, H, W), real images that the GAN was trained on.
         held_out: uint8 (n, C, H, W), real images that it never saw.
     """
 
     generator: Generator
-    scorer: Scorer
+    scorer: Scorer | None
     path: Path
     facts: dict[str, str]
     reference: torch.Tensor

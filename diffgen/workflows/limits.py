@@ -49,6 +49,7 @@ LIMITS: dict[str, Range] = {
     "gan.transformed": Range(0, 1),
     "gan.readings": Range(0),
     "gan.holdout": Range(0, 1, open_low=True, open_high=True),
+    "generator.latent_dim": Range(1, option="--latent-dim"),
     "gan.seed": Range(0, 2**32 - 1, option="--gan-seed"),
     "search.population": Range(4),
     "search.bound": Range(0, open_low=True),

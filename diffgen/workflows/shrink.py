@@ -23,7 +23,7 @@ from diffgen.search.shrink import smallest_steps
 from diffgen.types import Float32Array, Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.gan import prepare_gan
+from diffgen.workflows.generator import check_unchanged, prepare_generator
 from diffgen.workflows.models import match_classes, stored_model
 from diffgen.workflows.preflight import prepare_models
 from diffgen.workflows.report import write_report
@@ -113,8 +113,9 @@ def _shrink(
         raise UserError(f"The data {images.source} is not what the run {folder.path} was made with; name that.")
     prepare_models(models, images)
     match_classes(models, None, images.class_names)
+    check_unchanged(config.generator, folder)
     encoder = cell_store.prepare(images, device=place, progress=progress).encoder
-    domain = prepare_gan(images, config.gan, encoder, device=place, progress=progress)
+    domain = prepare_generator(images, config, encoder, device=place, progress=progress)
     with domain.path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != folder.manifest["gan"]:
             raise UserError(

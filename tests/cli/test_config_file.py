@@ -298,3 +298,32 @@ def test_every_limit_is_a_setting_and_holds_for_its_default() -> None:
 def test_an_empty_file_changes_nothing(resolved: Callable[..., CompareConfig]) -> None:
     assert resolved("") == CompareConfig(search=preset("diffgan", "default"))
     assert ConfigFile() == ConfigFile(settings={}, options={})
+
+
+def test_a_generator_of_ones_own(diffgen_command: Callable[..., Any], files: dict[str, Path], tmp_path: Path) -> None:
+    """By options, by a table, by the options' names; what is printed gives the same settings again."""
+    line = ("compare", files["a.pt"], files["b.onnx"], "--data", "digits", "--print-config")
+    options = (
+        "--generator",
+        tmp_path / "g.onnx",
+        "--latent-dim",
+        12,
+        "--prior",
+        "uniform",
+        "--generator-pixels",
+        "0..1",
+    )
+    printed = diffgen_command(*line, *options).out
+    wanted = {"file": str(tmp_path / "g.onnx"), "latent_dim": 12, "prior": "uniform", "pixels": "0..1"}
+    assert tomllib.loads(printed)["generator"] == wanted
+    for text in (
+        printed,
+        '[generator]\nfile = "g.onnx"\nlatent_dim = 12\nprior = "uniform"\npixels = "0..1"\n',
+        'generator = "g.onnx"\nlatent-dim = 12\nprior = "uniform"\ngenerator-pixels = "0..1"\n',
+    ):
+        (tmp_path / "mine.toml").write_text(text)
+        again = diffgen_command(*line, "--config", tmp_path / "mine.toml").out
+        assert tomllib.loads(again)["generator"] == wanted, text
+    refused = diffgen_command(*line, "--prior", "box")
+    assert refused.code == 2
+    assert "normal, uniform" in refused.err

@@ -244,7 +244,7 @@ def test_ctrl_c_before_the_search_writes_nothing(
     def training(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare_workflow, "prepare_gan", training)
+    monkeypatch.setattr(compare_workflow, "prepare_generator", training)
     with pytest.raises(KeyboardInterrupt) as caught:
         start()
     assert "search had not begun" in caught.value.__notes__[0]

@@ -1,0 +1,117 @@
+"""The network in a file as a function of tensors, whatever it computes: users' own generators and discriminators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.errors import UserError
+from diffgen.models.exported import declared_sides, on_device, open_program, tensor_inputs
+from diffgen.models.loading import identify
+from diffgen.models.onnx import DTYPES, open_session
+from diffgen.models.sniffing import FileKind
+from diffgen.models.torch_module import try_eval
+from diffgen.models.torchscript import open_torchscript
+
+# computes; the sides of the input that the file declares; the largest batch that it allows
+_Opened = tuple[Callable[[torch.Tensor], Any], list[int | None] | None, int | None]
+_FORMATS = "a TorchScript, torch.export (.pt2) or ONNX file"
+
+
+class Network:
+    """A TorchScript, torch.export or ONNX file with one input and one output. Opening one runs no foreign code.
+
+    Args:
+        path: the file.
+        device: where torch computes, and ONNX if onnxruntime can.
+
+    Attributes:
+        name: the file's name.
+        format: what it is, in words.
+        digest: SHA-256 of its contents.
+        sides: of the input as the file declares it, None for open ones; None for a file that declares nothing.
+
+    Raises:
+        UserError: there is no such file, it is of no such format, it cannot be read, or takes several inputs.
+    """
+
+    def __init__(self, path: Path, *, device: torch.device) -> None:
+        self.path = path
+        self.name = path.name
+        kind, self.digest = identify(path)
+        self.format = kind.value
+        openers = {
+            FileKind.TORCHSCRIPT: self._open_torchscript,
+            FileKind.TORCH_EXPORT: self._open_exported,
+            FileKind.ONNX: self._open_onnx,
+        }
+        if kind not in openers:
+            raise UserError(f"{path} is {kind.value}; give {_FORMATS}.")
+        self._ask, self.sides, self._largest = openers[kind](device)
+        self._batch = None if self.sides is None else self.sides[0]  # of each call, where the file fixes it
+
+    @torch.inference_mode()
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The output for inputs float32 (N, ...), N >= 1, as the network gives it: (N, ...), of any type.
+
+        Raises:
+            UserError: it gives something else than one tensor with N rows.
+            Exception: whatever the network raises.
+        """
+        size = self._batch or self._largest or len(inputs)
+        rows = torch.cat(
+            [self._single(self._ask(_filled(part, self._batch)))[: len(part)] for part in inputs.split(size)]
+        )
+        if len(rows) != len(inputs):
+            raise UserError(f"The network {self.name} gives {len(rows)} rows for {len(inputs)}; give one for each.")
+        return rows
+
+    def _single(self, answer: object) -> torch.Tensor:
+        if isinstance(answer, dict):
+            answer = list(answer.values())
+        if isinstance(answer, list | tuple) and len(answer) == 1:
+            answer = answer[0]
+        if not isinstance(answer, torch.Tensor) or answer.ndim == 0:
+            found = f"{len(answer)} outputs" if isinstance(answer, list | tuple) else f"a {type(answer).__name__}"
+            raise UserError(f"The network {self.name} gives {found}; save it so that it gives one tensor.")
+        return answer
+
+    def _open_torchscript(self, device: torch.device) -> _Opened:
+        module = open_torchscript(self.path, device)
+        try_eval(module)
+        return lambda batch: module(batch.to(device)), None, None
+
+    def _open_exported(self, device: torch.device) -> _Opened:
+        program, _ = open_program(self.path, allow_pickle=False)
+        count, tensors = tensor_inputs(program)
+        if count != 1 or len(tensors) != 1:
+            raise UserError(f"The network {self.name} takes {count} inputs; export it so that it takes one tensor.")
+        sides, largest = declared_sides(program, tensors[0])
+        dtype = tensors[0].dtype
+        module = on_device(program, device, self.name).module()
+        return lambda batch: module(batch.to(device, dtype)), sides, largest
+
+    def _open_onnx(self, device: torch.device) -> _Opened:
+        session = open_session(self.path, device)
+        inputs = session.get_inputs()
+        if len(inputs) != 1 or inputs[0].type not in DTYPES:
+            found = ", ".join(f"{each.name} ({each.type})" for each in inputs)
+            raise UserError(f"The network {self.name} takes {found}; export it so that it takes one float32 tensor.")
+        sides = [side if isinstance(side, int) and side > 0 else None for side in inputs[0].shape or ()]
+        dtype = DTYPES[inputs[0].type]
+
+        def ask(batch: torch.Tensor) -> object:
+            answers = session.run(None, {inputs[0].name: batch.cpu().numpy().astype(dtype, copy=False)})
+            return [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in answers]
+
+        return ask, sides or None, None
+
+
+def _filled(part: torch.Tensor, size: int | None) -> torch.Tensor:
+    """A batch of the size that the file wants, filled up with copies of the last row."""
+    missing = 0 if size is None else size - len(part)
+    return part if missing <= 0 else torch.cat([part, part[-1:].expand(missing, *part.shape[1:])])

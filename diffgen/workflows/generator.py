@@ -1,0 +1,127 @@
+"""Where the pictures of a comparison come from: the GAN of the data set, or a generator of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from diffgen.config import CompareConfig, GeneratorConfig, replace
+from diffgen.errors import UserError
+from diffgen.features.base import FeatureExtractor
+from diffgen.gan_training.split import split_rows
+from diffgen.generators.file import FileGenerator, FileScorer
+from diffgen.models.loading import file_digest
+from diffgen.runs.folder import RunFolder
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.gan import DomainModels, prepare_gan
+
+_SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
+_ROLES = ("file", "discriminator")  # settings that name files
+
+
+def own_generator(
+    config: GeneratorConfig,
+    *,
+    file: str | Path | None = None,
+    latent_dim: int | None = None,
+    prior: Literal["normal", "uniform"] | None = None,
+) -> GeneratorConfig:
+    """The settings with those applied that were given by name, and with whole paths, as a run folder keeps them.
+
+    Raises:
+        UserError: they speak of a generator but name none, or do not say how long its latent vector is.
+    """
+    config = replace(
+        config,
+        file=_whole(config.file if file is None else file),
+        latent_dim=config.latent_dim if latent_dim is None else latent_dim,
+        prior=config.prior if prior is None else prior,
+        discriminator=_whole(config.discriminator),
+    )
+    if config.file is None and config != GeneratorConfig():
+        raise UserError(
+            "Latent length, prior, pixels and discriminator describe a generator of your own; name its file with "
+            "--generator, or leave them out."
+        )
+    if config.file is not None and config.latent_dim is None:
+        raise UserError(f"The generator {config.file} needs the length of its latent vector; add --latent-dim N.")
+    return config
+
+
+def _whole(path: str | Path | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().absolute())
+
+
+def generator_digests(config: GeneratorConfig) -> dict[str, str]:
+    """SHA-256 of the files of a generator of the user's own, by the setting that names them; empty for the GAN.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    return {role: file_digest(path) for role in _ROLES if (path := getattr(config, role)) is not None}
+
+
+def check_unchanged(config: GeneratorConfig, folder: RunFolder) -> None:
+    """See that the generator's files are what the run was started with.
+
+    Raises:
+        UserError: one is gone or has changed.
+    """
+    before = folder.manifest.get("generator", {})
+    for role, digest in generator_digests(config).items():
+        if before.get(role) != digest:
+            raise UserError(
+                f"The file {getattr(config, role)} has changed since the run {folder.path} was started; put the old "
+                "one back, or start a new run."
+            )
+
+
+def prepare_generator(
+    data: ImageSet, config: CompareConfig, encoder: FeatureExtractor, *, device: torch.device, progress: Progress
+) -> DomainModels:
+    """The generator that the settings ask for: the GAN, trained if need be, or that of a file.
+
+    Args:
+        data: the real images.
+        config: names the file, or says how the GAN is trained.
+        encoder: the data set's own, for the training of the GAN.
+        device: where it computes.
+        progress: told what the file turned out to be.
+
+    Raises:
+        UserError: no GAN fits the images, or the file's generator does not.
+        RunError: the training diverged.
+    """
+    own = config.generator
+    if own.file is None:
+        return prepare_gan(data, config.gan, encoder, device=device, progress=progress)
+    if min(data.image_shape[1:]) < _SMALLEST_SIDE:
+        raise UserError(
+            f"The images are {'x'.join(map(str, data.image_shape))}; the filters need {_SMALLEST_SIDE} pixels a side "
+            "at least, so add --resize N and give a generator of that size."
+        )
+    generator = FileGenerator(own, data.image_shape, device=device)
+    scorer = None
+    if own.discriminator is not None:
+        path = Path(own.discriminator)
+        scorer = FileScorer(path, pixels=generator.pixels, image_shape=data.image_shape, device=device)
+    rows, held_out_rows = split_rows(len(data), config.gan)
+    images = torch.from_numpy(data.images)
+    facts = {
+        "kind": f"your own, {generator.network.format}",
+        "file": generator.network.name,
+        "latent vector": f"{generator.latent_dim} values, {generator.prior}",
+        "pixels": f"{generator.pixels} ({'found out' if generator.detected else 'as said'})",
+        "discriminator": "none given, so that there is no discriminator filter"
+        if scorer is None
+        else scorer.network.name,
+        "compared with": f"{len(rows):,} real images, which it may or may not have been trained on",
+        "held out": f"{len(held_out_rows):,} real images",
+    }
+    progress.say(
+        f"Pictures come from {generator.network.name}, {generator.network.format}: {facts['latent vector']}; pixels "
+        f"{facts['pixels']}; discriminator: {facts['discriminator']}."
+    )
+    return DomainModels(generator, scorer, Path(own.file), facts, images[rows], images[held_out_rows])
