@@ -8,8 +8,6 @@ import torch.nn.functional as F
 
 from diffgen.types import Int64Array, UInt8Array
 
-#: Correlation of two thumbnails from which on the pictures count as one.
-SAME_PICTURE = 0.95
 _THUMBNAIL = 16  # longest side, pixels
 _CHUNK = 4096  # images that are made thumbnails of at once
 _BLOCK = 512  # images that are compared with all kept ones at once
@@ -19,7 +17,7 @@ def near_duplicate_of(
     images: UInt8Array,
     groups: Int64Array,
     *,
-    threshold: float = SAME_PICTURE,
+    threshold: float,
     device: torch.device | str = "cpu",
 ) -> Int64Array:
     """For each image the earliest kept image of its group that it is a near-duplicate of; itself when it is kept.

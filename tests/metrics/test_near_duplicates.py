@@ -60,7 +60,7 @@ def test_more_images_than_are_compared_at_once(pictures: np.ndarray) -> None:
     many = np.concatenate([pictures, pictures[::-1], np.roll(pictures, 40, axis=3), pictures])
     groups = np.zeros(len(many), np.int64)
     assert len(many) > 600
-    assert near_duplicate_of(many, groups).tolist() == by_loop(many, groups, 0.95)
+    assert near_duplicate_of(many, groups, threshold=0.95).tolist() == by_loop(many, groups, 0.95)
 
 
 @given(st.integers(0, 200))
@@ -77,18 +77,18 @@ def test_grain_makes_no_new_picture_and_another_digit_does() -> None:
     zero, one = (digits.images[digits.labels == label][0] for label in (0, 1))
     rng = np.random.default_rng(0)
     grained = (zero + rng.normal(0, 10, zero.shape)).clip(0, 255).astype(np.uint8)
-    found = near_duplicate_of(np.stack([zero, grained, one]), np.zeros(3, np.int64))
+    found = near_duplicate_of(np.stack([zero, grained, one]), np.zeros(3, np.int64), threshold=0.95)
     assert found.tolist() == [0, 0, 2]
     # with other labels it is another finding
-    assert near_duplicate_of(np.stack([zero, grained]), np.array([[0, 6], [0, 5]])).tolist() == [0, 1]
+    assert near_duplicate_of(np.stack([zero, grained]), np.array([[0, 6], [0, 5]]), threshold=0.95).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 64, 64), (1, 7, 9)])
 def test_shapes(shape: tuple[int, int, int]) -> None:
     images = np.random.default_rng(0).integers(0, 256, (4, *shape), np.uint8)
-    found = near_duplicate_of(np.concatenate([images, images]), np.zeros(8, np.int64))
+    found = near_duplicate_of(np.concatenate([images, images]), np.zeros(8, np.int64), threshold=0.95)
     assert found.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
-    assert near_duplicate_of(images[:0], np.empty(0, np.int64)).shape == (0,)
+    assert near_duplicate_of(images[:0], np.empty(0, np.int64), threshold=0.95).shape == (0,)
 
 
 @pytest.mark.slow
@@ -96,6 +96,6 @@ def test_a_hundred_thousand() -> None:
     images = np.random.default_rng(0).integers(0, 256, (1000, 1, 28, 28), np.uint8)
     rows = np.random.default_rng(1).integers(0, 1000, 100_000)
     started = time.process_time()
-    found = near_duplicate_of(images[rows], rows % 3)
+    found = near_duplicate_of(images[rows], rows % 3, threshold=0.95)
     assert len(np.unique(found)) == 1000
     assert time.process_time() - started < 60

@@ -1,0 +1,177 @@
+"""What each validity filter keeps and rejects, alone and together, and what it costs.
+
+    python -m benchmarks.filters DATA OTHER [--run RUN] [--sheet PNG] [--hundred-thousand] > table.md
+
+DATA and OTHER are folders of idx files with training and test files (MNIST, Fashion-MNIST). The GAN and the filters
+know the *test* files of DATA only. Asked about are
+
+* real images of the training files, which neither the GAN nor a filter has seen,
+* those images wrecked in seven ways (benchmarks/wrecked.py),
+* random pictures of the GAN,
+* with --run: the triggers of a comparison on DATA:test.
+
+The judge (benchmarks/judge.py) says which of them show something recognisable; no filter ever asks it. It was trained
+on the training files, so that real images, and those derived from them, are no test of the judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import replace as fields_replaced
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from benchmarks.judge import judge_for
+from benchmarks.wrecked import wrecked
+from diffgen.config import FILTER_PRESETS, FILTERS, CompareConfig, FilterConfig, replace
+from diffgen.data import load
+from diffgen.features import cells
+from diffgen.filters import FilterPipeline
+from diffgen.generators.prior import draw_latents
+from diffgen.runs.folder import RunFolder
+from diffgen.types import ImageSet, Progress, UInt8Array
+from diffgen.workflows.filters import make_pipeline
+from diffgen.workflows.gan import DomainModels, prepare_gan
+
+_CPU = torch.device("cpu")
+_REAL, _WRECKED, _GENERATED, _TRIGGERS = 2000, 500, 2000, 2000
+_SHEET = 100
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the tables as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("other")
+    parser.add_argument("--run", help="run folder of a comparison on DATA:test")
+    parser.add_argument("--sheet", type=Path, help="draw 100 random triggers of the run that the filters accept")
+    parser.add_argument("--hundred-thousand", action="store_true", help="also time 100,000 images against 10,000")
+    arguments = parser.parse_args(argv)
+
+    training, test = load(f"{arguments.data}:train"), load(f"{arguments.data}:test")
+    encoder = cells.prepare(test).encoder
+    domain = prepare_gan(test, CompareConfig().gan, encoder, device=_CPU, progress=Progress())
+    sets = _image_sets(training, load(f"{arguments.other}:test"), domain, arguments.run)
+    recognised = {name: judge_for(training, test).recognised(images).numpy() for name, images in sets.items()}
+    chains = {
+        **{name: FilterConfig(names=(name,)) for name in FILTERS},
+        **{f"preset {name}": FILTER_PRESETS[name] for name in ("paper", "default")},
+    }
+    pipelines = {name: _pipeline(test, domain, settings) for name, settings in chains.items()}
+    kept = {
+        name: {kind: pipeline.apply(images).accepted for kind, images in sets.items()}
+        for name, pipeline in pipelines.items()
+    }
+    _print_rejected(sets, kept)
+    _print_judged(recognised, kept)
+    _print_cost({name: pipelines[name] for name in (*FILTERS, "preset default")}, sets["random pictures of the GAN"])
+    if arguments.hundred_thousand:
+        _print_hundred_thousand(test, domain)
+    if arguments.sheet and arguments.run:
+        accepted = sets["triggers"][torch.from_numpy(kept["preset default"]["triggers"])].numpy()
+        rows = np.random.default_rng(0).permutation(len(accepted))[:_SHEET]
+        _draw_sheet(accepted[rows], arguments.sheet)
+
+
+def _image_sets(training: ImageSet, other: ImageSet, domain: DomainModels, run: str | None) -> dict[str, torch.Tensor]:
+    real = training.images[:_REAL]
+    made = draw_latents(domain.generator, _GENERATED, torch.Generator().manual_seed(1))
+    sets = {"real": real, **wrecked(real[:_WRECKED], other.images, seed=0)}
+    found = {name: torch.from_numpy(images) for name, images in sets.items()}
+    found["random pictures of the GAN"] = _generate(domain, made)
+    if run is not None:
+        images = RunFolder.open(run).read_parts()["images"]
+        rows = np.random.default_rng(0).permutation(len(images))[:_TRIGGERS]
+        found["triggers"] = torch.from_numpy(images[np.sort(rows)])
+    return found
+
+
+def _generate(domain: DomainModels, latents: torch.Tensor) -> torch.Tensor:
+    return torch.cat([domain.generator.generate(batch) for batch in latents.split(500)])
+
+
+def _pipeline(data: ImageSet, domain: DomainModels, settings: FilterConfig) -> FilterPipeline:
+    config = replace(CompareConfig(), filters=settings)
+    return make_pipeline(data, domain, config, batch_size=256, device=_CPU, progress=Progress())
+
+
+def _print_rejected(sets: dict[str, torch.Tensor], kept: dict[str, dict[str, np.ndarray]]) -> None:
+    print("Share rejected, with 5 % of held-out real images allowed to all filters of a row together:\n")
+    print("| filter | " + " | ".join(sets) + " |")
+    print("|---|" + "---:|" * len(sets))
+    for name, by_kind in kept.items():
+        print(f"| {name} | " + " | ".join(f"{(~by_kind[kind]).mean():.1%}" for kind in sets) + " |")
+    print()
+
+
+def _print_judged(recognised: dict[str, np.ndarray], kept: dict[str, dict[str, np.ndarray]]) -> None:
+    kinds = [kind for kind in ("random pictures of the GAN", "triggers") if kind in recognised]
+    mixed = [kind for kind in recognised if kind != "triggers"]
+    print("By the judge: precision is the share of the accepted that it recognises, recall the share of the recognised")
+    print("that is accepted.\n")
+    for kind in kinds:
+        print(f"{kind}: it recognises {recognised[kind].mean():.1%}\n")
+        print("| filter | accepted | precision | recall | recognised among the rejected |\n|---|---:|---:|---:|---:|")
+        for name, by_kind in kept.items():
+            print(f"| {name} | {_judged(by_kind[kind], recognised[kind])} |")
+        print()
+    print("real, wrecked and generated images together:\n")
+    print("| filter | accepted | precision | recall | recognised among the rejected |\n|---|---:|---:|---:|---:|")
+    for name, by_kind in kept.items():
+        accepted = np.concatenate([by_kind[kind] for kind in mixed])
+        print(f"| {name} | {_judged(accepted, np.concatenate([recognised[kind] for kind in mixed]))} |")
+    print("\nShare of each kind that the judge recognises: ", end="")
+    print(", ".join(f"{kind} {flags.mean():.1%}" for kind, flags in recognised.items()) + ".\n")
+
+
+def _judged(accepted: np.ndarray, recognised: np.ndarray) -> str:
+    def share(flags: np.ndarray) -> str:
+        return f"{flags.mean():.1%}" if len(flags) else "-"
+
+    figures = [share(accepted), share(recognised[accepted]), share(accepted[recognised]), share(recognised[~accepted])]
+    return " | ".join(figures)
+
+
+def _print_cost(pipelines: dict[str, FilterPipeline], images: torch.Tensor) -> None:
+    print("Seconds of processor time per 1,000 images that every filter of the row is asked about:\n")
+    print("| filter | s |\n|---|---:|")
+    for name, pipeline in pipelines.items():
+        started = time.process_time()
+        pipeline.scores(images[:1000])
+        print(f"| {name} | {time.process_time() - started:.2f} |")
+    print()
+
+
+def _print_hundred_thousand(data: ImageSet, domain: DomainModels) -> None:
+    """As many generated pictures, against all real images of the test files."""
+    latents = draw_latents(domain.generator, 100_000, torch.Generator().manual_seed(2))
+    images = _generate(domain, latents)
+    pipeline = _pipeline(data, fields_replaced(domain, reference=torch.from_numpy(data.images)), FilterConfig())
+    processor, wall = time.process_time(), time.monotonic()
+    pipeline.apply(images)
+    print(
+        f"100,000 pictures of the GAN against {len(data):,} real images, preset default: "
+        f"{time.process_time() - processor:.0f} s of processor time, {time.monotonic() - wall:.0f} s on the clock with "
+        f"{torch.get_num_threads()} thread(s)."
+    )
+
+
+def _draw_sheet(images: UInt8Array, path: Path) -> None:
+    """Ten a row, three times as large, with a line between them."""
+    _, channels, height, width = images.shape
+    sheet = np.full((channels, 10 * (height + 2), 10 * (width + 2)), 96, dtype=np.uint8)
+    for index, image in enumerate(images):
+        row, column = divmod(index, 10)
+        top, left = row * (height + 2), column * (width + 2)
+        sheet[:, top : top + height, left : left + width] = image
+    picture = Image.fromarray(sheet[0] if channels == 1 else sheet.transpose(1, 2, 0))
+    picture.resize((picture.width * 3, picture.height * 3), Image.Resampling.NEAREST).save(path)
+
+
+if __name__ == "__main__":
+    main()
