@@ -49,7 +49,7 @@ class NeighborsFilter:
         self._directions = F.normalize(self._encoder.encode(real), dim=1)
         self.description = (
             f"Mean cosine similarity of features to the {min(self._neighbors, len(real))} nearest of {len(real)} real "
-            "images (those the GAN was trained on)."
+            "images (all but the held-out ones)."
         )
 
     def score(self, images: torch.Tensor) -> torch.Tensor:

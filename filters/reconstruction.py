@@ -41,7 +41,7 @@ class ReconstructionFilter:
         """Train the auto-encoder on real images, uint8 (N, C, H, W), or have it found."""
         self._network = self._make(real)
         self.description = (
-            f"How well a small auto-encoder of {len(real)} real images (those the GAN was trained on) draws the image "
+            f"How well a small auto-encoder of {len(real)} real images (all but the held-out ones) draws the image "
             "again: minus the squared error, as a share of the image's own energy."
         )
 

@@ -40,7 +40,7 @@ class SsimFilter:
         """Take in the real images to compare with; uint8 (N, C, H, W)."""
         self._reference = real.to(self._device)
         self._directions = unit_vectors(self._reference)
-        self.description = f"SSIM with the most similar of {len(real)} real images (those the GAN was trained on)."
+        self.description = f"SSIM with the most similar of {len(real)} real images (all but the held-out ones)."
 
     def score(self, images: torch.Tensor) -> torch.Tensor:
         """float32 (N,) in [-1, 1] for uint8 (N, C, H, W), on the CPU."""
