@@ -284,15 +284,22 @@ class SearchConfig:
         mutation_class_probability: share of such individuals that are given another class, where the generator is
             conditional.
         mutation_eta: its distribution index.
-        niches: "label_pair": the population is shared out among the ordered label pairs of its triggers; "none": as
-            published.
+        niches: "label_pair": the population is shared out among the ordered label pairs of its triggers; "behaviour":
+            among label pairs and cells; "none": as published.
+        objectives: "both", or one of them alone: "divergence", "diversity" (paper, Table 3).
+        divergence: how far apart two answers are: "euclidean+1" (Eq. 1), "jensen-shannon", or "top2-margin", nearness
+            to a boundary.
+        diversity: what images are compared by: "pixels" (Eq. 2) or "features" of the domain encoder.
+        representatives: what an image is compared with: "clusters", one of each of the archive's HDBSCAN clusters
+            (section 3.3.2.2), or "all" archived triggers, which is exact and slow.
         validity: "post": filters are asked after the search; "constraint": a picture that they reject loses against
-            every one that they accept; "objective": how far it is from being accepted is a third objective.
+            every one that they accept; "objective": how far it is from being accepted is one more objective.
         reducer: what shortens images before they are clustered.
         reducer_dim: length that they are shortened to.
         umap_neighbors, umap_min_dist: UMAP's own settings.
         min_cluster_size: HDBSCAN's.
-        cluster_sample: most triggers that are clustered at once, or None for the whole archive.
+        cluster_sample: most triggers that are clustered at once, evenly from all label pairs, or None for the whole
+            archive.
         cluster_growth: cluster again when the archive has grown by this share; 0 means in every generation.
         noise_representatives: most noise points that stand for themselves.
     """
@@ -307,7 +314,11 @@ class SearchConfig:
     mutation_gene_probability: float | None = 0.1
     mutation_class_probability: float = 0.05
     mutation_eta: float = 20.0
-    niches: Literal["none", "label_pair"] = "label_pair"
+    niches: Literal["none", "label_pair", "behaviour"] = "label_pair"
+    objectives: Literal["both", "divergence", "diversity"] = "both"
+    divergence: Literal["euclidean+1", "jensen-shannon", "top2-margin"] = "euclidean+1"
+    diversity: Literal["pixels", "features"] = "pixels"
+    representatives: Literal["clusters", "all"] = "clusters"
     validity: Literal["post", "constraint", "objective"] = "post"
     reducer: Literal["pca", "umap"] = "pca"
     reducer_dim: int = 20
@@ -374,6 +385,9 @@ class CompareConfig:
         technique: name in ``diffgen.techniques``.
         preset: name of one of the technique's presets.
         budget: of the search.
+        until: "budget": the search goes on until the budget is used up; "saturated": it ends sooner when the last
+            ``saturation_queries`` queries found no behaviour that was not known.
+        saturation_queries: see ``until``.
         seed: seed of everything random; the same seed and query budget give the same run on the same machine.
         device: "auto" takes a GPU when there is one.
         batch_size: images handed to a network at once, or None: chosen for the device.
@@ -387,6 +401,8 @@ class CompareConfig:
     technique: str = "diffgan"
     preset: str = "default"
     budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
+    until: Literal["budget", "saturated"] = "budget"
+    saturation_queries: int = 20_000
     seed: int = 0
     device: str = "auto"
     batch_size: int | None = None

@@ -6,11 +6,11 @@ import argparse
 import shlex
 import sys
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from diffgen.cli import config_file, model_options, options, table
 from diffgen.cli.config_file import ConfigFile
-from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, replace
+from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, SearchConfig, replace
 from diffgen.errors import UserError
 from diffgen.types import Progress
 from diffgen.workflows.limits import check_limits
@@ -66,6 +66,12 @@ def add_parser(verbs: Any) -> None:
     search = parser.add_argument_group("search")
     search.add_argument("--technique", metavar="NAME", help="diffgan (default), random_latent")
     search.add_argument("--preset", metavar="NAME", help="default, or paper: DiffGAN as published")
+    for name, kind, about in _CHOICES:
+        allowed = get_args(get_type_hints(kind)[name])
+        default = getattr(kind(), name)
+        search.add_argument(
+            f"--{name}", choices=allowed, metavar="|".join(allowed), help=f"{about} (default: {default})"
+        )
     search.add_argument("--seed", type=int, metavar="N", help=f"seed (default: {defaults.seed})")
     search.add_argument(
         "--gan-schedule",
@@ -124,9 +130,21 @@ def add_parser(verbs: Any) -> None:
     parser.set_defaults(run=run, parser=parser)
 
 
+# settings with few values that have options of their own; all others are in the configuration file
+_CHOICES: tuple[tuple[str, type[Any], str], ...] = (
+    ("divergence", SearchConfig, "how far apart two answers are"),
+    ("diversity", SearchConfig, "what pictures are compared by"),
+    ("objectives", SearchConfig, "search for both, or for one of them alone"),
+    ("reducer", SearchConfig, "what shortens pictures before they are clustered"),
+    ("until", CompareConfig, "saturated: end sooner, when nothing new is found any more"),
+)
 # options that are settings under another name; those with the name of a setting need no line here
 _SETTINGS = {
     "gan_schedule": "gan.schedule",
+    "divergence": "search.divergence",
+    "diversity": "search.diversity",
+    "objectives": "search.objectives",
+    "reducer": "search.reducer",
     "gan_steps": "gan.steps",
     "gan_seed": "gan.seed",
     "generator_file": "generator.file",

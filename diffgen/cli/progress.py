@@ -111,8 +111,16 @@ class _LogTask:
         if time.monotonic() - self._started >= _SILENT_SECONDS:
             self._print(done=True)
 
+    def _left(self) -> str:
+        """How long the rest will take if it goes on as until now."""
+        share = self._completed / self._total if self._total else 0.0
+        if not 0 < share < 1:
+            return ""
+        return f", about {(time.monotonic() - self._started) * (1 / share - 1):.0f} s left"
+
     def _print(self, *, done: bool = False) -> None:
         self._said = time.monotonic()
         share = "" if not self._total else f" {min(self._completed / self._total, 1):.0%}"
         seconds = f" in {time.monotonic() - self._started:.0f} s" if done else ""
-        print(f"{self._description}:{share}{seconds}  {self._figures}".rstrip(), file=sys.stderr, flush=True)
+        left = "" if done or share == "" else self._left()
+        print(f"{self._description}:{share}{seconds}{left}  {self._figures}".rstrip(), file=sys.stderr, flush=True)

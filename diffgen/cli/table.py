@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from diffgen.workflows.compare import CompareResult
 
 
+def _more(result: CompareResult) -> str:
+    """What is left, as far as it can be told (Chao1)."""
+    left = result.behaviours_estimated - result.behaviours
+    return f" (about {left:,} more could be found)" if left > 0 else ""
+
+
 def print_result(result: CompareResult) -> None:
     """The figures and the path of the report, on stdout."""
     share = f" ({result.valid_triggers / result.triggers:.0%} of them)" if result.triggers else ""
@@ -19,7 +25,7 @@ def print_result(result: CompareResult) -> None:
         ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s"),
         ("triggers (A and B disagree)", f"{result.triggers:,}"),
         ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),
-        ("behaviours", f"{result.behaviours:,}"),
+        ("behaviours", f"{result.behaviours:,}{_more(result)}"),
         ("label pairs", f"{result.label_pairs:,}"),
     )
     width = max(len(name) for name, _ in rows)

@@ -132,6 +132,8 @@ class ReportData:
         gan: short facts about the generator, name -> text.
         settings: section -> name -> value, as in config.toml.
         files: role -> {"path": ..., "sha256": ...}.
+        behaviours_estimated: how many behaviours there are, found or not (Chao1); None when it was not estimated.
+        saturated: the search ended because nothing new was found any more.
     """
 
     run: str
@@ -172,6 +174,8 @@ class ReportData:
     filter_warnings: tuple[str, ...] = ()
     calibration: str = ""
     shrunk: tuple[ShrunkPair, ...] = ()
+    behaviours_estimated: int | None = None
+    saturated: bool = False
 
     @property
     def headline_count(self) -> int:

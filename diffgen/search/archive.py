@@ -110,14 +110,16 @@ class Archive:
         return self._flushed + sum(len(part["query"]) for part in self._pending)
 
     def _remember(self, images: UInt8Array, labels: Int64Array) -> None:
-        start = self._stored
-        for offset in range(len(images)):
-            block, row = divmod(start + offset, _BLOCK)
+        start, taken = self._stored, 0
+        while taken < len(images):
+            block, row = divmod(start + taken, _BLOCK)
             if block == len(self._blocks):
                 self._blocks.append(np.empty((_BLOCK, *self._shape), dtype=np.uint8))
                 self._label_blocks.append(np.empty((_BLOCK, labels.shape[1]), dtype=np.int64))
-            self._blocks[block][row] = images[offset]
-            self._label_blocks[block][row] = labels[offset]
+            count = min(_BLOCK - row, len(images) - taken)
+            self._blocks[block][row : row + count] = images[taken : taken + count]
+            self._label_blocks[block][row : row + count] = labels[taken : taken + count]
+            taken += count
         self._pairs.update(map(tuple, labels.tolist()))
 
     def record_diversity(self, numbers: Int64Array, diversity: Float32Array) -> None:

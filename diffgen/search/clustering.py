@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 
 from diffgen.config import SearchConfig
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.types import Float32Array, Int64Array
 
 _NOISE = -1
 
 
-def representative_rows(images: UInt8Array, config: SearchConfig, *, seed: int) -> Int64Array:
+def representative_rows(points: Float32Array, config: SearchConfig, *, seed: int) -> Int64Array:
     """The rows that stand for the clusters of a set of images.
 
     For each cluster the member with the highest membership probability (the first of equals). A noise point belongs to
@@ -20,25 +20,25 @@ def representative_rows(images: UInt8Array, config: SearchConfig, *, seed: int) 
     says nothing (fewer images than two clusters need) every image stands for itself.
 
     Args:
-        images: uint8 (N, C, H, W).
+        points: float32 (N, D), the images in the space in which they are compared.
         config: reducer, its settings and HDBSCAN's.
         seed: seed of the reducer.
 
     Returns:
         int64 (R,), ascending, R >= 1 when N >= 1.
     """
-    count = len(images)
+    count = len(points)
     if count < 2 * config.min_cluster_size + 1:
         return np.arange(count)
-    if (images == images[:1]).all():
+    if (points == points[:1]).all():
         return np.zeros(1, dtype=np.int64)
-    points = _reduce(images, config, seed)
+    reduced = _reduce(points, config, seed)
     from hdbscan import HDBSCAN
 
     with warnings.catch_warnings():
         # hdbscan 0.8.44 still uses an argument name that scikit-learn 1.6 renamed
         warnings.filterwarnings("ignore", category=FutureWarning, module="sklearn")
-        clustering = HDBSCAN(min_cluster_size=config.min_cluster_size, core_dist_n_jobs=1).fit(points)
+        clustering = HDBSCAN(min_cluster_size=config.min_cluster_size, core_dist_n_jobs=1).fit(reduced)
     labels, strength = clustering.labels_, clustering.probabilities_
     rows = [int(members[np.argmax(strength[members])]) for members in _members(labels)]
     noise = np.flatnonzero(labels == _NOISE)
@@ -53,14 +53,13 @@ def _members(labels: Int64Array) -> list[Int64Array]:
     return [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
 
 
-def _reduce(images: UInt8Array, config: SearchConfig, seed: int) -> Float32Array:
+def _reduce(points: Float32Array, config: SearchConfig, seed: int) -> Float32Array:
     """float32 (N, at most ``reducer_dim``)."""
-    flat = images.reshape(len(images), -1).astype(np.float32) / 255
-    dim = min(config.reducer_dim, flat.shape[1], len(flat) - 1)
+    dim = min(config.reducer_dim, points.shape[1], len(points) - 1)
     if config.reducer == "pca":
         from sklearn.decomposition import PCA
 
-        return np.asarray(PCA(dim, svd_solver="randomized", random_state=seed).fit_transform(flat), dtype=np.float32)
+        return np.asarray(PCA(dim, svd_solver="randomized", random_state=seed).fit_transform(points), dtype=np.float32)
     from umap import UMAP
 
     with warnings.catch_warnings():
@@ -74,4 +73,4 @@ def _reduce(images: UInt8Array, config: SearchConfig, seed: int) -> Float32Array
             random_state=seed,
             n_jobs=1,
         )
-        return np.asarray(reducer.fit_transform(flat), dtype=np.float32)
+        return np.asarray(reducer.fit_transform(points), dtype=np.float32)

@@ -13,8 +13,10 @@ from diffgen.config import Budget
 from diffgen.errors import DiffgenError
 from diffgen.models import BlackBox
 from diffgen.search.archive import Archive, Triggers
-from diffgen.search.divergence import answer_margin, euclidean_plus_one
+from diffgen.search.behaviours import Behaviours
+from diffgen.search.divergence import Divergence, answer_margin, euclidean_plus_one
 from diffgen.search.memory import BatchHalver
+from diffgen.types import Int64Array
 
 NOT_ARCHIVED = -1
 NO_PAIR = -1
@@ -30,15 +32,17 @@ class Answers:
 
     Attributes:
         probabilities: float32 (N, M, K).
-        divergence: float32 (N,), Eq. 1 of the paper.
+        divergence: float32 (N,), larger is further apart.
         archive_numbers: int64 (N,) on the CPU: number in the archive of each trigger, ``NOT_ARCHIVED`` for the rest.
         label_pairs: int64 (N,): one number for each ordered tuple of labels of a trigger, ``NO_PAIR`` for the rest.
+        cells: int64 (N,) on the CPU: the cell of each trigger; 0 for the rest, and when there are no cells.
     """
 
     probabilities: torch.Tensor
     divergence: torch.Tensor
     archive_numbers: torch.Tensor
     label_pairs: torch.Tensor
+    cells: torch.Tensor
 
 
 class Evaluator:
@@ -52,6 +56,9 @@ class Evaluator:
         archive: takes in the triggers.
         margin: a disagreement counts when every model's two highest probabilities are further apart than this.
         batch_size: images asked about at once; between two batches the budget is looked at.
+        divergence: of the models' answers.
+        cells: the cell of each image, int64 (N,) for uint8 (N, C, H, W); None when behaviours are not to be counted.
+        saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
         on_smaller_batch: told how many images are handed over at once from now on, when memory was too small.
         clock: seconds; a parameter for tests.
     """
@@ -64,6 +71,9 @@ class Evaluator:
         archive: Archive,
         margin: float,
         batch_size: int,
+        divergence: Divergence = euclidean_plus_one,
+        cells: Callable[[torch.Tensor], Int64Array] | None = None,
+        saturation_queries: int | None = None,
         on_smaller_batch: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -75,6 +85,10 @@ class Evaluator:
         self.queries = 0
         self.generation = 0
         self.stopped = False
+        self.saturation_queries = saturation_queries
+        self.behaviours: Behaviours | None = None if cells is None else Behaviours()
+        self._divergence = divergence
+        self._cells = cells
         self.memory = BatchHalver(on_smaller_batch)
         self._clock = clock
         self._started: float | None = None
@@ -98,6 +112,18 @@ class Evaluator:
         """Seconds since :meth:`start`."""
         return 0.0 if self._started is None else self._clock() - self._started
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether triggers are told apart by cells."""
+        return self._cells is not None
+
+    @property
+    def saturated(self) -> bool:
+        """Whether too long nothing new was found."""
+        if self.saturation_queries is None or self.behaviours is None:
+            return False
+        return self.queries - self.behaviours.latest_query >= self.saturation_queries
+
     def allowance(self) -> int:
         """How many images of a batch may still be asked about.
 
@@ -106,6 +132,8 @@ class Evaluator:
         """
         if self.stopped:
             raise BudgetExhausted("The search was asked to stop.")
+        if self.saturated:
+            raise BudgetExhausted(f"The last {self.saturation_queries} queries found nothing new.")
         if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
             raise BudgetExhausted(f"The budget of {self.budget} is used up.")
         if self.budget.queries is None:
@@ -131,8 +159,9 @@ class Evaluator:
         labels = probabilities.argmax(dim=2)
         disagree = (labels != labels[:, :1]).any(dim=1)
         disagree &= answer_margin(probabilities) > self.margin
-        divergence = euclidean_plus_one(probabilities)
+        divergence = self._divergence(probabilities)
         numbers = torch.full((len(images),), NOT_ARCHIVED, dtype=torch.int64)
+        cells = torch.zeros(len(images), dtype=torch.int64)
         rows = disagree.nonzero().squeeze(1)
         if len(rows) > 0:
             # only triggers ever leave the device
@@ -144,11 +173,21 @@ class Evaluator:
                 generation=self.generation,
                 query=first + 1 + rows.cpu().numpy().astype(np.int64),
             )
-            numbers[rows.cpu()] = torch.from_numpy(self.archive.add(found))
+            known = len(self.archive)
+            archived = self.archive.add(found)
+            numbers[rows.cpu()] = torch.from_numpy(archived)
+            if self._cells is not None and self.behaviours is not None:
+                which = self._cells(images[rows])
+                cells[rows.cpu()] = torch.from_numpy(which)
+                # an image that the archive holds already is no new find
+                new, first_rows = np.unique(archived, return_index=True)
+                fresh = first_rows[new >= known]
+                keys = np.column_stack([labels[rows].cpu().numpy(), which])[fresh]
+                self.behaviours.add(keys, query=self.queries)
         if self._on_answer is not None:
             self._on_answer()
         pairs = torch.zeros_like(labels[:, 0])
         for column in labels.unbind(dim=1):
             pairs = pairs * probabilities.shape[2] + column
         pairs = pairs.masked_fill(~disagree, NO_PAIR)
-        return Answers(probabilities=probabilities, divergence=divergence, archive_numbers=numbers, label_pairs=pairs)
+        return Answers(probabilities, divergence, archive_numbers=numbers, label_pairs=pairs, cells=cells)

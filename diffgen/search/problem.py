@@ -13,11 +13,14 @@ from pymoo.core.problem import Problem
 
 from diffgen.config import SearchConfig
 from diffgen.generators.prior import UNIFORM_BOUND, latent_length
+from diffgen.search.columns import column, set_columns
 from diffgen.search.diversity import Diversity
-from diffgen.search.evaluator import NO_PAIR, Evaluator
+from diffgen.search.evaluator import NO_PAIR, Answers, Evaluator
 from diffgen.types import Float32Array, Generator, Int64Array, UInt8Array
 
-DIVERGENCE, DIVERSITY = 0, 1  # columns of F
+OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
+
+_MOST_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Box:
 
 
 class LatentProblem(Problem):  # type: ignore[misc]
-    """Maximise divergence (Eq. 1) and diversity (Eq. 2); pymoo minimises, so both are negated (Eq. 3).
+    """Maximise divergence (Eq. 1) and diversity (Eq. 2), or one of them; pymoo minimises, so they are negated (Eq. 3).
 
     The picture of every individual is kept until it leaves the population, since its diversity is scored again when
     the representatives change. Pictures are found by ``uid``, a number that each individual carries.
@@ -39,11 +42,11 @@ class LatentProblem(Problem):  # type: ignore[misc]
         generator: latent vector -> image.
         evaluator: asks the models; ends the search when the budget is used up.
         diversity: the second objective.
-        config: prior and bounds, and how ``validity`` is used.
+        config: prior and bounds, objectives, niches, and how ``validity`` is used.
         validity: see :class:`diffgen.techniques.TechniqueContext`. As a constraint it follows Deb's rules (2000): what
             is accepted comes before what is rejected, and of that the less rejected first. Objectives of what is
             accepted are never above 0, so that positive ones say it. Rejected pictures share one niche. As an objective
-            it is the third; among accepted pictures it makes no difference.
+            it is the last; among accepted pictures it makes no difference.
 
     Attributes:
         box: the continuous genes and their bounds.
@@ -69,7 +72,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         last = [self.classes - 1.0] if self.classes else []
         super().__init__(
             n_var=latent_length(generator),
-            n_obj=2 if validity is None or config.validity == "constraint" else 3,
+            n_obj=len(OBJECTIVES[config.objectives]) + (validity is not None and config.validity != "constraint"),
             xl=np.append(self.box.xl, [0.0] * len(last)),
             xu=np.append(self.box.xu, last),
         )
@@ -81,10 +84,14 @@ class LatentProblem(Problem):  # type: ignore[misc]
         self._uids = np.empty(0, dtype=np.int64)
         self._images: torch.Tensor | None = None
         self._next_uid = 0
+        self._objectives = OBJECTIVES[config.objectives]
+        self._by_cell = config.niches == "behaviour"
+        if self._by_cell and not evaluator.has_cells:
+            raise ValueError("Niches by behaviour need an evaluator that tells cells apart.")
 
     def _evaluate(self, X: np.ndarray[Any, Any], out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         latents = torch.from_numpy(np.asarray(X, dtype=np.float32))
-        images, divergence, numbers, pairs = [], [], [], []
+        images, divergence, numbers, niches = [], [], [], []
         row = 0
         while row < len(latents):
             batch = latents[row : row + self.evaluator.allowance()]
@@ -93,28 +100,38 @@ class LatentProblem(Problem):  # type: ignore[misc]
             images.append(drawn)
             divergence.append(answers.divergence)
             numbers.append(answers.archive_numbers)
-            pairs.append(answers.label_pairs)
+            niches.append(self._niches(answers))
             row += len(batch)
         pictures, archive_numbers = torch.cat(images), torch.cat(numbers)
-        self.diversity.update()
-        diversity = self.diversity.score(pictures, archive_numbers).cpu().numpy()
         archived = archive_numbers.numpy()
-        self.evaluator.archive.record_diversity(archived[archived >= 0], diversity[archived >= 0])
-        objectives = -np.stack([torch.cat(divergence).cpu().numpy(), diversity], axis=1).astype(np.float64)
-        label_pairs = torch.cat(pairs).cpu().numpy()
+        values = {"divergence": torch.cat(divergence).cpu().numpy()}
+        if "diversity" in self._objectives:
+            self.diversity.update()
+            values["diversity"] = self.diversity.score(pictures, archive_numbers).cpu().numpy()
+            self.evaluator.archive.record_diversity(archived[archived >= 0], values["diversity"][archived >= 0])
+        objectives = -np.stack([values[name] for name in self._objectives], axis=1).astype(np.float64)
+        niche = np.concatenate(niches)
         if self._validity is not None:
             violation = np.maximum(-self._validity(pictures).astype(np.float64), 0)
             if self._constrained:
                 objectives = np.minimum(objectives, 0)
                 objectives[violation > 0] = violation[violation > 0, None]
-                label_pairs[violation > 0] = NO_PAIR
+                niche[violation > 0] = NO_PAIR
             else:
                 objectives = np.column_stack([objectives, violation])
         out["F"] = objectives
         out["uid"] = self.keep(pictures)
         out["archive_number"] = archived
-        out["label_pair"] = label_pairs
+        out["niche"] = niche
         out["version"] = np.full(len(latents), self.diversity.version)
+
+    def _niches(self, answers: Answers) -> Int64Array:
+        """int64 (N,): the label pair of each trigger, or its behaviour; ``NO_PAIR`` for the rest."""
+        pairs = answers.label_pairs.cpu().numpy()
+        if not self._by_cell:
+            return pairs
+        cells = answers.cells.numpy()
+        return np.where(pairs == NO_PAIR, NO_PAIR, pairs * _MOST_CELLS + cells)
 
     def keep(self, pictures: torch.Tensor) -> Int64Array:
         """Remember pictures, uint8 (N, C, H, W); returns their uids, int64 (N,)."""
@@ -129,28 +146,30 @@ class LatentProblem(Problem):  # type: ignore[misc]
 
     def rescore(self, population: Population) -> None:
         """Give those individuals a new second objective whose score stems from older representatives."""
-        stale_scores = population.get("version") != self.diversity.version
+        if "diversity" not in self._objectives:
+            return
+        second = self._objectives.index("diversity")
+        stale_scores = column(population, "version") != self.diversity.version
         if self._constrained:
             # the objectives of rejected pictures are no scores of diversity
-            stale_scores &= population.get("F")[:, DIVERSITY] <= 0
+            stale_scores &= column(population, "F")[:, second] <= 0
         old = np.flatnonzero(stale_scores)
         if len(old) == 0:
             return
         stale = population[old]
         assert self._images is not None
-        pictures = self._images[torch.from_numpy(self._rows(stale.get("uid"))).to(self._images.device)]
-        numbers = torch.from_numpy(stale.get("archive_number").astype(np.int64))
-        objectives = stale.get("F").copy()
-        objectives[:, DIVERSITY] = -self.diversity.score(pictures, numbers).cpu().numpy()
+        pictures = self._images[torch.from_numpy(self._rows(column(stale, "uid"))).to(self._images.device)]
+        numbers = torch.from_numpy(column(stale, "archive_number").astype(np.int64))
+        objectives = column(stale, "F")
+        objectives[:, second] = -self.diversity.score(pictures, numbers).cpu().numpy()
         if self._constrained:
             objectives = np.minimum(objectives, 0)
-        stale.set("F", objectives)
-        stale.set("version", np.full(len(stale), self.diversity.version))
+        set_columns(stale, {"F": objectives, "version": np.full(len(stale), self.diversity.version)})
 
     def retain(self, population: Population) -> None:
         """Forget the pictures of all but these individuals."""
         assert self._images is not None
-        uids = np.sort(population.get("uid"))
+        uids = np.sort(column(population, "uid"))
         self._images = self._images[torch.from_numpy(self._rows(uids)).to(self._images.device)]
         self._uids = uids
 

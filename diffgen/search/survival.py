@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from pymoo.core.population import Population
 from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
+from pymoo.util.randomized_argsort import randomized_argsort
 
+from diffgen.search.columns import Column, column, set_columns
 from diffgen.search.problem import LatentProblem
 
 
@@ -14,15 +17,61 @@ class RescoringSurvival(RankAndCrowding):  # type: ignore[misc]
     """Rank and crowding among individuals whose second objective was scored against the same representatives.
 
     Parents and offspring compete, so both must be measured with one measure (pymoo's own advice for objectives that
-    move: evaluate the survivors again).
+    move: evaluate the survivors again). Who survives is whom ``RankAndCrowding`` chooses with the same random state.
     """
 
     def _do(self, problem: LatentProblem, pop: Population, *args: Any, **kwargs: Any) -> Population:
         problem.rescore(pop)
-        survivors = self._select(problem, pop, **kwargs)
+        survivors = self._select(pop, **kwargs)
         problem.retain(survivors)
         return survivors
 
-    def _select(self, problem: LatentProblem, pop: Population, *, n_survive: int, **kwargs: Any) -> Population:
-        """Who stays; pymoo's own choice."""
-        return super()._do(problem, pop, n_survive=n_survive, **kwargs)
+    def _select(
+        self, pop: Population, *, n_survive: int, random_state: np.random.Generator | None = None, **kwargs: Any
+    ) -> Population:
+        """Who stays, with its rank and crowding distance."""
+        F = column(pop, "F")
+        fronts = self.nds.do(F, n_stop_if_ranked=n_survive)
+        rows = np.concatenate(fronts)
+        rank = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
+        crowding = crowding_distances(F[rows], rank)
+        set_columns(pop[rows], {"rank": rank, "crowding": crowding})
+        too_many = len(rows) - n_survive
+        if too_many > 0:
+            start = len(rows) - len(fronts[-1])
+            order = randomized_argsort(crowding[start:], order="descending", method="numpy", random_state=random_state)
+            rows = np.concatenate([rows[:start], rows[start:][order[:-too_many]]])
+        return pop[rows]
+
+
+def crowding_distances(F: Column, front: Column) -> Column:
+    """Crowding distance of each point within its front (Deb et al. 2002), all fronts at once.
+
+    Args:
+        F: float64 (N, objectives).
+        front: int64 (N,), ascending.
+
+    Returns:
+        float64 (N,), what pymoo's "cd" gives front by front: infinite at the ends of a front and in fronts of one or
+        two; an objective in which a front is all alike adds nothing.
+    """
+    if len(F) == 0:
+        return np.empty(0)
+    starts = np.r_[True, front[1:] != front[:-1]]
+    ends = np.r_[starts[1:], True]
+    group = np.cumsum(starts) - 1
+    total = np.zeros(len(F))
+    for values in F.T:
+        order = np.lexsort((values, front))
+        ordered = values[order]
+        # the ends lie where they lay before: sorting moves nobody to another front
+        gaps = np.diff(ordered, prepend=-np.inf)
+        before = np.where(starts, np.inf, gaps)
+        after = np.where(ends, np.inf, np.append(gaps[1:], np.inf))
+        spread = (ordered[ends] - ordered[starts])[group]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scaled = np.where(spread == 0, 0.0, before / spread) + np.where(spread == 0, 0.0, after / spread)
+        total[order] += scaled
+    total /= F.shape[1]
+    total[np.bincount(group)[group] <= 2] = np.inf
+    return total

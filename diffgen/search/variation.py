@@ -28,6 +28,17 @@ class LatentCrossover(SBX):  # type: ignore[misc]
 
     def __init__(self, *, probability: float, gene_probability: float, eta: float) -> None:
         super().__init__(prob=probability, prob_var=gene_probability, eta=eta)
+        self.probability = probability
+
+    def apply(self, problem: LatentProblem, X: Genes, rng: np.random.Generator) -> Genes:
+        """The children of pairs of parents, float64 (2, matings, n_var) both; what ``do`` makes, without a population.
+
+        Where nothing is crossed, the children are their parents.
+        """
+        crossed = rng.random(X.shape[1]) < self.probability
+        if not crossed.any():
+            return X.copy()
+        return np.where(crossed[None, :, None], self._do(problem, X, random_state=rng), X)
 
     def _do(
         self, problem: LatentProblem, X: Genes, *args: Any, random_state: np.random.Generator, **kwargs: Any
@@ -53,7 +64,13 @@ class LatentMutation(PM):  # type: ignore[misc]
 
     def __init__(self, *, probability: float, gene_probability: float, class_probability: float, eta: float) -> None:
         super().__init__(prob=probability, prob_var=gene_probability, eta=eta)
+        self.probability = probability
         self.class_probability = class_probability
+
+    def apply(self, problem: LatentProblem, X: Genes, rng: np.random.Generator) -> Genes:
+        """Mutated copies of float64 (N, n_var); what ``do`` makes, without a population."""
+        mutated = self._do(problem, X, random_state=rng)
+        return np.where((rng.random(len(X)) <= self.probability)[:, None], mutated, X)
 
     def _do(
         self, problem: LatentProblem, X: Genes, *args: Any, random_state: np.random.Generator, **kwargs: Any

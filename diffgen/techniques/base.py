@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.features.encoder import DomainEncoder
 from diffgen.search.evaluator import Evaluator
 from diffgen.types import Float32Array, Generator
 
@@ -28,6 +29,7 @@ class TechniqueContext:
         device: where tensors live.
         validity: by how much pictures pass the validity filters, uint8 (N, C, H, W) -> float32 (N,), below 0 for those
             that are rejected; None when the search is not to ask.
+        encoder: of the domain, for techniques that compare images by features; None where there is none.
     """
 
     evaluator: Evaluator
@@ -36,6 +38,7 @@ class TechniqueContext:
     seed: int
     device: torch.device
     validity: Callable[[torch.Tensor], Float32Array] | None = None
+    encoder: DomainEncoder | None = None
 
 
 class Technique(ABC):

@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from diffgen.config import SearchConfig
-from diffgen.search.diversity import Diversity
+from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace, Space
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import LatentProblem
 from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
@@ -67,7 +67,15 @@ class DiffGan(Technique):
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
-        diversity = Diversity(context.evaluator.archive, context.config, seed=context.seed, device=context.device)
+        if context.config.diversity == "pixels":
+            space: Space = PixelSpace()
+        elif context.encoder is not None:
+            space = FeatureSpace(context.encoder)
+        else:
+            raise ValueError("Diversity by features needs the encoder of the domain.")
+        diversity = Diversity(
+            context.evaluator.archive, context.config, space=space, seed=context.seed, device=context.device
+        )
         problem = LatentProblem(
             context.generator, context.evaluator, diversity, context.config, validity=context.validity
         )

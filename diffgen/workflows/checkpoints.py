@@ -68,7 +68,7 @@ class Checkpointer:
 
     def finish(self) -> None:
         """Write that the search is finished: what is resumed from here searches no more."""
-        self._write({"finished": True})
+        self._write({"finished": True, "saturated": self._evaluator.saturated})
 
     def _write(self, state: Mapping[str, Any]) -> None:
         evaluator = self._evaluator
@@ -77,6 +77,7 @@ class Checkpointer:
         self._folder.write_checkpoint(
             {
                 **state,
+                **({} if evaluator.behaviours is None else evaluator.behaviours.checkpoint()),
                 "queries": evaluator.queries,
                 "seconds": evaluator.seconds,
                 "margin": evaluator.margin,

@@ -54,8 +54,10 @@ class CompareResult:
         valid_triggers: those that passed every filter.
         distinct_valid_triggers: those without near-duplicates; what the headline counts.
         behaviours: label pair x cell, among the valid triggers.
+        behaviours_estimated: how many there are, found or not, by Chao's estimate; see ``diffgen.metrics.richness``.
         label_pairs: different ordered label pairs among the valid triggers.
         seconds: length of the search.
+        saturated: it ended because nothing new was found any more.
         interrupted: the user ended the search before its budget was used up.
     """
 
@@ -65,8 +67,10 @@ class CompareResult:
     valid_triggers: int
     distinct_valid_triggers: int
     behaviours: int
+    behaviours_estimated: int
     label_pairs: int
     seconds: float
+    saturated: bool = False
     interrupted: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -347,6 +351,7 @@ def _search_and_judge(
         domain.generator,
         folder,
         config,
+        cells=cells,
         margin=real.summary.margin,
         batch_size=batch_size,
         device=device,

@@ -36,6 +36,7 @@ _SHARE = Range(0, 1)
 
 LIMITS: dict[str, Range] = {
     "seed": Range(0, 2**32 - 1, option="--seed"),
+    "saturation_queries": Range(1),
     "verify_limit": Range(0),
     "gan.latent_dim": Range(1),
     "gan.width": Range(1),

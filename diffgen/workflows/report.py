@@ -138,6 +138,9 @@ def report_data(folder: RunFolder) -> ReportData:
         calibration=_calibration(results),
         shrunk=_shrunk(folder, triggers) if folder.has_arrays("shrunk") else (),
         samples=arrays["samples"],
+        # runs of earlier versions have neither
+        behaviours_estimated=results.get("behaviours_estimated"),
+        saturated=results.get("saturated", False),
         gan=results["gan"],
         settings=config,
         files={

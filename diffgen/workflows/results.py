@@ -14,6 +14,7 @@ from diffgen.filters.pipeline import ACCEPTED
 from diffgen.generators.prior import draw_latents
 from diffgen.metrics.effective_number import effective_number
 from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.metrics.richness import chao1
 from diffgen.metrics.validity_ratio import validity_ratio
 from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
@@ -102,14 +103,17 @@ def write_results(
             "real_labels": np.full(len(real_shown), -1) if data.labels is None else data.labels[real_shown],
         },
     )
+    counts = np.unique(keys[valid], axis=0, return_counts=True)[1]
     headline = {
         "queries": outcome.queries,
         "triggers": int(counted.sum()),
         "valid_triggers": int(valid.sum()),
         "distinct_valid_triggers": int(distinct.sum()),
-        "behaviours": len(np.unique(keys[valid], axis=0)),
+        "behaviours": len(counts),
+        "behaviours_estimated": round(chao1(counts)),
         "label_pairs": len(np.unique(labels[valid], axis=0)),
         "seconds": round(outcome.seconds, 3),
+        "saturated": outcome.saturated,
     }
     calibration = pipeline.calibration
     warnings = filter_warnings(verdicts, calibration)

@@ -10,9 +10,11 @@ import torch
 
 from diffgen.config import CompareConfig
 from diffgen.errors import RunError, UserError
+from diffgen.features.cells import Cells
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
+from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.techniques import Technique, TechniqueContext, make
 from diffgen.types import Float32Array, Generator, Progress, Task
@@ -25,12 +27,14 @@ class SearchOutcome:
     """What a search cost and how it went; the triggers themselves are in the run folder.
 
     Attributes:
+        saturated: it ended because nothing new was found any more.
         history: equally long lists "seconds", "queries", "triggers", "label_pairs", one entry a generation.
     """
 
     queries: int = 0
     seconds: float = 0.0
     interrupted: bool = False
+    saturated: bool = False
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": [], "label_pairs": []})
 
 
@@ -40,6 +44,7 @@ def run_search(
     folder: RunFolder,
     config: CompareConfig,
     *,
+    cells: Cells,
     margin: float,
     batch_size: int,
     device: torch.device,
@@ -57,7 +62,9 @@ def run_search(
     state: Mapping[str, Any] = {} if found is None else found[0]
     if state.get("finished", False):
         progress.say(f"The search is finished ({state['queries']:,} queries); going on with what comes after it.")
-        return SearchOutcome(state["queries"], state["seconds"], history=state["history"])
+        return SearchOutcome(
+            state["queries"], state["seconds"], saturated=state.get("saturated", False), history=state["history"]
+        )
     evaluator = Evaluator(
         models,
         budget=config.budget,
@@ -65,6 +72,9 @@ def run_search(
         # what counts as a trigger must not change within a run
         margin=state.get("margin", margin),
         batch_size=batch_size,
+        divergence=DIVERGENCES[config.search.divergence],
+        cells=cells.assign,
+        saturation_queries=config.saturation_queries if config.until == "saturated" else None,
         on_smaller_batch=lambda size: progress.warn(
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
         ),
@@ -78,12 +88,13 @@ def run_search(
             seed=config.seed,
             device=device,
             validity=validity,
+            encoder=cells.encoder,
         ),
     )
     outcome = SearchOutcome()
     if found is not None:
         archive.restore(found[1])
-        _restore(technique, state, folder)
+        _restore(technique, evaluator, state, folder)
         outcome.history = state["history"]
         progress.say(f"Going on after {state['queries']:,} queries and {len(archive):,} triggers.")
     checkpointer = Checkpointer(folder, technique, evaluator, outcome.history)
@@ -102,6 +113,9 @@ def run_search(
             raise
         outcome.queries, outcome.seconds = evaluator.queries, evaluator.seconds
         outcome.interrupted = evaluator.stopped
+        outcome.saturated = evaluator.saturated
+        if outcome.saturated:
+            progress.say(f"The search ends here: the last {config.saturation_queries:,} queries found nothing new.")
         checkpointer.record()
         if outcome.interrupted:
             # the unfinished generation is reported, and played again when the run is resumed
@@ -111,9 +125,11 @@ def run_search(
     return outcome
 
 
-def _restore(technique: Technique, state: Mapping[str, Any], folder: RunFolder) -> None:
+def _restore(technique: Technique, evaluator: Evaluator, state: Mapping[str, Any], folder: RunFolder) -> None:
     try:
         technique.restore(state)
+        if evaluator.behaviours is not None:
+            evaluator.behaviours.restore(state)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         version = folder.manifest.get("version", "unknown")
         raise UserError(
@@ -131,10 +147,16 @@ def _keep_what_was_found(archive: Archive, error: BaseException) -> None:
 
 
 def _show(task: Task, evaluator: Evaluator, *, by_time: bool) -> None:
+    # which triggers are valid is known only after the search: the filters would cost more than the models do
     seconds = max(evaluator.seconds, 1e-3)
-    task.reach(
-        seconds if by_time else evaluator.queries,
-        queries_per_s=f"{evaluator.queries / seconds:,.0f}",
-        triggers=f"{len(evaluator.archive):,}",
-        label_pairs=evaluator.archive.label_pairs(),
-    )
+    figures: dict[str, Any] = {
+        "queries_per_s": f"{evaluator.queries / seconds:,.0f}",
+        "triggers": f"{len(evaluator.archive):,}",
+        "triggers_per_s": f"{len(evaluator.archive) / seconds:,.0f}",
+    }
+    if evaluator.behaviours is not None:
+        figures["behaviours"] = f"{len(evaluator.behaviours):,}"
+        if evaluator.saturation_queries is not None:
+            figures["queries_since_new"] = f"{evaluator.queries - evaluator.behaviours.latest_query:,}"
+    figures["label_pairs"] = evaluator.archive.label_pairs()
+    task.reach(seconds if by_time else evaluator.queries, **figures)

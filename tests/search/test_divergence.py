@@ -1,17 +1,20 @@
-"""Eq. 1 against a plain loop."""
+"""Each divergence against a plain loop."""
 
 from __future__ import annotations
 
 import math
 from itertools import combinations
+from typing import get_args, get_type_hints
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from diffgen.search.divergence import answer_margin, euclidean_plus_one
+from diffgen.config import SearchConfig
+from diffgen.search.divergence import DIVERGENCES, answer_margin, euclidean_plus_one, jensen_shannon, top2_margin
 
 
 def loop_divergence(probabilities: np.ndarray) -> list[float]:
@@ -57,3 +60,42 @@ def test_divergence_stays_in_its_range(probabilities: np.ndarray) -> None:
 def test_margin_is_the_smallest_gap_of_the_two_best(probabilities: np.ndarray) -> None:
     expected = [min(sorted(row)[-1] - sorted(row)[-2] for row in image.tolist()) for image in probabilities]
     assert np.allclose(answer_margin(torch.from_numpy(probabilities)).tolist(), expected, atol=1e-6)
+
+
+def entropy(p: list[float]) -> float:
+    return -sum(v * math.log2(v) for v in p if v > 0)
+
+
+def test_jensen_shannon_equals_a_plain_loop() -> None:
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.full(5, 0.3), size=(40, 3)).astype(np.float32)
+    probabilities[0] = np.eye(5, dtype=np.float32)[:3]  # nothing in common, and zeros
+    probabilities[1] = probabilities[1, :1]  # all alike
+    expected = []
+    for answers in probabilities.astype(float).tolist():
+        pairs = []
+        for p, q in combinations(answers, 2):
+            mean = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+            pairs.append(entropy(mean) - (entropy(p) + entropy(q)) / 2)
+        expected.append(max(pairs))
+    found = jensen_shannon(torch.from_numpy(probabilities)).numpy()
+    assert np.allclose(found, expected, atol=1e-5)
+    assert found[0] == pytest.approx(1)
+    assert found[1] == pytest.approx(0, abs=1e-6)
+
+
+def test_top2_margin_equals_a_plain_loop() -> None:
+    rng = np.random.default_rng(1)
+    probabilities = rng.dirichlet(np.full(4, 0.5), size=(40, 2)).astype(np.float32)
+    expected = []
+    for answers in probabilities.tolist():
+        gaps = []
+        for p in answers:
+            first, second, *_ = sorted(p, reverse=True)
+            gaps.append(first - second)
+        expected.append(1 - min(gaps))
+    assert np.allclose(top2_margin(torch.from_numpy(probabilities)).numpy(), expected, atol=1e-6)
+
+
+def test_every_divergence_has_the_name_that_the_settings_have() -> None:
+    assert tuple(DIVERGENCES) == get_args(get_type_hints(SearchConfig)["divergence"])

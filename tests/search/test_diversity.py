@@ -10,18 +10,25 @@ import pytest
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.features.encoder import DomainEncoder
 from diffgen.search.archive import Archive, Triggers
 from diffgen.search.clustering import representative_rows
-from diffgen.search.diversity import Diversity
+from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace
+from diffgen.search.diversity.representatives import stratified_rows
 from diffgen.types import ImageSet
 
 CPU = torch.device("cpu")
+PIXELS = PixelSpace()
 
 
 def fill(archive: Archive, images: np.ndarray) -> None:
     probabilities = np.tile(np.eye(2, dtype=np.float32), (len(images), 1, 1))
     query = np.arange(1, len(images) + 1)
     archive.add(Triggers(images, probabilities, np.full(len(images), 2.0, np.float32), None, 1, query))
+
+
+def points(images: np.ndarray) -> np.ndarray:
+    return PIXELS.points(torch.from_numpy(images)).numpy()
 
 
 def loop_diversity(images: np.ndarray, numbers: list[int], archive: Archive, representatives: list[int]) -> list[float]:
@@ -48,7 +55,7 @@ def loop_diversity(images: np.ndarray, numbers: list[int], archive: Archive, rep
 def test_score_equals_a_plain_loop(digits: ImageSet) -> None:
     archive = Archive(digits.image_shape)
     fill(archive, digits.images[:300])
-    diversity = Diversity(archive, SearchConfig(cluster_growth=0), seed=0, device=CPU)
+    diversity = Diversity(archive, SearchConfig(cluster_growth=0), space=PIXELS, seed=0, device=CPU)
     assert diversity.update()
     representatives = diversity.representatives.tolist()
     assert 1 < len(representatives) < 300
@@ -62,7 +69,7 @@ def test_score_equals_a_plain_loop(digits: ImageSet) -> None:
 def test_an_image_is_compared_with_all_but_itself(digits: ImageSet) -> None:
     archive = Archive(digits.image_shape)
     fill(archive, digits.images[:2])
-    diversity = Diversity(archive, SearchConfig(cluster_growth=0), seed=0, device=CPU)
+    diversity = Diversity(archive, SearchConfig(cluster_growth=0), space=PIXELS, seed=0, device=CPU)
     diversity.restore(np.array([0]), clustered=2)
     images = torch.from_numpy(digits.images[:2])
     itself, other = diversity.score(images, torch.tensor([0, 1])).tolist()
@@ -73,7 +80,7 @@ def test_an_image_is_compared_with_all_but_itself(digits: ImageSet) -> None:
 
 
 def test_an_empty_archive_makes_everything_new_but_a_blank_image(digits: ImageSet) -> None:
-    diversity = Diversity(Archive(digits.image_shape), SearchConfig(), seed=0, device=CPU)
+    diversity = Diversity(Archive(digits.image_shape), SearchConfig(), space=PIXELS, seed=0, device=CPU)
     assert not diversity.update()
     images = torch.from_numpy(np.concatenate([digits.images[:2], np.zeros((1, 1, 28, 28), np.uint8)]))
     assert diversity.score(images, torch.tensor([-1, -1, -1])).tolist() == [1.0, 1.0, 0.0]
@@ -81,7 +88,7 @@ def test_an_empty_archive_makes_everything_new_but_a_blank_image(digits: ImageSe
 
 def test_clustering_follows_the_growth_of_the_archive(digits: ImageSet) -> None:
     archive = Archive(digits.image_shape)
-    diversity = Diversity(archive, SearchConfig(cluster_growth=0.5), seed=0, device=CPU)
+    diversity = Diversity(archive, SearchConfig(cluster_growth=0.5), space=PIXELS, seed=0, device=CPU)
     sizes = []
     for start in range(0, 400, 10):
         fill(archive, digits.images[start : start + 10])
@@ -96,7 +103,7 @@ def test_clustering_is_the_same_for_the_same_seed_and_bounded(digits: ImageSet) 
     config = SearchConfig(cluster_growth=0, cluster_sample=100, noise_representatives=10)
     archive = Archive(digits.image_shape)
     fill(archive, digits.images[:400])
-    first, second, other = (Diversity(archive, config, seed=seed, device=CPU) for seed in (1, 1, 2))
+    first, second, other = (Diversity(archive, config, space=PIXELS, seed=seed, device=CPU) for seed in (1, 1, 2))
     for each in (first, second, other):
         each.update()
     assert first.representatives.tolist() == second.representatives.tolist()
@@ -106,33 +113,106 @@ def test_clustering_is_the_same_for_the_same_seed_and_bounded(digits: ImageSet) 
 
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_too_few_images_stand_for_themselves(digits: ImageSet, count: int) -> None:
-    rows = representative_rows(digits.images[:count], SearchConfig(min_cluster_size=3), seed=0)
+    rows = representative_rows(points(digits.images[:count]), SearchConfig(min_cluster_size=3), seed=0)
     assert rows.tolist() == list(range(count))
 
 
 def test_images_all_alike_have_one_representative(digits: ImageSet) -> None:
     images = np.repeat(digits.images[:1], 50, axis=0)
-    assert representative_rows(images, SearchConfig(), seed=0).tolist() == [0]
+    assert representative_rows(points(images), SearchConfig(), seed=0).tolist() == [0]
 
 
 def test_all_noise_still_has_representatives(digits: ImageSet) -> None:
     # clusters of at least half of the images do not exist among ten kinds of digits
     images = digits.images[:60]
-    rows = representative_rows(images, SearchConfig(min_cluster_size=29, noise_representatives=20), seed=0)
+    rows = representative_rows(points(images), SearchConfig(min_cluster_size=29, noise_representatives=20), seed=0)
     assert 1 <= len(rows) <= 21
-    assert len(representative_rows(images, SearchConfig(min_cluster_size=29, noise_representatives=0), seed=0)) >= 1
+    assert (
+        len(representative_rows(points(images), SearchConfig(min_cluster_size=29, noise_representatives=0), seed=0))
+        >= 1
+    )
 
 
 def test_each_cluster_has_a_member_for_representative(digits: ImageSet) -> None:
     assert digits.labels is not None
     two = np.flatnonzero(np.isin(digits.labels, [0, 1]))[:150]
-    rows = representative_rows(digits.images[two], SearchConfig(min_cluster_size=10, noise_representatives=0), seed=0)
+    rows = representative_rows(
+        points(digits.images[two]), SearchConfig(min_cluster_size=10, noise_representatives=0), seed=0
+    )
     assert set(digits.labels[two][rows].tolist()) == {0, 1}
 
 
 @pytest.mark.slow
 def test_umap_gives_the_same_representatives_for_the_same_seed(digits: ImageSet) -> None:
     config = SearchConfig(reducer="umap", reducer_dim=2, noise_representatives=0)
-    first = representative_rows(digits.images[:200], config, seed=3)
+    first = representative_rows(points(digits.images[:200]), config, seed=3)
     assert 1 < len(first) < 200
-    assert first.tolist() == representative_rows(digits.images[:200], config, seed=3).tolist()
+    assert first.tolist() == representative_rows(points(digits.images[:200]), config, seed=3).tolist()
+
+
+def test_every_trigger_stands_for_itself_in_the_exact_mode(digits: ImageSet) -> None:
+    archive = Archive(digits.image_shape)
+    diversity = Diversity(archive, SearchConfig(representatives="all"), space=PIXELS, seed=0, device=CPU)
+    images = torch.from_numpy(digits.images[:60])
+    for end in (1, 30, 31, 45):
+        fill(archive, digits.images[:end])
+        assert diversity.update()
+        assert diversity.representatives.tolist() == list(range(end))
+        numbers = [row if row < end else -1 for row in range(60)]
+        found = diversity.score(images, torch.tensor(numbers)).tolist()
+        assert np.allclose(found, loop_diversity(digits.images[:60], numbers, archive, list(range(end))), atol=1e-6)
+    assert not diversity.update()
+
+
+def test_clusters_agree_with_the_exact_mode(digits: ImageSet) -> None:
+    """Fewer representatives are never nearer, and who is far from all is rather far from them too."""
+    from scipy.stats import spearmanr
+
+    archive = Archive(digits.image_shape)
+    fill(archive, digits.images[:600])
+    scores = []
+    for representatives in ("all", "clusters"):
+        config = SearchConfig(representatives=representatives, cluster_sample=400)
+        diversity = Diversity(archive, config, space=PIXELS, seed=0, device=CPU)
+        diversity.update()
+        new = torch.from_numpy(digits.images[600:])
+        scores.append(diversity.score(new, torch.full((len(new),), -1)).numpy())
+    exact, clustered = scores
+    assert (clustered >= exact - 1e-6).all()
+    assert spearmanr(exact, clustered).statistic > 0.25
+
+
+def test_distances_in_feature_space_equal_a_plain_loop(digits: ImageSet) -> None:
+    torch.manual_seed(0)
+    encoder = DomainEncoder(digits.image_shape).eval()
+    archive = Archive(digits.image_shape)
+    fill(archive, digits.images[:80])
+    config = SearchConfig(diversity="features", cluster_growth=0)
+    diversity = Diversity(archive, config, space=FeatureSpace(encoder), seed=0, device=CPU)
+    assert diversity.score(torch.from_numpy(digits.images[:1]), torch.tensor([0])).tolist() == [2.0]
+    diversity.update()
+    features = encoder.encode(torch.from_numpy(digits.images[:120])).numpy().astype(np.float64)
+    expected = []
+    for row in range(120):
+        nearest = 2.0
+        for number in diversity.representatives.tolist():
+            if number != row:
+                cosine = features[row] @ features[number]
+                cosine /= np.linalg.norm(features[row]) * np.linalg.norm(features[number])
+                nearest = min(nearest, 1 - cosine)
+        expected.append(nearest)
+    numbers = torch.tensor([row if row < 80 else -1 for row in range(120)])
+    found = diversity.score(torch.from_numpy(digits.images[:120]), numbers)
+    assert np.allclose(found.numpy(), expected, atol=1e-5)
+
+
+def test_a_stratified_sample_takes_evenly_from_all_label_pairs() -> None:
+    labels = np.repeat(np.array([[0, 1], [1, 0], [2, 0], [5, 3]]), [1000, 30, 4, 1], axis=0)
+    rows = stratified_rows(labels, 64, np.random.default_rng(0))
+    assert len(np.unique(rows)) == 64
+    assert (np.diff(rows) > 0).all()
+    _, counts = np.unique(labels[rows], axis=0, return_counts=True)
+    assert counts.tolist() in ([29, 30, 4, 1], [30, 29, 4, 1])
+    again = stratified_rows(labels, 64, np.random.default_rng(0))
+    assert rows.tolist() == again.tolist()
+    assert rows.tolist() != stratified_rows(labels, 64, np.random.default_rng(1)).tolist()

@@ -16,7 +16,7 @@ from diffgen.config import SearchConfig, replace
 from diffgen.generators.gan import GanGenerator
 from diffgen.runs.files import read_arrays, write_arrays
 from diffgen.search.archive import Archive
-from diffgen.search.diversity import Diversity
+from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
@@ -27,12 +27,18 @@ Setup = Callable[..., tuple[Nsga2Search, Evaluator]]
 
 
 @pytest.fixture
+def cells() -> Callable[[torch.Tensor], np.ndarray]:
+    """Three cells: by how much ink there is."""
+    return lambda images: (images.float().mean(dim=(1, 2, 3)) / 30).clamp(0, 2).to(torch.int64).numpy()
+
+
+@pytest.fixture
 def setup(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> Setup:
     def make(
         budget: str = "400q", *, seed: int = 0, config: SearchConfig = CONFIG, **settings: object
     ) -> tuple[Nsga2Search, Evaluator]:
         evaluator = make_evaluator(budget, **settings)
-        diversity = Diversity(evaluator.archive, config, seed=seed, device=torch.device("cpu"))
+        diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=seed, device=torch.device("cpu"))
         problem = LatentProblem(generator, evaluator, diversity, config)
         evaluator.start()
         return Nsga2Search(problem, config, seed=seed), evaluator
@@ -103,6 +109,43 @@ def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: 
     again.run(lambda: None)
     assert evaluator.queries == 600
     assert np.array_equal(found(evaluator), found(whole_evaluator))
+
+
+@pytest.mark.parametrize("objectives", ["divergence", "diversity"])
+def test_one_objective_alone(setup: Setup, objectives: str) -> None:
+    search, evaluator = setup("300q", config=replace(CONFIG, objectives=objectives))
+    search.run(lambda: None)
+    assert search.algorithm.pop.get("F").shape == (40, 1)
+    assert evaluator.queries == 300
+    # the diversity is not even computed when it is no objective
+    assert (search.problem.diversity.version > 0) == (objectives == "diversity")
+    state = search.checkpoint()
+    again, _ = setup("300q", config=replace(CONFIG, objectives=objectives), archive=evaluator.archive)
+    again.restore(state)
+    assert np.array_equal(again.algorithm.pop.get("F"), search.algorithm.pop.get("F"))
+
+
+def test_a_search_ends_when_nothing_new_is_found(setup: Setup, cells: Callable[[torch.Tensor], np.ndarray]) -> None:
+    search, evaluator = setup("5000q", cells=cells, saturation_queries=300)
+    search.run(lambda: None)
+    assert evaluator.saturated
+    assert evaluator.queries < 5000
+    assert evaluator.queries - evaluator.behaviours.latest_query >= 300
+
+
+def test_niches_by_behaviour(setup: Setup, cells: Callable[[torch.Tensor], np.ndarray]) -> None:
+    search, evaluator = setup("600q", config=replace(CONFIG, niches="behaviour"), cells=cells)
+    search.run(lambda: None)
+    population = search.algorithm.pop
+    numbers = population.get("archive_number").astype(np.int64)
+    found = numbers >= 0
+    labels = evaluator.archive.labels()[numbers[found]]
+    keys = np.column_stack([labels, cells(torch.from_numpy(evaluator.archive.images(numbers[found])))])
+    niches = population.get("niche")
+    assert (niches[~found] == -1).all()
+    assert len(np.unique(niches[found])) == len(np.unique(keys, axis=0)) > 3
+    with pytest.raises(ValueError, match="cells"):
+        setup("600q", config=replace(CONFIG, niches="behaviour"))
 
 
 def test_a_checkpoint_is_plain_data(setup: Setup, tmp_path: Path) -> None:

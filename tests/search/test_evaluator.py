@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from diffgen.generators.gan import GanGenerator
+from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import NOT_ARCHIVED, BudgetExhausted, Evaluator
 
 
@@ -84,3 +85,37 @@ def test_stop_ends_the_search_before_the_next_batch(make_evaluator: Callable[...
     evaluator.stop()
     with pytest.raises(BudgetExhausted):
         evaluator.allowance()
+
+
+def test_behaviours_are_counted_once_for_each_image(
+    make_evaluator: Callable[..., Evaluator], generator: GanGenerator
+) -> None:
+    evaluator = make_evaluator("1000q", cells=lambda images: images[:, 0, 14, 14].to(torch.int64).numpy() // 128)
+    evaluator.start()
+    images = generator.generate(latents(64, generator))
+    answers = evaluator.ask(images)
+    evaluator.ask(images)  # the same again brings nothing
+    assert evaluator.behaviours is not None
+    assert evaluator.behaviours.latest_query == 64
+    labels = answers.probabilities.argmax(dim=2).numpy()
+    numbers = answers.archive_numbers.numpy()
+    expected: dict[tuple[int, ...], set[int]] = {}
+    for row in np.flatnonzero(numbers >= 0):
+        cell = int(images[row, 0, 14, 14]) // 128
+        assert answers.cells[row] == cell
+        expected.setdefault((*labels[row].tolist(), cell), set()).add(int(numbers[row]))
+    assert len(evaluator.behaviours) == len(expected) > 3
+    again = Behaviours()
+    state = evaluator.behaviours.checkpoint()
+    again.restore(state)
+    assert dict(zip(map(tuple, state["behaviours"].tolist()), state["behaviour_counts"].tolist(), strict=True)) == {
+        key: len(found) for key, found in expected.items()
+    }
+    assert again.estimate() == evaluator.behaviours.estimate()
+    assert (again.latest_query, len(again)) == (64, len(expected))
+
+
+def test_no_behaviours_come_back_too() -> None:
+    again = Behaviours()
+    again.restore(Behaviours().checkpoint())
+    assert len(again) == again.estimate() == again.latest_query == 0

@@ -11,7 +11,7 @@ import torch
 
 from diffgen.config import SearchConfig, replace
 from diffgen.filters import FilterPipeline, SsimFilter
-from diffgen.search.diversity import Diversity
+from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import NO_PAIR, Evaluator
 from diffgen.search.problem import LatentProblem
@@ -36,7 +36,7 @@ def searched(
     make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline | None, config: SearchConfig
 ) -> tuple[Nsga2Search, Evaluator]:
     evaluator = make_evaluator("600q")
-    diversity = Diversity(evaluator.archive, config, seed=0, device=torch.device("cpu"))
+    diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
     validity = None if chain is None else chain.margin
     search = Nsga2Search(LatentProblem(generator, evaluator, diversity, config, validity=validity), config, seed=0)
     evaluator.start()
@@ -57,7 +57,7 @@ def test_what_is_rejected_loses_against_what_is_accepted(
     rejected = margin < -1e-3  # a decision may hang on the last digit
     assert (objectives[margin > 1e-3] <= 0).all()
     np.testing.assert_allclose(objectives[rejected], -margin[rejected, None].repeat(2, axis=1), atol=1e-3)
-    assert (population.get("label_pair")[rejected] == NO_PAIR).all()
+    assert (population.get("niche")[rejected] == NO_PAIR).all()
     # it pays: more of what is found is accepted than when nothing in the search asks
     _, without = searched(make_evaluator, generator, None, CONFIG)
 

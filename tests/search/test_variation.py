@@ -16,7 +16,7 @@ from pymoo.operators.mutation.pm import PM
 from diffgen.config import SearchConfig, replace
 from diffgen.generators.gan import GanGenerator
 from diffgen.generators.prior import draw_latents, latent_length
-from diffgen.search.diversity import Diversity
+from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.operators import PriorSampling, ShellRepair
@@ -29,7 +29,7 @@ MakeEvaluator = Callable[..., Evaluator]
 
 
 def problem_of(generator: Generator, evaluator: Evaluator, config: SearchConfig = CONFIG) -> LatentProblem:
-    diversity = Diversity(evaluator.archive, config, seed=0, device=torch.device("cpu"))
+    diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
     return LatentProblem(generator, evaluator, diversity, config)
 
 

@@ -1,4 +1,4 @@
-"""How far apart the models' answers to one image are: the first objective."""
+"""The divergence of the paper."""
 
 from __future__ import annotations
 
@@ -24,19 +24,3 @@ def euclidean_plus_one(probabilities: torch.Tensor) -> torch.Tensor:
         distance = torch.linalg.vector_norm(probabilities[:, a] - probabilities[:, b], dim=1)
         worst = torch.maximum(worst, distance + (labels[:, a] != labels[:, b]))
     return worst
-
-
-def answer_margin(probabilities: torch.Tensor) -> torch.Tensor:
-    """Gap between the two highest probabilities of a model, the smallest over the models.
-
-    A disagreement whose margin is no larger than the numeric noise of the models may be gone when the image is asked
-    about in another batch; it is not counted.
-
-    Args:
-        probabilities: float32 (N, M, K), K >= 2.
-
-    Returns:
-        float32 (N,) in [0, 1].
-    """
-    best = probabilities.topk(2, dim=2).values
-    return (best[:, :, 0] - best[:, :, 1]).amin(dim=1)

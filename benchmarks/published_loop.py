@@ -1,0 +1,71 @@
+"""DiffGAN's loop as its published code runs it: the mark that the batched one is compared with.
+
+Everything that the archive holds is clustered again in every generation, each image is compared with each
+representative by a call of its own, and survivors keep the score of the generation that they were born in. Models and
+generator are asked for a whole generation at once, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from pymoo.core.population import Population
+from sklearn.metrics.pairwise import cosine_similarity
+
+from diffgen.config import SearchConfig
+from diffgen.search.diversity import Diversity, PixelSpace
+from diffgen.search.engine import Nsga2Search
+from diffgen.search.problem import LatentProblem
+from diffgen.techniques import preset
+from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
+
+
+class OneByOneDiversity(Diversity):
+    """Eq. 2 with one call for each pair of images."""
+
+    def score(self, images: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        flat = images.flatten(1).numpy().astype(float)
+        known = self._archive.images(self.representatives).reshape(len(self.representatives), -1).astype(float)
+        own = self.representatives
+        found = []
+        for image, number in zip(flat, numbers.tolist(), strict=True):
+            nearest = [
+                1 - float(cosine_similarity(image[None], other[None])[0, 0])
+                for other, representative in zip(known, own, strict=True)
+                if representative != number
+            ]
+            found.append(min(nearest, default=1.0) if image.any() else 0.0)
+        return torch.tensor(found, dtype=torch.float32)
+
+
+class StaleProblem(LatentProblem):
+    """Scores are never brought up to date."""
+
+    def rescore(self, population: Population) -> None:
+        pass
+
+
+class PublishedLoop(Technique):
+    """The published loop with the constants of the preset ``paper``."""
+
+    config: SearchConfig = preset("diffgan", "paper")
+
+    def __init__(self, context: TechniqueContext) -> None:
+        super().__init__(context)
+        evaluator, config = context.evaluator, self.config
+        diversity = OneByOneDiversity(
+            evaluator.archive, config, space=PixelSpace(), seed=context.seed, device=torch.device("cpu")
+        )
+        problem = StaleProblem(context.generator, evaluator, diversity, config)
+        self._search = Nsga2Search(problem, config, seed=context.seed)
+
+    def run(self, on_generation: Callable[[], None]) -> None:
+        self._search.run(on_generation)
+
+    def checkpoint(self) -> Checkpoint:
+        return self._search.checkpoint()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._search.restore(state)

@@ -1,0 +1,306 @@
+"""What a search finds: presets, the baseline, the published loop, ablations, in equal time and in equal queries.
+
+    python -m benchmarks.search run --pair mnist a.pt b.onnx DATA --out OUT --seconds 120 --queries 40000 --seeds 5
+    python -m benchmarks.search table --out OUT > benchmarks/results/search.md
+
+``run`` makes one JSON file for each pair, budget, variant and seed, and leaves out those that are there: it can be
+broken off and started again, and ``--pair`` may be given several times. The order is by seed, so that what is there at
+any time is balanced. ``table`` makes Markdown of all that is there: medians over the seeds, and for each variant
+against ``default`` the Mann-Whitney test and the effect size A12 (Vargha and Delaney 2000: how often a run of
+``default`` finds more than one of the variant, ties half).
+
+Behaviours and label pairs are counted among valid triggers. ``effective`` is exp of the entropy of their label pairs.
+``geometric diversity`` is the mean log-determinant of the Gram matrix of 50 valid triggers' domain features at length 1
+(after Aghababaeyan et al. 2023), over 20 draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+# as the command line does; before torch is imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import torch
+
+from benchmarks.published_loop import PublishedLoop
+from diffgen.config import Budget, CompareConfig, SearchConfig
+from diffgen.data import load as load_data
+from diffgen.features.cells import Cells
+from diffgen.filters import FilterPipeline
+from diffgen.metrics.effective_number import effective_number
+from diffgen.models import BlackBox
+from diffgen.models import load as load_model
+from diffgen.runs.files import write_json
+from diffgen.search.archive import Archive
+from diffgen.search.divergence import DIVERGENCES
+from diffgen.search.evaluator import Evaluator
+from diffgen.techniques import TechniqueContext, make, preset
+from diffgen.types import Progress
+from diffgen.workflows.device import resolve_batch_size
+from diffgen.workflows.filters import make_pipeline
+from diffgen.workflows.gan import DomainModels, prepare_cells, prepare_gan
+from diffgen.workflows.preflight import inspect_real_images, prepare_models
+from diffgen.workflows.validity import UNCONFIRMED, judge_triggers
+
+_CPU = torch.device("cpu")
+_DEFAULT = preset("diffgan", "default")
+_SAMPLE, _DRAWS = 50, 20
+
+# what each variant searches with; the published loop and random latent vectors are techniques of their own
+VARIANTS: dict[str, SearchConfig] = {
+    "default": _DEFAULT,
+    "paper": preset("diffgan", "paper"),
+    "random_latent": _DEFAULT,
+    "published_loop": PublishedLoop.config,
+    "plain": replace(_DEFAULT, niches="none", population=100),
+    # remedies against one label pair that takes all
+    "niches_behaviour": replace(_DEFAULT, niches="behaviour"),
+    "no_niches_500": replace(_DEFAULT, niches="none"),
+    # Table 3 of the paper
+    "divergence_only": replace(_DEFAULT, objectives="divergence"),
+    "diversity_only": replace(_DEFAULT, objectives="diversity"),
+    "paper_divergence_only": replace(preset("diffgan", "paper"), objectives="divergence"),
+    "paper_diversity_only": replace(preset("diffgan", "paper"), objectives="diversity"),
+    # objectives
+    "jensen_shannon": replace(_DEFAULT, divergence="jensen-shannon"),
+    "top2_margin": replace(_DEFAULT, divergence="top2-margin"),
+    "features": replace(_DEFAULT, diversity="features"),
+    # clustering: reducer, sample, schedule
+    "umap": replace(_DEFAULT, reducer="umap", reducer_dim=10),
+    "sample_300": replace(_DEFAULT, cluster_sample=300),
+    "sample_3000": replace(_DEFAULT, cluster_sample=3000),
+    "growth_5": replace(_DEFAULT, cluster_growth=0.05),
+    "growth_100": replace(_DEFAULT, cluster_growth=1.0),
+    "exact": replace(_DEFAULT, representatives="all"),
+}
+METRICS = {
+    "queries": "queries",
+    "triggers": "triggers",
+    "valid": "valid",
+    "behaviours": "behaviours",
+    "label_pairs": "label pairs",
+    "effective_pairs": "effective",
+    "largest_share": "largest pair",
+    "geometric_diversity": "geometric diversity",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models, the generator of their data, and what judges the pictures."""
+
+    name: str
+    models: tuple[BlackBox, BlackBox]
+    domain: DomainModels
+    cells: Cells
+    pipeline: FilterPipeline
+    margin: float
+
+
+def prepare(name: str, paths: Sequence[str], data: str, progress: Progress) -> Pair:
+    """Everything that comes before a search, as ``diffgen compare`` does it."""
+    images = load_data(data, progress=progress)
+    batch = resolve_batch_size(None, _CPU)
+    first, second = (load_model(path, batch_size=batch) for path in paths)
+    prepare_models((first, second), images)
+    real = inspect_real_images((first, second), images, progress=progress)
+    config = CompareConfig()
+    domain = prepare_gan(images, config.gan, device=_CPU, progress=progress)
+    cells = prepare_cells(images, device=_CPU, progress=progress)
+    pipeline = make_pipeline(images, domain, config, batch_size=batch, device=_CPU, progress=progress)
+    return Pair(name, (first, second), domain, cells, pipeline, real.summary.margin)
+
+
+def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any]:
+    """One run and its figures."""
+    config = VARIANTS[variant]
+    parts: list[dict[str, Any]] = []
+    archive = Archive(pair.domain.generator.image_shape, sink=lambda columns: parts.append(dict(columns)))
+    evaluator = Evaluator(
+        pair.models,
+        budget=budget,
+        archive=archive,
+        margin=pair.margin,
+        batch_size=resolve_batch_size(None, _CPU),
+        divergence=DIVERGENCES[config.divergence],
+        cells=pair.cells.assign,
+    )
+    context = TechniqueContext(
+        evaluator=evaluator,
+        generator=pair.domain.generator,
+        config=config,
+        seed=seed,
+        device=_CPU,
+        encoder=pair.cells.encoder,
+    )
+    if variant == "published_loop":
+        technique = PublishedLoop(context)
+    else:
+        technique = make("random_latent" if variant == "random_latent" else "diffgan", context)
+    generations = [0]
+
+    def count() -> None:
+        generations[0] += 1
+
+    evaluator.start()
+    technique.run(count)
+    seconds = evaluator.seconds
+    archive.flush(everything=True)
+    figures = {"queries": evaluator.queries, "seconds": round(seconds, 2), "generations": generations[0]}
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    return figures | _judged(pair, columns)
+
+
+def _judged(pair: Pair, columns: dict[str, Any]) -> dict[str, Any]:
+    if not columns:
+        return dict.fromkeys(("triggers", "valid", "behaviours", "label_pairs", "effective_pairs"), 0)
+    validity = judge_triggers(
+        pair.models,
+        columns["images"],
+        columns["probabilities"],
+        pair.pipeline,
+        pair.cells,
+        verify_limit=0,
+        progress=Progress(),
+    )
+    counted = validity.confirmed != UNCONFIRMED
+    valid = counted & validity.verdicts.accepted
+    labels = columns["probabilities"].argmax(axis=2)[valid]
+    _, counts = np.unique(labels, axis=0, return_counts=True)
+    keys = np.column_stack([labels, validity.cells[valid]])
+    return {
+        "triggers": int(counted.sum()),
+        "valid": int(valid.sum()),
+        "behaviours": len(np.unique(keys, axis=0)),
+        "label_pairs": len(counts),
+        "effective_pairs": round(effective_number(labels), 2),
+        "largest_share": round(float(counts.max() / counts.sum()), 4) if len(counts) else None,
+        "geometric_diversity": geometric_diversity(pair.cells, torch.from_numpy(columns["images"][valid])),
+    }
+
+
+def geometric_diversity(cells: Cells, images: torch.Tensor) -> float | None:
+    """See the module; None for fewer images than one sample needs."""
+    if len(images) < _SAMPLE:
+        return None
+    rng = np.random.default_rng(0)
+    values = []
+    for _ in range(_DRAWS):
+        rows = torch.from_numpy(rng.choice(len(images), _SAMPLE, replace=False))
+        features = torch.nn.functional.normalize(cells.encoder.encode(images[rows]), dim=1).double()
+        # a small ridge: two pictures that are nearly alike must not decide alone
+        values.append(float(torch.logdet(features @ features.T + 1e-4 * torch.eye(_SAMPLE))))
+    return round(float(np.mean(values)), 3)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """All runs that are not there yet."""
+    budgets = []
+    if arguments.seconds:
+        budgets.append(Budget(seconds=arguments.seconds))
+    if arguments.queries:
+        budgets.append(Budget(queries=arguments.queries))
+    prepared: dict[str, Pair] = {}
+    for seed in range(arguments.seeds):
+        for budget in budgets:
+            for name, a, b, data in arguments.pair:
+                for variant in arguments.variants:
+                    path = arguments.out / name / str(budget) / f"{variant}-{seed}.json"
+                    if path.is_file():
+                        continue
+                    if name not in prepared:
+                        prepared[name] = prepare(name, (a, b), data, Progress())
+                    figures = search(prepared[name], variant, budget, seed)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    write_json(path, figures)
+                    print(f"{path.relative_to(arguments.out)}: {json.dumps(figures)}", flush=True)
+
+
+def a12(first: Sequence[float], second: Sequence[float]) -> float:
+    """How often a value of the first is larger than one of the second, ties half."""
+    wins = [(x > y) + (x == y) / 2 for x in first for y in second]
+    return sum(wins) / len(wins)
+
+
+def table(out: Path) -> list[str]:
+    """Markdown of all runs in a folder."""
+    from scipy.stats import mannwhitneyu
+
+    lines = []
+    for folder in sorted(path for path in out.glob("*/*") if path.is_dir()):
+        runs = _read(folder)
+        if not runs:
+            continue
+        most = max(map(len, runs.values()))
+        lines += [f"## {folder.parent.name}, {folder.name}", "", f"Medians of up to {most} seeds.", ""]
+        lines += ["| search | seeds | " + " | ".join(METRICS.values()) + " |", "|---|" + "---:|" * (len(METRICS) + 1)]
+        for variant, found in runs.items():
+            cells = [_median(found, metric) for metric in METRICS]
+            lines.append(f"| {variant} | {len(found)} | " + " | ".join(cells) + " |")
+        lines.append("")
+        base = runs.get("default", [])
+        others = [name for name in runs if name != "default"]
+        if len(base) > 1 and others:
+            lines += ["| `default` against | valid: ratio, A12, p | behaviours: ratio, A12, p |", "|---|---|---|"]
+            for variant in others:
+                compared = []
+                for metric in ("valid", "behaviours"):
+                    x, y = [r[metric] for r in base], [r[metric] for r in runs[variant]]
+                    p = mannwhitneyu(x, y, alternative="two-sided").pvalue
+                    ratio = np.median(x) / np.median(y) if np.median(y) else math.inf
+                    compared.append(f"{ratio:.2f}, {a12(x, y):.2f}, {p:.3f}")
+                lines.append(f"| {variant} | {compared[0]} | {compared[1]} |")
+            lines.append("")
+    return lines
+
+
+def _read(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for variant in VARIANTS:
+        paths = sorted(folder.glob(f"{variant}-[0-9]*.json"), key=lambda path: int(path.stem.rsplit("-", 1)[1]))
+        if paths:
+            found[variant] = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return found
+
+
+def _median(runs: Iterable[dict[str, Any]], metric: str) -> str:
+    values = [run[metric] for run in runs if run.get(metric) is not None]
+    if not values:
+        return ""
+    value = float(np.median(values))
+    if metric == "largest_share":
+        return f"{value:.0%}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
+
+
+def main() -> None:
+    """Run or tabulate."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    running = verbs.add_parser("run")
+    running.add_argument("--pair", nargs=4, action="append", required=True, metavar=("NAME", "A", "B", "DATA"))
+    running.add_argument("--variants", nargs="+", choices=VARIANTS, default=("default", "paper", "random_latent"))
+    running.add_argument("--seconds", type=float)
+    running.add_argument("--queries", type=int)
+    running.add_argument("--seeds", type=int, default=5)
+    running.add_argument("--out", type=Path, required=True)
+    tabulating = verbs.add_parser("table")
+    tabulating.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    if arguments.verb == "run":
+        run(arguments)
+    else:
+        print("\n".join(table(arguments.out)))
+
+
+if __name__ == "__main__":
+    main()

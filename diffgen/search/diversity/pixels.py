@@ -1,0 +1,15 @@
+"""Images compared by their pixels, as in the paper."""
+
+from __future__ import annotations
+
+import torch
+
+
+class PixelSpace:
+    """The grey levels themselves. They are not negative, so that no two images are further apart than 1."""
+
+    farthest = 1.0
+
+    def points(self, images: torch.Tensor) -> torch.Tensor:
+        """float32 (N, C H W) in [0, 1] for uint8 (N, C, H, W)."""
+        return images.flatten(1).to(torch.float32) / 255

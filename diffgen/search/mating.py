@@ -1,0 +1,72 @@
+"""pymoo's mating on arrays, without a Python call for every individual.
+
+With the same random state it makes the same offspring as ``pymoo.core.mating.Mating``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from pymoo.core.mating import Mating
+from pymoo.core.population import Population
+from pymoo.util.misc import random_permutations
+
+from diffgen.search.columns import Column, column, new_population
+from diffgen.search.problem import LatentProblem
+
+
+class LatentMating(Mating):  # type: ignore[misc]
+    """Binary tournaments by dominance and crowding (Deb et al. 2002), then the operators it was given.
+
+    ``crossover`` and ``mutation`` must have an ``apply`` on arrays, as those of :mod:`diffgen.search.variation`. An
+    offspring with the genes of another one, or of a parent, is made again.
+    """
+
+    def do(
+        self,
+        problem: LatentProblem,
+        pop: Population,
+        n_offsprings: int,
+        random_state: np.random.Generator | None = None,
+        n_max_iterations: int | None = None,
+        **kwargs: Any,
+    ) -> Population:
+        assert random_state is not None
+        X, F, crowding = column(pop, "X"), column(pop, "F"), column(pop, "crowding").astype(np.float64)
+        seen = {genes.tobytes() for genes in X}
+        made: list[Column] = []
+        for _ in range(n_max_iterations or self.n_max_iterations):
+            for genes in self._offspring(problem, X, F, crowding, n_offsprings - len(made), random_state):
+                key = genes.tobytes()
+                if key not in seen:
+                    seen.add(key)
+                    made.append(genes)
+            if len(made) >= n_offsprings:
+                break
+        return new_population(np.array(made[:n_offsprings]))
+
+    def _offspring(
+        self, problem: LatentProblem, X: Column, F: Column, crowding: Column, count: int, rng: np.random.Generator
+    ) -> Column:
+        matings = math.ceil(count / 2)
+        parents = tournament_winners(F, crowding, 2 * matings, rng).reshape(matings, 2)
+        children = self.crossover.apply(problem, X[parents.T], rng)
+        mutated = self.mutation.apply(problem, children.reshape(-1, X.shape[1]), rng)
+        return np.asarray(self.repair._do(problem, mutated, random_state=rng))
+
+
+def tournament_winners(F: Column, crowding: Column, count: int, rng: np.random.Generator) -> Column:
+    """int64 (count,): the better one of each pair; who dominates wins, then who is less crowded, then either."""
+    permutations = math.ceil(2 * count / len(F))
+    pairs = random_permutations(permutations, len(F), random_state=rng)[: 2 * count].reshape(count, 2)
+    first, second = pairs.T
+    better, worse = (F[first] < F[second]).any(axis=1), (F[first] > F[second]).any(axis=1)
+    # equal, or each better in one objective: crowding decides
+    undecided = better == worse
+    first_wins = np.where(undecided, crowding[first] > crowding[second], better)
+    winners = np.where(first_wins, first, second)
+    for row in np.flatnonzero(undecided & (crowding[first] == crowding[second])):
+        winners[row] = rng.choice([first[row], second[row]])
+    return winners
