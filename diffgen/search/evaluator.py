@@ -177,12 +177,12 @@ class Evaluator:
             archived = self.archive.add(found)
             numbers[rows.cpu()] = torch.from_numpy(archived)
             if self._cells is not None and self.behaviours is not None:
-                which = self._cells(images[rows])
-                cells[rows.cpu()] = torch.from_numpy(which)
+                which = self.memory.call(self._assign, images[rows])
+                cells[rows.cpu()] = which
                 # an image that the archive holds already is no new find
                 new, first_rows = np.unique(archived, return_index=True)
                 fresh = first_rows[new >= known]
-                keys = np.column_stack([labels[rows].cpu().numpy(), which])[fresh]
+                keys = np.column_stack([labels[rows].cpu().numpy(), which.numpy()])[fresh]
                 self.behaviours.add(keys, query=self.queries)
         if self._on_answer is not None:
             self._on_answer()
@@ -191,3 +191,7 @@ class Evaluator:
             pairs = pairs * probabilities.shape[2] + column
         pairs = pairs.masked_fill(~disagree, NO_PAIR)
         return Answers(probabilities, divergence, archive_numbers=numbers, label_pairs=pairs, cells=cells)
+
+    def _assign(self, images: torch.Tensor) -> torch.Tensor:
+        assert self._cells is not None
+        return torch.from_numpy(self._cells(images))

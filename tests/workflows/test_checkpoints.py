@@ -35,6 +35,8 @@ class Counting:
         self.written: list[float] = []
         self.queries = 0
         self.margin = 0.0
+        self.behaviours = None
+        self.saturated = False
         self.archive = Archive((1, 2, 2))
 
     @property
