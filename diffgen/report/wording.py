@@ -125,21 +125,15 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
 
 
 def _notes(data: ReportData) -> tuple[str, ...]:
-    return (*filter(None, [near_duplicates(data)]), *_asked_again(data))
-
-
-def _asked_again(data: ReportData) -> tuple[str, ...]:
-    if data.valid_triggers == 0 and data.unconfirmed == 0:
-        return ()
-    return (*_asked_again(data), *_what_is_left(data))
+    return (*filter(None, [near_duplicates(data)]), *_asked_again(data), *_what_is_left(data))
 
 
 def _what_is_left(data: ReportData) -> tuple[str, ...]:
     left = (data.behaviours_estimated or 0) - data.behaviours
     ended = "The search ended because it found no new behaviour for long." if data.saturated else ""
     more = (
-        f"About {count_of(left, 'more different way')} would be found if the search went on (Chao's estimate from how "
-        "many were met once and twice)."
+        f"At least about {count_of(left, 'more different way')} would be found if the search went on (Chao's estimate "
+        "from how many were met once and twice)."
         if left > 0
         else ""
     )
@@ -147,6 +141,8 @@ def _what_is_left(data: ReportData) -> tuple[str, ...]:
 
 
 def _asked_again(data: ReportData) -> tuple[str, ...]:
+    if data.valid_triggers == 0 and data.unconfirmed == 0:
+        return ()
     parts = []
     if data.verified_single:
         parts.append(f"{number(data.verified_single)} one at a time")

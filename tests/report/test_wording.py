@@ -130,3 +130,12 @@ def test_markdown_escapes_names(report_data):
 
 def test_escape_markdown():
     assert escape_markdown("a|b\n`<i>`") == r"a\|b \`&lt;i&gt;\`"
+
+
+def test_what_is_left_is_said_as_an_estimate(report_data):
+    notes = " ".join(headline(replace(report_data, behaviours=87, behaviours_estimated=120)).notes)
+    assert "33 more different ways" in notes
+    assert "Chao" in notes
+    ended = replace(report_data, behaviours=87, behaviours_estimated=87, saturated=True)
+    assert "no new behaviour" in " ".join(headline(ended).notes)
+    assert "Chao" not in " ".join(headline(ended).notes)
