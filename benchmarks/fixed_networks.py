@@ -81,8 +81,7 @@ def make_networks(kind: str, device: torch.device) -> FixedNetworks:
         first, second = make(), make()
         z = torch.randn(512, LATENT_DIM)
         with torch.no_grad():
-            last = drawing.draw[-2]
-            assert isinstance(last, nn.Conv2d)
+            last = [module for module in drawing.modules() if isinstance(module, nn.Conv2d)][-1]
             last.weight *= 8  # full contrast
             _settle(drawing, z)
             images = to_uint8(drawing(z)).to(torch.float32) / 255
