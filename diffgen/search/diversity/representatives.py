@@ -143,7 +143,7 @@ def stratified_rows(labels: Int64Array, limit: int, rng: np.random.Generator) ->
     Returns:
         int64 (limit,), ascending.
     """
-    _, pairs = np.unique(labels, axis=0, return_inverse=True)
+    pairs = np.ravel_multi_index(tuple(labels.T), tuple(labels.max(axis=0) + 1))
     shuffled = rng.permutation(len(labels))
-    order = np.argsort(turns(pairs.reshape(-1)[shuffled]), kind="stable")
+    order = np.argsort(turns(pairs[shuffled]), kind="stable")
     return np.sort(shuffled[order[:limit]])
