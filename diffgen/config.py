@@ -267,6 +267,61 @@ class GeneratorConfig:
 
 
 @dataclass(frozen=True)
+class TuningConfig:
+    """How the settings of a GAN are searched for: one trial trains one GAN (:mod:`diffgen.gan_training.tuning`).
+
+    The first trial is the GAN as it is configured; its own values belong to the space even where they lie outside of
+    these.
+
+    Attributes:
+        trials: finished trials that the study shall have, those of other processes included; 0 for no tuning.
+        storage: where the study is kept: a file, or a database's URL as Optuna takes it; None: beside the GAN.
+        learning_rates: least and largest of both rates, searched on a logarithmic scale.
+        batch_sizes, widths, latent_dims: what may be chosen.
+        shortest: least share of the schedule's updates; the longest is all of them.
+        averaging: least and largest of 1 - ``ema_decay``, on a logarithmic scale.
+        transformed: least and largest share of transformed images in a batch.
+        startup: trials drawn at random before the sampler learns from them, and before any is pruned.
+        warmup: readings that a trial gets before it may be pruned.
+        draws, images: how often and with how many generated images a trial's GAN is scored.
+    """
+
+    trials: int = 0
+    storage: str | None = None
+    learning_rates: tuple[float, float] = (5e-5, 2e-3)
+    batch_sizes: tuple[int, ...] = (32, 64, 128)
+    widths: tuple[int, ...] = (16, 32, 48)
+    latent_dims: tuple[int, ...] = (32, 64, 100)
+    shortest: float = 0.5
+    averaging: tuple[float, float] = (5e-4, 1e-2)
+    transformed: tuple[float, float] = (0.0, 0.8)
+    startup: int = 4
+    warmup: int = 2
+    draws: int = 2
+    images: int = 5_000
+
+
+@dataclass(frozen=True)
+class TrainGanConfig:
+    """Everything that the training of a GAN needs besides the data.
+
+    Attributes:
+        gan: the GAN.
+        tuning: whether and how its settings are searched for.
+        device: "auto" takes a GPU when there is one.
+        resize: side of the square that real images are brought to on reading, or None: they keep their size.
+        draws, images: how often and with how many generated images the finished GAN is scored; as published.
+    """
+
+    gan: GanConfig = field(default_factory=GanConfig)
+    tuning: TuningConfig = field(default_factory=TuningConfig)
+    device: str = "auto"
+    resize: int | None = None
+    draws: int = 10
+    images: int = 10_000
+
+
+@dataclass(frozen=True)
 class SearchConfig:
     """NSGA-II over latent vectors (paper, sections 3.3 to 3.5). The presets live in ``diffgen.techniques.diffgan``.
 
@@ -476,6 +531,8 @@ __all__ = [
     "PixelRange",
     "Preprocessing",
     "SearchConfig",
+    "TrainGanConfig",
+    "TuningConfig",
     "asdict",
     "from_dict",
     "replace",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 import diffgen
-from diffgen.cli import compare, demo, doctor, export, inspect, replay, report, shrink
+from diffgen.cli import compare, demo, doctor, export, inspect, replay, report, shrink, train_gan
 from diffgen.errors import DiffgenError, UserError
 
 BROKE_OFF = 3
@@ -25,6 +25,7 @@ examples:
   diffgen compare a.onnx b.pt --data test/            search for 60 seconds, write a report
   diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
   diffgen inspect a.onnx --data test/                 which pre-processing a model wants
+  diffgen train-gan test/ --tune 12                   find good settings for the GAN of a data set
   diffgen replay runs/mine                            ask the models again about what was found
   diffgen shrink runs/mine                            the smallest difference that still triggers
   diffgen report runs/mine                            draw the report again
@@ -48,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
-    for module in (compare, demo, inspect, replay, shrink, report, export, doctor):
+    for module in (compare, demo, inspect, train_gan, replay, shrink, report, export, doctor):
         module.add_parser(verbs)
     return parser
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffgen.report.wording import figure, number
 from diffgen.types import Float32Array
@@ -28,6 +30,7 @@ _PAGE_COLOURS = {
     _GENERATED: "var(--gen)",
     _REAL: "var(--real)",
 }
+_CURVE_COLOURS = {"generated": _GENERATED, "real": _REAL, "ink": _INK, "muted": _MUTED}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "diffgen",
@@ -147,6 +150,117 @@ def score_histogram(triggers: Float32Array, real: Float32Array, threshold: float
         axes.grid(axis="y")
 
     return _svg(draw, title, name)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve of a chart with several.
+
+    Attributes:
+        name: in the legend.
+        x, y: equally long; what is not finite is left out.
+        colour: "generated", "real", "ink" or "muted".
+        dashed: for a curve that goes with another of the same colour.
+    """
+
+    name: str
+    x: list[float]
+    y: list[float]
+    colour: str
+    dashed: bool = False
+
+
+def curves_chart(
+    curves: Sequence[Curve], *, x_label: str, title: str, name: str, percent: bool = False, mark: float | None = None
+) -> str:
+    """Several curves over one axis.
+
+    Args:
+        curves: with more points than the page can show, neighbouring ones are averaged.
+        x_label, title, name: as in ``progress_chart``.
+        percent: the values are shares, and the axis goes from 0 to 100 % at least.
+        mark: where a vertical line says "kept", or None.
+
+    Returns:
+        an ``<svg>`` element.
+    """
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    def draw(axes: Axes) -> None:
+        for curve in curves:
+            points = _thinned(np.array([curve.x, curve.y], dtype=np.float64))
+            axes.plot(
+                points[0],
+                points[1],
+                color=_CURVE_COLOURS[curve.colour],
+                linestyle=(0, (4, 2.5)) if curve.dashed else "-",
+                marker="o" if points.shape[1] == 1 else None,
+                linewidth=1.8,
+                label=curve.name,
+            )
+        if percent:
+            axes.set_ylim(-0.02, max(1.05, axes.get_ylim()[1]))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:.0f}%"))
+        if mark is not None:
+            axes.axvline(mark, color=_INK, linewidth=1.2, linestyle=(0, (1, 2)))
+            right = mark > sum(axes.get_xlim()) / 2
+            axes.annotate(
+                "kept",
+                (mark, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(-5 if right else 5, 0),
+                textcoords="offset points",
+                ha="right" if right else "left",
+                va="top",
+                color=_INK,
+            )
+        axes.set_xlabel(x_label)
+        axes.grid(axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        # above the axes: nowhere inside them is sure to be free
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=len(curves), frameon=False, labelcolor=_INK,
+            borderaxespad=0, columnspacing=1.4, handlelength=1.6, handletextpad=0.5, fontsize=10,
+        )  # fmt: skip
+
+    return _svg(draw, title, name)
+
+
+def trials_chart(numbers: list[int], values: list[float], *, title: str, name: str) -> str:
+    """The objective of each trial of a study as a point, and the lowest until then as a line.
+
+    Args:
+        numbers: of the trials, rising.
+        values: lower is better, more than 0 or not.
+        title, name: as in ``progress_chart``.
+
+    Returns:
+        an ``<svg>`` element.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    def draw(axes: Axes) -> None:
+        lowest = np.minimum.accumulate(np.asarray(values, dtype=np.float64))
+        axes.step(numbers, lowest, where="post", color=_GENERATED, linewidth=1.8)
+        axes.plot(numbers, values, "o", color=_GENERATED, markersize=5, alpha=0.55, markeredgewidth=0)
+        if len(values) and min(values) > 0 and max(values) > 20 * min(values):
+            axes.set_yscale("log")
+        axes.set_xlabel("trial")
+        axes.set_ylabel("KID")
+        axes.grid(axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+    return _svg(draw, title, name)
+
+
+def _thinned(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(2, n) without what is not finite; neighbours averaged so that at most ``_MOST_POINTS`` are left."""
+    points = points[:, np.isfinite(points).all(axis=0)]
+    if points.shape[1] <= _MOST_POINTS:
+        return points
+    return np.stack([part.mean(axis=1) for part in np.array_split(points, _MOST_POINTS, axis=1)], axis=1)
 
 
 def _range(triggers: Float32Array, real: Float32Array, threshold: float) -> tuple[float, float]:

@@ -48,15 +48,15 @@ def render_html(data: ReportData) -> str:
     Returns:
         a whole HTML document; write it as UTF-8.
     """
-    environment = _environment()
-    script = _asset(environment, "script.js")
+    environment = make_environment()
+    script = asset(environment, "script.js")
     shown = gallery.make_gallery(data)
     rows, columns = matrix.axes((data.matrix, data.real_matrix), data.class_names)
     generated_matrix = matrix.matrix_view(data.matrix, rows, columns, "generated pictures")
     real_matrix = matrix.matrix_view(data.real_matrix, rows, columns, "real images")
     page = environment.get_template("report.html.j2").render(
         data=data,
-        style=Markup(_asset(environment, "style.css")),
+        style=Markup(asset(environment, "style.css")),
         script=Markup(script),
         script_hash=_hash_for_policy(script),
         picture_size=_picture_size(data),
@@ -86,12 +86,13 @@ def render_html(data: ReportData) -> str:
         samples=gallery.make_samples(data.samples),
         progress=_progress(data),
         filter_charts=_filter_charts(data),
-        settings=tuple(_settings(data.settings)),
+        settings=tuple(settings_sections(data.settings)),
     )
     return wording.clean_text(page)
 
 
-def _environment() -> Environment:
+def make_environment() -> Environment:
+    """Where the templates of all pages are found, with their filters."""
     environment = Environment(
         loader=PackageLoader("diffgen.report", "templates"),
         autoescape=True,
@@ -111,7 +112,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _asset(environment: Environment, name: str) -> str:
+def asset(environment: Environment, name: str) -> str:
     """The text of a template file that is no template; the loader also finds it inside a zipped package."""
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0].strip().replace("\r\n", "\n")
@@ -187,7 +188,7 @@ def _filter_charts(data: ReportData) -> tuple[tuple[FilterView, Markup], ...]:
     return tuple(charts)
 
 
-def _settings(settings: dict[str, Any]) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+def settings_sections(settings: dict[str, Any]) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
     """Section -> entries as text; what stands outside a section comes first."""
     outside = tuple((name, _value(value)) for name, value in settings.items() if not isinstance(value, dict))
     if outside:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,7 +18,7 @@ from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import TrainedGan, train
-from diffgen.gan_training.watch import Watch, collapse
+from diffgen.gan_training.watch import Reading, Watch, collapse
 from diffgen.generators import gan as gan_loader
 from diffgen.runs.cache import cache_file
 from diffgen.types import Generator, ImageSet, Progress, Scorer
@@ -106,30 +107,29 @@ def train_and_save(
     device: torch.device,
     progress: Progress,
     about: dict[str, Any] | None = None,
+    watch: Watch | None = None,
+    after_reading: Callable[[Reading], None] | None = None,
 ) -> TrainedGan:
     """Train a GAN on a data set and write its checkpoint; unfinished training beside it is taken up.
+
+    Args:
+        about: what else the checkpoint's header shall say.
+        watch: the collapse guard, if not one made for this training.
+        after_reading: is told every reading of the guard, and may raise to end the training.
 
     Raises:
         RunError: the training diverged.
     """
-    rows, held_out_rows = split_rows(len(data), config)
-    images = torch.from_numpy(data.images)
-    labels = None if data.labels is None else torch.from_numpy(data.labels)
-    watch = Watch(
-        encoder,
-        images[rows],
-        images[held_out_rows],
-        None if labels is None else labels[rows],
-        None if labels is None else labels[held_out_rows],
-    )
+    rows, _ = split_rows(len(data), config)
     trained = train(
-        images[rows],
+        torch.from_numpy(data.images)[rows],
         config,
-        labels=None if labels is None else labels[rows],
-        watch=watch,
+        labels=None if data.labels is None else torch.from_numpy(data.labels)[rows],
+        watch=watch or make_watch(data, config, encoder),
         device=device,
         state=path.with_suffix(".unfinished"),
         progress=progress,
+        after_reading=after_reading,
     )
     header = {
         **made_from(data, config, device),
@@ -142,6 +142,24 @@ def train_and_save(
     }
     checkpoint.save(path, trained, width=config.width, about=header)
     return trained
+
+
+_Watch = TypeVar("_Watch", bound=Watch)
+
+
+def make_watch(
+    data: ImageSet,
+    config: GanConfig,
+    encoder: FeatureExtractor,
+    kind: type[_Watch] = Watch,  # type: ignore[assignment]
+) -> _Watch:
+    """The collapse guard of a data set: it knows which images train the GAN and which are held out."""
+    images = torch.from_numpy(data.images)
+    labels = None if data.labels is None else torch.from_numpy(data.labels)
+    rows, held_out = split_rows(len(data), config)
+    if labels is None:
+        return kind(encoder, images[rows], images[held_out])
+    return kind(encoder, images[rows], images[held_out], labels[rows], labels[held_out])
 
 
 def complaint(wrong: str) -> str:

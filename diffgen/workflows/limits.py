@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from diffgen.config import CompareConfig
+from diffgen.config import CompareConfig, TrainGanConfig
 from diffgen.errors import UserError
 
 
@@ -76,15 +76,29 @@ LIMITS: dict[str, Range] = {
     "filters.training_steps": Range(1),
 }
 
+GAN_LIMITS: dict[str, Range] = {
+    **{key: allowed for key, allowed in LIMITS.items() if key.startswith("gan.")},
+    "gan.steps": Range(1, option="--steps"),
+    "gan.seed": Range(0, 2**32 - 1, option="--seed"),
+    "tuning.trials": Range(0, option="--tune"),
+    "tuning.shortest": Range(0, 1, open_low=True),
+    "tuning.startup": Range(1),
+    "tuning.warmup": Range(0),
+    "tuning.draws": Range(1),
+    "tuning.images": Range(6),
+    "draws": Range(1, option="--draws"),
+    "images": Range(6),
+}
 
-def check_limits(config: CompareConfig) -> None:
+
+def check_limits(config: CompareConfig | TrainGanConfig) -> None:
     """See that no setting has a number that cannot be.
 
     Raises:
         UserError: one has.
     """
-    defaults = CompareConfig()
-    for key, allowed in LIMITS.items():
+    defaults = type(config)()
+    for key, allowed in (LIMITS if isinstance(config, CompareConfig) else GAN_LIMITS).items():
         value = _value(config, key)
         if value is not None and not allowed.holds(value):
             default = _value(defaults, key)

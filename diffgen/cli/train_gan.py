@@ -1,0 +1,144 @@
+"""``diffgen train-gan``: train, tune and score the GAN of a data set."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from diffgen.cli import options
+from diffgen.config import TrainGanConfig, replace
+from diffgen.errors import UserError
+from diffgen.workflows.limits import check_limits
+
+if TYPE_CHECKING:
+    from diffgen.workflows.train_gan import TrainGanResult
+
+_EXAMPLES = """\
+examples:
+  diffgen train-gan t10k/                                the GAN that compare --data t10k/ uses from now on
+  diffgen train-gan t10k/ --tune 12                      search for its settings, 12 trainings
+  diffgen train-gan t10k/ --tune 40 --storage study.log  in several terminals at once: they share the work
+  diffgen train-gan t10k/ --quick --output gan.safetensors
+
+Tuning that was broken off goes on with the same command. The GAN lies in the cache; compare finds it there by data,
+GAN schedule and GAN seed, and the tuned one takes the place of the untuned one.
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    defaults = TrainGanConfig()
+    parser = verbs.add_parser(
+        "train-gan",
+        help="train, tune and score the GAN of a data set",
+        description="Train the GAN that compare searches in, or search for its settings, and write its report.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", nargs="?", metavar="DATA", help="real images, as for compare; better with labels")
+    parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
+    parser.add_argument("-o", "--output", metavar="FILE", help="also write the GAN to this file, its page beside it")
+    parser.add_argument("--force", action="store_true", help="train anew although there is such a GAN")
+    training = parser.add_argument_group("training")
+    long = training.add_mutually_exclusive_group()
+    long.add_argument("--quick", action="store_true", help="about a minute on 2 cores")
+    long.add_argument("--thorough", action="store_true", help="up to 90 minutes on 2 cores")
+    training.add_argument("--steps", type=int, metavar="N", help="updates (default: by schedule and size)")
+    training.add_argument("--seed", type=int, metavar="N", help=f"seed (default: {defaults.gan.seed})")
+    training.add_argument(
+        "--draws", type=int, metavar="N", help=f"times that the finished GAN is scored (default: {defaults.draws})"
+    )
+    tuning = parser.add_argument_group("tuning")
+    tuning.add_argument("--tune", type=int, metavar="N", help="search for the settings until there are N trials")
+    tuning.add_argument(
+        "--storage", metavar="FILE|URL", help="journal file or database of the study (default: a file in the cache)"
+    )
+    machine = parser.add_argument_group("machine")
+    machine.add_argument(
+        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
+    )
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
+    """The settings that the options name.
+
+    Raises:
+        UserError: a value that cannot be, or options that do not go together.
+    """
+    if arguments.storage is not None and arguments.tune is None:
+        raise UserError("A storage is for tuning only; add --tune with the number of trials, or leave --storage out.")
+    if arguments.tune is not None and arguments.tune < 1:
+        raise UserError(f"Tuning with {arguments.tune} trials tries nothing; give --tune a number such as 12.")
+    config = TrainGanConfig()
+    named = {
+        "schedule": "quick" if arguments.quick else "thorough" if arguments.thorough else None,
+        "steps": arguments.steps,
+        "seed": arguments.seed,
+    }
+    tuning = {"trials": arguments.tune, "storage": arguments.storage}
+    config = replace(
+        config,
+        gan=replace(config.gan, **_given(named)),
+        tuning=replace(config.tuning, **_given(tuning)),
+        device=arguments.device,
+        resize=arguments.resize,
+        **_given({"draws": arguments.draws}),
+    )
+    check_limits(config)
+    return config
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, print readings and scores, say where the report is."""
+    if arguments.data is None:
+        raise UserError("The real images are missing; name them (a folder, a zip, or 'digits').")
+    config = config_from(arguments)
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.train_gan import train_gan
+
+    result = train_gan(arguments.data, config=config, output=arguments.output, force=arguments.force, progress=progress)
+    _print(result, config)
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return 0
+
+
+def _print(result: TrainGanResult, config: TrainGanConfig) -> None:
+    if result.readings:
+        print(f"{'updates':>8}  {'recognised':>10}  {'covered':>8}  {'worst class':>11}  {'distance':>8}")
+    for each in result.readings:
+        kept = "  kept" if each["step"] == result.kept_step else ""
+        print(
+            f"{each['step']:>8,.0f}  {each['recognised']:>10.1%}  {each['covered']:>8.1%}  "
+            f"{each['least_covered']:>11.1%}  {each['distance']:>8.1%}{kept}"
+        )
+    scores = result.scores
+    print(f"FID {scores['fid']:.3f}  KID {scores['kid']:.5f}", end="  ")
+    print("  ".join(f"{name} {scores[name]:.3f}" for name in ("precision", "recall", "density", "coverage")))
+    if result.tuning is not None:
+        study = result.tuning
+        print(
+            f"trials: {study['trials']}, pruned {study['pruned']}, failed {study['failed']}, best {study['best'] + 1}"
+        )
+        for name, value in study["settings"].items():
+            print(f"  {name} = {value:.4g}" if isinstance(value, float) else f"  {name} = {value}")
+    print(f"GAN: {result.gan}" + (f" and {result.copy}" if result.copy else ""))
+    words = _words_for_compare(config)
+    if words:
+        print(f"compare finds it with {words}")
+    print(f"report: {result.report}", flush=True)
+
+
+def _words_for_compare(config: TrainGanConfig) -> str:
+    """The options of compare that ask for this GAN."""
+    usual, words = TrainGanConfig().gan, []
+    for option, name in (("--gan-schedule", "schedule"), ("--gan-steps", "steps"), ("--gan-seed", "seed")):
+        if getattr(config.gan, name) != getattr(usual, name):
+            words.append(f"{option} {getattr(config.gan, name)}")
+    return " ".join(words)

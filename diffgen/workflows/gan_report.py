@@ -1,0 +1,89 @@
+"""Draws the page of a GAN from its checkpoint and the images that it was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import diffgen
+from diffgen.config import GanConfig, from_dict
+from diffgen.features.base import FeatureExtractor
+from diffgen.gan_training.split import split_rows
+from diffgen.generators import gan as gan_loader
+from diffgen.generators.prior import draw_latents
+from diffgen.report.gan_page import GanReportData, Pair, SheetRow, render_gan_page
+from diffgen.runs.files import write_text
+from diffgen.types import Generator, ImageSet, UInt8Array
+from diffgen.workflows.gan import complaint, gan_facts
+
+_COLUMNS = 12
+_MOST_ROWS = 20
+_ROWS_WITHOUT_CLASSES = 8
+_PAIRS = 20
+_SEED = 0
+
+
+def write_gan_report(path: Path, data: ImageSet, encoder: FeatureExtractor, *, device: torch.device) -> Path:
+    """Write the page beside a checkpoint; returns where.
+
+    Args:
+        path: the checkpoint.
+        data: the images that it was trained on.
+        encoder: by which the nearest real image is found.
+
+    Raises:
+        UserError: the checkpoint cannot be read.
+        RunError: the page cannot be written.
+    """
+    page = path.with_suffix(".html")
+    write_text(page, render_gan_page(gan_report_data(path, data, encoder, device=device)))
+    return page
+
+
+def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, device: torch.device) -> GanReportData:
+    """Everything that the page shows."""
+    generator, _, stored = gan_loader.load(path, device=device)
+    header = stored.header
+    rows, held_out = split_rows(len(data), from_dict(GanConfig, header["gan"]))
+    names = data.class_names or ()
+    return GanReportData(
+        name=path.name,
+        version=header.get("version", diffgen.__version__),
+        data_name=data.source,
+        wrong=complaint(header["wrong"]) if header["wrong"] else None,
+        facts=gan_facts(header, real=len(rows), held_out=len(held_out)),
+        losses=stored.losses.numpy(),
+        readings=tuple(header["readings"]),
+        kept_step=header["kept_step"],
+        class_names=names,
+        sheet=_sheet(generator, names),
+        pairs=_pairs(generator, torch.from_numpy(data.images)[rows], encoder),
+        scores=header.get("scores"),
+        tuning=header.get("tuning"),
+        settings=header["gan"],
+    )
+
+
+def _sheet(generator: Generator, names: tuple[str, ...]) -> tuple[SheetRow, ...]:
+    rng = torch.Generator().manual_seed(_SEED)
+    classes = range(min(generator.classes, _MOST_ROWS)) if generator.classes else None
+    latents = draw_latents(generator, _COLUMNS * (_ROWS_WITHOUT_CLASSES if classes is None else len(classes)), rng)
+    if classes is not None:
+        latents[:, -1] = torch.tensor(classes).repeat_interleave(_COLUMNS)
+    images = np.split(generator.generate(latents).cpu().numpy(), len(latents) // _COLUMNS)
+    if classes is None:
+        return tuple(SheetRow("", row) for row in images)
+    return tuple(
+        SheetRow(names[number] if number < len(names) else str(number), row)
+        for number, row in zip(classes, images, strict=True)
+    )
+
+
+def _pairs(generator: Generator, real: torch.Tensor, encoder: FeatureExtractor) -> tuple[Pair, ...]:
+    images = generator.generate(draw_latents(generator, _PAIRS, torch.Generator().manual_seed(_SEED + 1)))
+    found = torch.cdist(encoder.encode(images).cpu(), encoder.encode(real).cpu()).argmin(dim=1)
+    generated: UInt8Array = images.cpu().numpy()
+    nearest: UInt8Array = real[found].numpy()
+    return tuple(Pair(one, other) for one, other in zip(generated, nearest, strict=True))

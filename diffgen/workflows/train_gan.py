@@ -1,0 +1,272 @@
+"""Trains the GAN of a data set, or searches for its settings, scores it and draws its report."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import diffgen
+from diffgen.config import GanConfig, TrainGanConfig
+from diffgen.data import load as load_data
+from diffgen.errors import UserError
+from diffgen.features import cells as cell_store
+from diffgen.features.base import FeatureExtractor
+from diffgen.gan_training.augmentation import TRANSFORMATIONS
+from diffgen.gan_training.header import add_to_header, read_header
+from diffgen.gan_training.kid_watch import KidWatch
+from diffgen.gan_training.networks import check_image_shape, check_resize
+from diffgen.gan_training.schedule import number_of_steps
+from diffgen.gan_training.scores import GeneratorScores, score_generator
+from diffgen.gan_training.split import split_rows
+from diffgen.gan_training.watch import FEWEST_HELD_OUT, Reading
+from diffgen.generators import gan as gan_loader
+from diffgen.generators.prior import draw_latents
+from diffgen.runs.cache import cache_file
+from diffgen.runs.files import make_folder, write_whole
+from diffgen.types import Generator, ImageSet, Progress
+from diffgen.workflows.device import resolve_device
+from diffgen.workflows.gan import complaint, made_from, make_watch, train_and_save
+from diffgen.workflows.gan_report import write_gan_report
+from diffgen.workflows.limits import check_limits
+
+
+@dataclass(frozen=True)
+class TrainGanResult:
+    """What the training of a GAN gave.
+
+    Attributes:
+        gan: the checkpoint, where ``compare`` looks for it.
+        report: the page beside it.
+        copy: another copy, where one was asked for.
+        readings: what the collapse guard saw, as JSON values.
+        kept_step: step of the reading that was kept.
+        wrong: what is wrong with the GAN, in words, or None.
+        scores: name -> mean over the draws.
+        tuning: the study, or None: its name, the number of the best trial, that of all, of those pruned and failed,
+            and the settings of the best.
+    """
+
+    gan: str
+    report: str
+    copy: str | None
+    readings: tuple[dict[str, float], ...]
+    kept_step: int
+    wrong: str | None
+    scores: dict[str, float]
+    tuning: dict[str, Any] | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+def train_gan(
+    data: Any,
+    *,
+    config: TrainGanConfig | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> TrainGanResult:
+    """Train the GAN of a data set and put it where ``compare`` looks for it.
+
+    Args:
+        data: real images; see :func:`diffgen.data.load`.
+        config: all settings.
+        output: another file that the GAN is copied to, its report beside it.
+        force: train anew although there is a GAN for these settings; a tuned one goes before an untuned one.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: something given cannot be used.
+        RunError: the training diverged, or every trial did.
+    """
+    progress = progress or Progress()
+    config = config or TrainGanConfig()
+    check_limits(config)
+    check_resize(config.resize)
+    device = resolve_device(config.device)
+    copy = None if output is None else _checked_output(Path(output))
+    images = load_data(data, resize=config.resize, progress=progress)
+    check_image_shape(images.image_shape)
+    path = cache_file("gan", made_from(images, config.gan, device))
+    encoder = cell_store.prepare(images, device=device, progress=progress).encoder
+    if config.tuning.trials:
+        _tune(images, config, encoder, path, device=device, progress=progress)
+    elif not path.is_file() or force:
+        train_and_save(images, config.gan, encoder, path, device=device, progress=progress)
+    else:
+        progress.say(f"The GAN for this data set is in the cache ({path.name}); --force trains it anew.")
+    header = _scored(path, images, config, encoder, device=device, progress=progress)
+    if header["wrong"]:
+        progress.warn(complaint(header["wrong"]))
+    page = write_gan_report(path, images, encoder, device=device)
+    if copy is not None:
+        make_folder(copy.parent)
+        for source, target in ((path, copy), (page, copy.with_suffix(".html"))):
+            write_whole(target, partial(shutil.copyfile, source))
+    return TrainGanResult(
+        gan=str(path),
+        report=str(page if copy is None else copy.with_suffix(".html")),
+        copy=None if copy is None else str(copy),
+        readings=tuple(header["readings"]),
+        kept_step=header["kept_step"],
+        wrong=header["wrong"],
+        scores={name: value["mean"] for name, value in header["scores"].items() if isinstance(value, dict)},
+        tuning=_study_facts(header.get("tuning")),
+    )
+
+
+def _checked_output(path: Path) -> Path:
+    if path.is_dir():
+        raise UserError(f"The output {path} is a folder; name a file such as {path / 'gan.safetensors'}.")
+    if path.suffix == ".html":
+        raise UserError(f"The output {path} is the GAN's file, and its page stands beside it; name it .safetensors.")
+    return path
+
+
+def _study_facts(tuning: dict[str, Any] | None) -> dict[str, Any] | None:
+    if tuning is None:
+        return None
+    states = [trial["state"] for trial in tuning["trials"]]
+    return {
+        "study": tuning["study"],
+        "trials": len(states),
+        "pruned": states.count("pruned"),
+        "failed": states.count("failed"),
+        "best": tuning["best"],
+        "settings": tuning["settings"],
+    }
+
+
+# -- scores ----------------------------------------------------------------------------------------------------------
+
+
+def score(
+    generator: Generator,
+    data: ImageSet,
+    rows: torch.Tensor | None,
+    encoder: FeatureExtractor,
+    *,
+    draws: int,
+    images: int,
+    progress: Progress | None = None,
+) -> GeneratorScores:
+    """Scores of a generator against the real images of some rows, or of all of them."""
+    real = torch.from_numpy(data.images)
+    return score_generator(
+        lambda count, rng: generator.generate(draw_latents(generator, count, rng)),
+        real if rows is None else real[rows],
+        encoder,
+        labels=data.labels if data.labels is None or rows is None else data.labels[rows.numpy()],
+        draws=draws,
+        images=images,
+        progress=progress,
+    )
+
+
+def _scored(
+    path: Path,
+    data: ImageSet,
+    config: TrainGanConfig,
+    encoder: FeatureExtractor,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> dict[str, Any]:
+    """The header of a checkpoint with its scores, which are computed unless it has them."""
+    while True:
+        generator, _, stored = gan_loader.load(path, device=device)
+        asked = {"draws": config.draws, "generated": config.images}
+        known = stored.header.get("scores")
+        if known is not None and {name: known[name] for name in asked} == asked:
+            return stored.header
+        found = score(generator, data, None, encoder, draws=config.draws, images=config.images, progress=progress)
+        # unless another process of the same study has put a better GAN there meanwhile
+        if read_header(path) == stored.header:
+            return add_to_header(path, {"scores": found.as_dict()})
+
+
+# -- tuning ----------------------------------------------------------------------------------------------------------
+
+
+def _tune(
+    data: ImageSet,
+    config: TrainGanConfig,
+    encoder: FeatureExtractor,
+    path: Path,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> None:
+    """Search for the settings, and put the best trial's GAN in the place of that of the settings themselves."""
+    from diffgen.gan_training import tuning  # optuna is imported only for this
+
+    rows, held_out = split_rows(len(data), config.gan)
+    against = held_out if len(held_out) >= FEWEST_HELD_OUT else rows
+    images = len(rows) * (1 + len(TRANSFORMATIONS) * config.gan.augment)
+    watch = make_watch(data, config.gan, encoder, KidWatch)
+
+    def evaluate(settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
+        every = max(1, number_of_steps(settings, images) // max(1, settings.readings))
+
+        def after_reading(reading: Reading) -> None:
+            # trials of different length are compared at the same share of their training
+            report(math.ceil(reading.step / every) - 1, watch.kid)
+
+        train_and_save(
+            data,
+            settings,
+            encoder,
+            place,
+            device=device,
+            progress=progress,
+            watch=watch,
+            after_reading=after_reading,
+        )
+        generator, _, _ = gan_loader.load(place, device=device)
+        found = score(
+            generator, data, against, encoder, draws=config.tuning.draws, images=config.tuning.images, progress=progress
+        ).as_dict()
+        return {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}
+
+    found = tuning.tune(
+        evaluate,
+        config.gan,
+        config.tuning,
+        made_from={"data": data.digest, "features": encoder.name, "conditional": data.labels is not None},
+        images=images,
+        folder=path.with_suffix(".trials"),
+        journal=path.with_suffix(".journal"),
+        progress=progress,
+    )
+    if not found.checkpoint.is_file():
+        progress.say("The best trial's GAN lies on another machine; it is trained again here.")
+        train_and_save(data, found.config, encoder, found.checkpoint, device=device, progress=progress)
+    best = next(trial for trial in found.trials if trial.number == found.best)
+    there = read_header(path).get("tuning") if path.is_file() else None
+    if there is not None and (there["study"], there["scores"]) == (found.study, best.scores):
+        add_to_header(path, {"tuning": {**there, **found.as_dict()}})
+        return
+    write_whole(path, partial(shutil.copyfile, found.checkpoint))
+    settings = {name: value for name, value in asdict(found.config).items() if value != asdict(config.gan)[name]}
+    add_to_header(
+        path,
+        {
+            "version": diffgen.__version__,
+            "tuning": {
+                **found.as_dict(),
+                "settings": settings,
+                "scores": best.scores,
+                "against": len(against),
+                "held_out": against is held_out,
+            },
+        },
+    )

@@ -1,0 +1,202 @@
+"""diffgen.gan_training.tuning: trials that are really trained, for a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import optuna
+import pytest
+import torch
+from optuna.trial import FixedTrial
+
+from diffgen.config import GanConfig, TuningConfig, replace
+from diffgen.errors import RunError, UserError
+from diffgen.features import cells
+from diffgen.gan_training import tuning
+from diffgen.gan_training.fid import frechet_distance
+from diffgen.gan_training.kid import squared_discrepancy
+from diffgen.gan_training.kid_watch import KidWatch
+from diffgen.gan_training.networks import to_uint8
+from diffgen.gan_training.study_storage import open_storage
+from diffgen.gan_training.trainer import train
+from diffgen.gan_training.watch import Reading, Watch
+from diffgen.types import ImageSet, Progress
+
+SPACE = TuningConfig(trials=3, batch_sizes=(32,), widths=(8,), latent_dims=(16,), startup=1, warmup=1)
+
+
+class Trainer:
+    """The trials: each is trained for 60 steps; ``spoil`` changes the settings of the n-th before that."""
+
+    def __init__(self, digits: ImageSet, spoil: dict[int, dict[str, float]] | None = None) -> None:
+        self.images, self.labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
+        self.encoder = cells.prepare(digits).encoder
+        self.watch = KidWatch(self.encoder, self.images, self.images[:0], self.labels, None)
+        self.spoil = spoil or {}
+        self.configs: list[GanConfig] = []
+
+    def __call__(self, config: GanConfig, path: Path, report: Callable[[int, float], None]) -> dict[str, float]:
+        config = replace(config, readings=4, **self.spoil.get(len(self.configs), {}))
+        self.configs.append(config)
+        count = iter(range(10))
+        trained = train(
+            self.images,
+            config,
+            labels=self.labels,
+            watch=self.watch,
+            after_reading=lambda reading: report(next(count), self.watch.kid),
+        )
+        path.write_bytes(b"weights")
+        latents = torch.randn(300, config.latent_dim, generator=torch.Generator().manual_seed(0))
+        latents = torch.cat([latents, torch.arange(300)[:, None] % 10], dim=1)
+        with torch.inference_mode():
+            drawn = to_uint8(trained.generator(latents))
+        real, generated = (self.encoder.encode(each) for each in (self.images, drawn))
+        return {"kid": squared_discrepancy(real, generated), "fid": frechet_distance(real, generated)}
+
+
+def tune(trainer: tuning.Evaluate, config: GanConfig, folder: Path, **space: object) -> tuning.Tuned:
+    return tuning.tune(
+        trainer,
+        config,
+        replace(SPACE, **space),
+        made_from={"data": "digits"},
+        images=6 * 898,
+        folder=folder / "trials",
+        journal=folder / "study.journal",
+        progress=Progress(),
+    )
+
+
+def test_a_diverged_trial_fails_alone_and_a_hopeless_one_is_pruned(
+    digits: ImageSet, gan_config: GanConfig, tmp_path: Path
+) -> None:
+    trainer = Trainer(
+        digits, {1: {"learning_rate_generator": 1e30}, 2: {"learning_rate_generator": 1e-12, "ema_decay": 0.0}}
+    )
+    found = tune(trainer, gan_config, tmp_path)
+    assert [trial.state for trial in found.trials] == ["complete", "failed", "pruned"]
+    assert "diverged" in (found.trials[1].error or "")
+    assert len(found.trials[2].readings) < 4
+    # the same readings, worse than those of the first trial
+    worst = max(found.trials[2].readings)
+    assert found.trials[2].readings[worst] > found.trials[0].readings[worst]
+    assert found.best == 0
+    assert found.config == gan_config
+    assert list((tmp_path / "trials").rglob("gan.safetensors")) == [found.checkpoint]
+    assert found.importance == {}
+
+
+def test_when_every_trial_diverges_the_reason_is_said(digits: ImageSet, gan_config: GanConfig, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"None of the 1 trials .* diverged"):
+        tune(Trainer(digits, {0: {"learning_rate_generator": 1e30}}), gan_config, tmp_path, trials=1)
+
+
+def test_a_full_disk_ends_the_study_and_the_trial_runs_again(
+    digits: ImageSet, gan_config: GanConfig, tmp_path: Path
+) -> None:
+    def full(config: GanConfig, path: Path, report: Callable[[int, float], None]) -> dict[str, float]:
+        raise RunError("The file cannot be written.") from OSError(28, "No space left on device")
+
+    with pytest.raises(RunError, match="cannot be written"):
+        tune(full, gan_config, tmp_path, trials=1)
+    found = tune(Trainer(digits), gan_config, tmp_path, trials=1)
+    assert [(trial.number, trial.state) for trial in found.trials] == [(1, "complete")]
+    assert found.config == gan_config
+
+
+def test_the_first_trial_is_the_configuration_itself(gan_config: GanConfig) -> None:
+    own = tuning._own_values(gan_config)
+    assert tuning.suggest(FixedTrial(own), gan_config, TuningConfig(), images=5_000) == gan_config
+
+
+def test_another_point_changes_what_it_says_and_nothing_else(gan_config: GanConfig) -> None:
+    base = replace(gan_config, steps=None, schedule="quick")
+    point = tuning._own_values(base) | {"batch_size": 128, "averaging": 0.004, "length": 0.5, "transformed": 0.25}
+    found = tuning.suggest(FixedTrial(point), base, TuningConfig(), images=120_000)
+    # 0.75 passes of 120,000 images are 704 updates of 128; half of them
+    expected = replace(base, batch_size=128, ema_decay=1 - 0.004, transformed=0.25, steps=352)
+    assert asdict(found) == asdict(expected)
+
+
+def resumed(parts: tuple[int, ...]) -> list[dict[str, object]]:
+    """The settings of a study in parts; each part has a sampler of its own, as a process has."""
+    storage = optuna.storages.InMemoryStorage()
+    for part in parts:
+        study = optuna.create_study(
+            storage=storage, study_name="s", load_if_exists=True, sampler=tuning._SeededByTrial(7, 3)
+        )
+        study.optimize(
+            lambda trial: (trial.suggest_float("x", 0, 1) - 0.3) ** 2 + trial.suggest_categorical("y", [1, 2, 3]), part
+        )
+    return [trial.params for trial in study.trials]
+
+
+def test_a_resumed_study_tries_what_an_uninterrupted_one_tries() -> None:
+    whole = resumed((8,))
+    assert whole == resumed((3, 5)) == resumed((1, 1, 6))
+    assert len({str(params) for params in whole}) == 8
+
+
+def test_a_kid_watch_reads_as_the_plain_one_and_notes_the_kid(digits: ImageSet) -> None:
+    images, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
+    encoder = cells.prepare(digits).encoder
+    given = (encoder, images[:400], images[400:], labels[:400], labels[400:])
+
+    def draw(count: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = torch.randint(400, (count,), generator=rng)
+        return images[rows], labels[rows]
+
+    noting = KidWatch(*given)
+    reading: Reading = noting.look(7, draw)
+    assert reading == Watch(*given).look(7, draw)
+    again, _ = draw(noting.images, torch.Generator().manual_seed(0))
+    real = encoder.encode(images[400:])
+    # the watch takes them in another order, which does not matter
+    assert noting.kid == pytest.approx(squared_discrepancy(real, encoder.encode(again)), rel=1e-4)
+
+
+# -- storage ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
+    for text in ("my notes", "my notes\n", '{"a": 1}\n', "[1, 2]\n", "3"):
+        path = tmp_path / "notes.txt"
+        path.write_text(text)
+        with pytest.raises(UserError, match="is no journal"):
+            open_storage(str(path), tmp_path / "other")
+        assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{tmp}/missing/study.log", "does not exist"),
+        ("{tmp}", "is a folder"),
+        ("nosuch://host/study", "cannot be opened"),
+        ("sqlite:////nowhere/at/all.db", "cannot be opened"),
+    ],
+)
+def test_a_storage_that_cannot_be_is_said(given: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        open_storage(given.format(tmp=tmp_path), tmp_path / "other")
+
+
+def test_a_database_holds_a_study_too(digits: ImageSet, gan_config: GanConfig, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    found = tune(Trainer(digits), gan_config, tmp_path, trials=1, storage=url)
+    assert found.trials[0].state == "complete"
+    assert not (tmp_path / "study.journal").exists()
+    assert tune(Trainer(digits), gan_config, tmp_path, trials=1, storage=url) == found
+
+
+@pytest.mark.parametrize(
+    "space",
+    [{"learning_rates": (1e-3, 1e-4)}, {"averaging": (0.0, 0.1)}, {"transformed": (0.5, 1.5)}, {"widths": (0,)}],
+)
+def test_an_impossible_space_is_said(space: dict[str, object], gan_config: GanConfig, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"tuning.{next(iter(space))}"):
+        tune(lambda config, path, report: {}, gan_config, tmp_path, **space)
+    assert not (tmp_path / "study.journal").exists()
