@@ -98,7 +98,7 @@ def page(
         "",
         f"    python -m benchmarks.gan_tuning {shlex.join(sys.argv[1:])}",
         "",
-        f"{platform.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads, device {header['device']}; "
+        f"{platform.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads, {header['device']}; "
         f"{minutes:.0f} minutes for what this command had to do. Data: {len(data):,} images.",
         "",
         f"{len(trials)} trials: {states.count('complete')} complete, {states.count('pruned')} pruned "
