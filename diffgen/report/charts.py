@@ -206,12 +206,12 @@ def curves_chart(
             right = mark > sum(axes.get_xlim()) / 2
             axes.annotate(
                 "kept",
-                (mark, 1),
+                (mark, 0.02),
                 xycoords=("data", "axes fraction"),
                 xytext=(-5 if right else 5, 0),
                 textcoords="offset points",
                 ha="right" if right else "left",
-                va="top",
+                va="bottom",
                 color=_INK,
             )
         axes.set_xlabel(x_label)
@@ -221,7 +221,7 @@ def curves_chart(
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         # above the axes: nowhere inside them is sure to be free
         axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=len(curves), frameon=False, labelcolor=_INK,
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, labelcolor=_INK,
             borderaxespad=0, columnspacing=1.4, handlelength=1.6, handletextpad=0.5, fontsize=10,
         )  # fmt: skip
 

@@ -61,7 +61,8 @@ class GanReportData:
         losses: float32 (steps, 2), discriminator and generator.
         readings: what the collapse guard saw, as JSON values.
         kept_step: step of the kept weights.
-        class_names: in label order; empty without labels.
+        labelled: whether the images have labels.
+        class_names: in label order; empty where only numbers are known.
         sheet: random pictures.
         pairs: generated images beside the nearest real ones.
         scores: as :class:`diffgen.gan_training.scores.GeneratorScores` gives them as JSON values, or None.
@@ -77,6 +78,7 @@ class GanReportData:
     losses: Float32Array
     readings: tuple[dict[str, float], ...]
     kept_step: int
+    labelled: bool
     class_names: tuple[str, ...]
     sheet: tuple[SheetRow, ...]
     pairs: tuple[Pair, ...]

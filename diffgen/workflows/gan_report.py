@@ -57,6 +57,7 @@ def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, de
         losses=stored.losses.numpy(),
         readings=tuple(header["readings"]),
         kept_step=header["kept_step"],
+        labelled=data.labels is not None,
         class_names=names,
         sheet=_sheet(generator, names),
         pairs=_pairs(generator, torch.from_numpy(data.images)[rows], encoder),

@@ -31,7 +31,7 @@ GAN = GanConfig(
     learning_rate_generator=1e-3,
     learning_rate_discriminator=2e-3,
     ema_decay=0.9,
-    readings=4,
+    readings=2,
     seed=3,
 )
 SPACE = TuningConfig(
