@@ -310,7 +310,8 @@ class TrainGanConfig:
         tuning: whether and how its settings are searched for.
         device: "auto" takes a GPU when there is one.
         resize: side of the square that real images are brought to on reading, or None: they keep their size.
-        draws, images: how often and with how many generated images the finished GAN is scored; as published.
+        draws, images: how often and with how many generated images, at most as many as there are real ones, the
+            finished GAN is scored; as published.
     """
 
     gan: GanConfig = field(default_factory=GanConfig)

@@ -184,11 +184,13 @@ def _scored(
     """The header of a checkpoint with its scores, which are computed unless it has them."""
     while True:
         generator, _, stored = gan_loader.load(path, device=device)
-        asked = {"draws": config.draws, "generated": config.images}
+        # of a small data set no more are drawn than there are real ones
+        images = min(config.images, len(data))
+        asked = {"draws": config.draws, "generated": images}
         known = stored.header.get("scores")
         if known is not None and {name: known[name] for name in asked} == asked:
             return stored.header
-        found = score(generator, data, None, encoder, draws=config.draws, images=config.images, progress=progress)
+        found = score(generator, data, None, encoder, draws=config.draws, images=images, progress=progress)
         # unless another process of the same study has put a better GAN there meanwhile
         if read_header(path) == stored.header:
             return add_to_header(path, {"scores": found.as_dict()})
@@ -213,6 +215,7 @@ def _tune(
     against = held_out if len(held_out) >= FEWEST_HELD_OUT else rows
     images = len(rows) * (1 + len(TRANSFORMATIONS) * config.gan.augment)
     watch = make_watch(data, config.gan, encoder, KidWatch)
+    drawn = min(config.tuning.images, len(data))
 
     def evaluate(settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
         every = max(1, number_of_steps(settings, images) // max(1, settings.readings))
@@ -233,7 +236,7 @@ def _tune(
         )
         generator, _, _ = gan_loader.load(place, device=device)
         found = score(
-            generator, data, against, encoder, draws=config.tuning.draws, images=config.tuning.images, progress=progress
+            generator, data, against, encoder, draws=config.tuning.draws, images=drawn, progress=progress
         ).as_dict()
         return {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,7 @@ from diffgen.gan_training.fid import frechet_distance
 from diffgen.gan_training.kid import squared_discrepancy
 from diffgen.gan_training.kid_watch import KidWatch
 from diffgen.gan_training.networks import to_uint8
+from diffgen.gan_training.schedule import SCHEDULES
 from diffgen.gan_training.study_storage import open_storage
 from diffgen.gan_training.trainer import train
 from diffgen.gan_training.watch import Reading, Watch
@@ -115,8 +117,9 @@ def test_another_point_changes_what_it_says_and_nothing_else(gan_config: GanConf
     base = replace(gan_config, steps=None, schedule="quick")
     point = tuning._own_values(base) | {"batch_size": 128, "averaging": 0.004, "length": 0.5, "transformed": 0.25}
     found = tuning.suggest(FixedTrial(point), base, TuningConfig(), images=120_000)
-    # 0.75 passes of 120,000 images are 704 updates of 128; half of them
-    expected = replace(base, batch_size=128, ema_decay=1 - 0.004, transformed=0.25, steps=352)
+    # half of as many updates as the schedule's passes come to in batches of 128
+    steps = round(math.ceil(SCHEDULES["quick"].passes * 120_000 / 128) / 2)
+    expected = replace(base, batch_size=128, ema_decay=1 - 0.004, transformed=0.25, steps=steps)
     assert asdict(found) == asdict(expected)
 
 

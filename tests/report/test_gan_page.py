@@ -74,7 +74,7 @@ def test_the_page_holds_the_figures(checkpoint: Path, data: GanReportData, read_
         f"after {data.kept_step} updates",
         f"{data.scores['precision']['mean'] * 100:.1f}%",
         "2 draws",
-        "200 generated against 898 real images",
+        "200 generated against 200 real images",
         "trials pruned1",
         "trials failed1",
         "best: width48",
