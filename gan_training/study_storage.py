@@ -30,11 +30,8 @@ def open_storage(given: str | None, journal: Path) -> BaseStorage:
     """
     if given is not None and "://" in given:
         return _database(given)
+    check_storage(given)
     path = journal if given is None else Path(given)
-    if given is not None and not path.parent.is_dir():
-        raise UserError(f"The folder {path.parent} of the journal {path} does not exist; make it, or name another.")
-    if path.is_dir():
-        raise UserError(f"The journal {path} is a folder; name a file, or a database's URL such as sqlite:///study.db.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # not the lock by symlink, which may stay behind after a kill -9 (optuna issue 5921)
@@ -47,6 +44,21 @@ def open_storage(given: str | None, journal: Path) -> BaseStorage:
         raise UserError(f"The journal {path} cannot be opened ({error.strerror}); name another file.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"The file {path} is no journal of a study; name another file.") from error
+
+
+def check_storage(given: str | None) -> None:
+    """See before anything is computed that a journal file can be; a database is asked when it is opened.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if given is None or "://" in given:
+        return
+    path = Path(given)
+    if not path.parent.is_dir():
+        raise UserError(f"The folder {path.parent} of the journal {path} does not exist; make it, or name another.")
+    if path.is_dir():
+        raise UserError(f"The journal {path} is a folder; name a file, or a database's URL such as sqlite:///study.db.")
 
 
 def _check(path: Path) -> None:

@@ -94,6 +94,10 @@ def train_gan(
     check_resize(config.resize)
     device = resolve_device(config.device)
     copy = None if output is None else _checked_output(Path(output))
+    if config.tuning.trials:
+        from diffgen.gan_training.study_storage import check_storage  # optuna is imported only for this
+
+        check_storage(config.tuning.storage)
     images = load_data(data, resize=config.resize, progress=progress)
     check_image_shape(images.image_shape)
     path = cache_file("gan", made_from(images, config.gan, device))

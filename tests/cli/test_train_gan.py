@@ -50,7 +50,7 @@ def test_train_prints_readings_scores_and_where_things_are(
 ) -> None:
     output = tmp_path / "deep" / "gan.safetensors"
     outcome = diffgen_command(
-        "train-gan", "digits:test", "--steps", "20", "--seed", "11", "--draws", "1", "--json", "-o", output
+        "train-gan", "digits:test", "--steps", "3", "--seed", "11", "--draws", "1", "--json", "-o", output
     )
     assert outcome.code == 0, outcome.err
     *lines, last = outcome.out.splitlines()
@@ -58,7 +58,7 @@ def test_train_prints_readings_scores_and_where_things_are(
     assert lines[0].split() == ["updates", "recognised", "covered", "worst", "class", "distance"]
     assert sum(line.endswith("kept") for line in lines) == 1
     assert f"FID {values['scores']['fid']:.3f}" in outcome.out
-    assert "compare finds it with --gan-steps 20 --gan-seed 11" in lines
+    assert "compare finds it with --gan-steps 3 --gan-seed 11" in lines
     assert lines[-1] == f"report: {output.with_suffix('.html')}"
     assert read_header(output)["scores"]["kid"]["mean"] == values["scores"]["kid"]
     assert values["tuning"] is None
