@@ -153,6 +153,7 @@ def test_a_killed_study_goes_on(repository: Path, tmp_path: Path, digits: ImageS
     assert trials[0]["settings"]["learning_rate_generator"] == GAN.learning_rate_generator
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_journal(repository: Path, tmp_path: Path, digits: ImageSet) -> None:
     cells.prepare(digits)
     journal = tmp_path / "study.log"
