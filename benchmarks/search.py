@@ -34,6 +34,7 @@ import torch
 from benchmarks.published_loop import PublishedLoop
 from diffgen.config import Budget, CompareConfig, SearchConfig
 from diffgen.data import load as load_data
+from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.metrics.effective_number import effective_number
@@ -43,11 +44,12 @@ from diffgen.runs.files import write_json
 from diffgen.search.archive import Archive
 from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
-from diffgen.techniques import TechniqueContext, make, preset
+from diffgen.techniques import Technique, TechniqueContext, make, preset
 from diffgen.types import Progress
 from diffgen.workflows.device import resolve_batch_size
 from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.gan import DomainModels, prepare_cells, prepare_gan
+from diffgen.workflows.gan import DomainModels
+from diffgen.workflows.generator import prepare_generator
 from diffgen.workflows.preflight import inspect_real_images, prepare_models
 from diffgen.workflows.validity import UNCONFIRMED, judge_triggers
 
@@ -114,8 +116,8 @@ def prepare(name: str, paths: Sequence[str], data: str, progress: Progress) -> P
     prepare_models((first, second), images)
     real = inspect_real_images((first, second), images, progress=progress)
     config = CompareConfig()
-    domain = prepare_gan(images, config.gan, device=_CPU, progress=progress)
-    cells = prepare_cells(images, device=_CPU, progress=progress)
+    cells = cell_store.prepare(images, device=_CPU, progress=progress)
+    domain = prepare_generator(images, config, cells.encoder, device=_CPU, progress=progress)
     pipeline = make_pipeline(images, domain, config, batch_size=batch, device=_CPU, progress=progress)
     return Pair(name, (first, second), domain, cells, pipeline, real.summary.margin)
 
@@ -143,7 +145,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         encoder=pair.cells.encoder,
     )
     if variant == "published_loop":
-        technique = PublishedLoop(context)
+        technique: Technique = PublishedLoop(context)
     else:
         technique = make("random_latent" if variant == "random_latent" else "diffgan", context)
     generations = [0]
