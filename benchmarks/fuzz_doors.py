@@ -6,7 +6,8 @@ Small valid files of every format (models, sidecars, data sets) are damaged at r
 and opened as diffgen would open them; a model that still opens is also prepared and asked. All doors get the same share
 of the time. Files are opened in a child process with bounded memory, so that a crash in native code, an endless loop or
 a bomb is found too. Whatever happens besides loading and a DiffgenError is a finding: the file and what happened are
-kept under --output, and the exit code is 1. The same seed damages the same files in the same way.
+kept under --output, and the exit code is 1. The same seed damages the same files in the same way. A run of all doors
+writes benchmarks/results/fuzz.md.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import random
 import resource
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,14 +28,17 @@ import time
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from benchmarks.fuzz_mutations import mutate
 
+RESULT = Path(__file__).parent / "results" / "fuzz.md"
 _MEMORY = 6 * 2**30  # more than a child takes after its imports
 _FILES_PER_CHILD = 3000
 _START_SECONDS = 180.0
+_BUSY = 20  # times as long by the clock, for machines that are shared
 _KINDS_KEPT = 5  # files of one and the same finding
 
 
@@ -136,6 +141,15 @@ def _openers() -> dict[str, Any]:
     }
 
 
+def _processor_seconds(process: int) -> float:
+    """What a process has worked so far; a dead one has worked for ever, so that nobody waits for it."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("inf")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _virtual_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
@@ -167,7 +181,7 @@ class Child:
             return answer
         ended = self._process.poll()
         if ended is None:
-            words = f"no answer within {self._patience:.0f} seconds"
+            words = f"no answer within {self._patience:.0f} seconds of its own time"
         else:
             name = signal.Signals(-ended).name if ended < 0 else f"exit code {ended}"
             words = f"the process died ({name}): {self._last_words()}"
@@ -191,14 +205,17 @@ class Child:
             raise RuntimeError(f"The child process did not start: {self._last_words()}")
 
     def _answer(self, seconds: float) -> tuple[str, str] | None:
-        """The next line of the child; None when it has died, or after this time."""
+        """The next line of the child; None when it has died, or has worked for so long."""
+        assert self._process is not None
         line = b""
-        deadline = time.monotonic() + seconds
+        deadline, used = time.monotonic() + _BUSY * seconds, _processor_seconds(self._process.pid) + seconds
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([self._replies], [], [], max(deadline - time.monotonic(), 0))
+            ready, _, _ = select.select([self._replies], [], [], 1.0)
+            if not ready and _processor_seconds(self._process.pid) < used and time.monotonic() < deadline:
+                continue
             piece = os.read(self._replies, 65536) if ready else b""
             if not piece:
-                if self._process is not None and ready:
+                if ready:
                     self._process.wait(timeout=10)  # the pipe has closed, so it is ending
                 return None
             line += piece
@@ -281,9 +298,35 @@ def fuzz(seconds: float, seed: int, output: Path, only: list[str], patience: flo
                     findings.keep(door.name, content, words)
         finally:
             opener.stop()
-    print(_table(open_doors))
+    table = _table(open_doors)
+    print(table)
     print(f"\n{findings.kinds} different findings; seed {seed}, {seconds:.0f} seconds.")
+    if not only:
+        _write(table, findings.kinds)
     return findings.kinds
+
+
+def _write(table: str, kinds: int) -> None:
+    """The page with the results."""
+    import torch
+
+    command = shlex.join(["python", "-m", "benchmarks.fuzz_doors", *sys.argv[1:]])
+    RESULT.write_text(
+        f"""# Damaged files at every door
+
+    {command}
+
+Made on {datetime.now(UTC):%Y-%m-%d} with Python {sys.version.split()[0]}, torch {torch.__version__}, \
+{os.cpu_count()} cores that other work shared. What is damaged, and how: \
+[benchmarks/fuzz_doors.py](../fuzz_doors.py). A finding is anything but loading or one sentence: another exception, a
+crash of the process, no answer in time.
+
+Different findings: **{kinds}**.
+
+{table}
+""",
+        encoding="utf-8",
+    )
 
 
 def _check_corpus(open_doors: list[Door], opener: Child, folder: Path) -> None:
@@ -323,7 +366,7 @@ def main() -> int:
         "--output", type=Path, default=Path("fuzz-findings"), help="folder for files that found something"
     )
     parser.add_argument("--only", nargs="*", default=[], metavar="DOOR", help="these doors alone")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds for one file")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds of work for one file")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child is not None:

@@ -54,14 +54,18 @@ def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progr
 
 
 def prepare(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progress | None = None) -> Cells:
-    """The cells of a data set, from the cache or newly made.
+    """The cells of a data set, from the cache or newly made; damaged ones are made anew.
 
     Raises:
-        UserError: those in the cache cannot be read, or the cache folder cannot be made.
+        UserError: the cache folder cannot be made.
     """
+    progress = progress or Progress()
     path = cache_file("cells", {"data": data.digest, "cells": FORMAT, "device": torch.device(device).type})
     if path.is_file():
-        return load(path, data.image_shape, device=device)
+        try:
+            return load(path, data.image_shape, device=device)
+        except UserError as error:
+            progress.warn(f"{error} Making them now.")
     cells = build(data, device=device, progress=progress)
     save(cells, path)
     return cells

@@ -81,6 +81,7 @@ _ADVICE: dict[FileKind, Callable[[Path], str]] = {
     FileKind.EMPTY: _always(f"copy or save it again; {_SUPPORTED}"),
     FileKind.CUT_ONNX: _always("copy or export it again"),
     FileKind.CUT_ZIP: _always("copy or save it again"),
+    FileKind.BOMB: _always("it is damaged or hostile; save the model again"),
     FileKind.GIT_LFS: _always("fetch the file itself with git lfs pull"),
     FileKind.HTML: _always("the download has given a page instead of the model, so download it again"),
     FileKind.TEXT: _always(_SUPPORTED),

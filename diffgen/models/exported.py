@@ -14,8 +14,9 @@ import torch
 
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
+from diffgen.models.archives import UntrustedError
 from diffgen.models.base import BlackBox, ModelSettings
-from diffgen.models.exported_archive import UntrustedError, checked_copy
+from diffgen.models.exported_archive import checked_copy
 from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
 from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
 from diffgen.models.wording import reason

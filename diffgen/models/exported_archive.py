@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from diffgen.models.archives import UntrustedError
+
 _ALLOWED_FILES = re.compile(
     r"archive_(?:format|version)|byteorder|version|\.data/(?:version|serialization_id)|models/\w+\.json"
     r"|data/sample_inputs/\w+\.pt|data/weights/(?:weight_\d+|\w+_weights_config\.json)"
@@ -52,10 +54,6 @@ _NAME_KEYS = frozenset(
     }
 )
 _LONGEST_EXPRESSION = 2000
-
-
-class UntrustedError(Exception):
-    """The archive holds what could run code, or what is not known to be harmless; the message says what."""
 
 
 def checked_copy(archive: zipfile.ZipFile) -> io.BytesIO:

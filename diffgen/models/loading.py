@@ -49,7 +49,7 @@ def load(
             file, then from ``DEFAULT_PREPROCESSING``.
         name: what the model is called in messages and reports, or None: its file's name, or its own.
         arch: ``package.module:factory`` that builds the network of a file with weights alone. Runs that code.
-        allow_pickle: open a pickle. Runs whatever code is in the file.
+        allow_pickle: open a pickle, or another file that does more than compute. Runs whatever code is in the file.
         class_names: K names in the order of the model's answers, or none: those of the sidecar or the file.
         class_order: K numbers, for each class of the model the one that it is counted as, or none.
         sidecar: whether to look for one.
@@ -139,7 +139,7 @@ def _from_file(
     if kind is FileKind.TORCHSCRIPT:
         from diffgen.models.torchscript import TorchScriptModel
 
-        return TorchScriptModel(path, settings)
+        return TorchScriptModel(path, settings, allow_pickle=allow_pickle)
     if kind is FileKind.ONNX:
         from diffgen.models.onnx import OnnxModel
 

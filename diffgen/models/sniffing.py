@@ -10,6 +10,7 @@ from enum import Enum
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
+from diffgen.models.archives import unpacks_too_far
 from diffgen.models.pickles import holds_only_tensors
 from diffgen.models.protobuf import BYTES, VARINT, Field, MalformedError, fields
 
@@ -23,6 +24,7 @@ class FileKind(Enum):
     EMPTY = "empty"
     CUT_ONNX = "an ONNX file that is cut off"
     CUT_ZIP = "a zip archive (as PyTorch and Keras write them) that is cut off or damaged"
+    BOMB = "a zip archive that would unpack to many times its size, as PyTorch and Keras write none"
     GIT_LFS = "a Git LFS pointer, not the file that it stands for"
     HTML = "a web page"
     TEXT = "plain text"
@@ -105,6 +107,8 @@ def _zip_kind(path: Path) -> FileKind:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
+            if unpacks_too_far(archive, path.stat().st_size):
+                return FileKind.BOMB
             if _has(names, "constants.pkl") and any("/code/" in f"/{name}" for name in names):
                 return FileKind.TORCHSCRIPT
             if _has(names, "serialized_exported_program.json") or (

@@ -142,7 +142,7 @@ def _check_consent(folder: RunFolder, role: str, before: ModelConfig, consent: M
         )
     if before.allow_pickle and not consent.allow_pickle:
         raise UserError(
-            f"Model {role} of the run {folder.path} is a pickle, which may run any code; add "
+            f"Model {role} of the run {folder.path} was opened with --allow-pickle, which may run any code; add "
             f"--{role.lower()}-allow-pickle to open it again."
         )
 

@@ -41,9 +41,9 @@ def varint(number):
     return out + bytes([number])
 
 
-def zipped(entries):
+def zipped(entries, compression=zipfile.ZIP_STORED):
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, content in entries.items():
             archive.writestr(name, content)
     return buffer.getvalue()
@@ -117,6 +117,11 @@ def files(tmp_path_factory) -> dict[str, tuple[FileKind, bytes, str]]:
         "other.zip": (kinds.OTHER_ZIP, zipped({"readme": "hello"}), "TorchScript"),
         "empty": (kinds.EMPTY, b"", "is empty"),
         "cut.zip": (kinds.CUT_ZIP, zipped({"readme": "hello"})[:-9], "cut off"),
+        "bomb": (
+            kinds.BOMB,
+            zipped({"m/constants.pkl": bytes(80 << 20), "m/code/x.py": b""}, zipfile.ZIP_DEFLATED),
+            "damaged or hostile",
+        ),
         "lfs": (kinds.GIT_LFS, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
         "page": (kinds.HTML, b"\n<!DOCTYPE html><html></html>", "download it again"),
         "text": (kinds.TEXT, "héllo\n".encode() * 2000, "plain text"),

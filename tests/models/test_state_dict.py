@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import cifar_resnets
 from diffgen.config import Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
@@ -33,48 +34,6 @@ def broken():
 class Zoo:
     small = staticmethod(small)
 constant = 3
-"""
-RESNET = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-class Block(nn.Module):
-    def __init__(self, inside, outside, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outside)
-        self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outside)
-        self.stride, self.pad = stride, (outside - inside) // 2
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        if self.pad:
-            x = F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.pad, self.pad))
-        return F.relu(x + y)
-
-class ResNet(nn.Module):
-    def __init__(self, blocks):
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(16)
-        inside = 16
-        for number, (width, stride) in enumerate([(16, 1), (32, 2), (64, 2)], start=1):
-            layer = [Block(inside if i == 0 else width, width, stride if i == 0 else 1) for i in range(blocks)]
-            setattr(self, f"layer{number}", nn.Sequential(*layer))
-            inside = width
-        self.linear = nn.Linear(64, 10)
-
-    def forward(self, x):
-        x = self.layer3(self.layer2(self.layer1(F.relu(self.bn1(self.conv1(x))))))
-        return self.linear(x.mean(dim=(2, 3)))
-
-def resnet20():
-    return ResNet(3)
-
-def resnet32():
-    return ResNet(5)
 """
 
 
@@ -191,20 +150,16 @@ def test_weights_that_only_look_harmless_are_read_as_weights_alone(weights, old)
 
 
 @pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.8103), ("resnet32", 0.8256)])
-def test_published_cifar_networks_reach_their_accuracy(shared_folder, tmp_path, monkeypatch, name, accuracy):
+def test_published_cifar_networks_reach_their_accuracy(shared_folder, name, accuracy):
     path = shared_folder / "models" / "cifar10-resnet-he" / f"{name}.state_dict.th"
     archive = shared_folder / "data" / "cifar10" / "test.zip"
     for needed in (path, archive):
         if not needed.is_file():
             pytest.skip(f"There is no {needed}.")
-    (tmp_path / "he_resnets.py").write_text(RESNET)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "he_resnets", raising=False)
     data = load_data(archive)
     rows = np.linspace(0, len(data) - 1, 1500).astype(int)
-    preprocessing = Preprocessing(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
-    box = load(path, arch=f"he_resnets:{name}", preprocessing=preprocessing)
+    preprocessing = Preprocessing(mean=cifar_resnets.MEAN, std=cifar_resnets.STD)
+    box = load(path, arch=f"benchmarks.cifar_resnets:{name}", preprocessing=preprocessing)
     box.prepare(data.images[rows[:64]])
     found = (box.predict(data.images[rows]).argmax(axis=1) == data.labels[rows]).mean()
-    sys.modules.pop("he_resnets", None)
     assert found == pytest.approx(accuracy, abs=0.025)  # two standard errors of 1,500 images

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.config import CompareConfig, replace
+from diffgen.config import Budget, CompareConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.runs import files
 from diffgen.runs.folder import RunFolder
@@ -109,6 +109,12 @@ def columns(run: str | Path) -> dict[str, np.ndarray]:
 
 def assert_same(run: str | Path, expected: str | Path) -> None:
     """Every column of every trigger, the verdicts, and the figures but for the seconds."""
+    manifest = RunFolder.open(run).manifest
+    # first, because it explains what comes after it: a run that a stray signal has stopped is not a run that lost parts
+    assert (manifest["status"], RunFolder.open(run).results()["queries"]) == (
+        "done",
+        RunFolder.open(expected).results()["queries"],
+    )
     found, wanted = columns(run), columns(expected)
     assert found.keys() == wanted.keys()
     for name in wanted:
@@ -119,7 +125,6 @@ def assert_same(run: str | Path, expected: str | Path) -> None:
     for name in ("queries", "triggers", "valid_triggers", "behaviours", "matrix", "interrupted"):
         assert results[name] == wanted_results[name]
     assert results["history"]["queries"] == wanted_results["history"]["queries"]
-    assert RunFolder.open(run).manifest["status"] == "done"
     assert not [file for file in Path(run).rglob("*") if file.suffix == ".tmp" or file.name == LOCK_NAME]
     named = {part["file"] for part in RunFolder.open(run).manifest["parts"]}
     assert {file.name for file in (Path(run) / "triggers").iterdir()} == named
@@ -422,33 +427,71 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
+class Disk:
+    """Counts what makes a written file last (fsync and rename), and fails at one of these steps."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, fails_at: int | None, error: BaseException, lasting: bool) -> None:
+        self.steps: list[str] = []
+        self._fails_at = fails_at
+        self._error = error
+        self._lasting = lasting
+        for name in ("replace", "fsync"):
+            patch.setattr(files.os, name, self._wrapped(getattr(os, name)))
+
+    def _wrapped(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any) -> Any:
+            self.steps.append(f"{real.__name__} {arguments[-1]}")
+            number = len(self.steps)
+            if self._fails_at is not None and (number == self._fails_at or (self._lasting and number > self._fails_at)):
+                raise self._error
+            return real(*arguments)
+
+        return step
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
-@pytest.mark.parametrize("write", [3, 4, 5, 6, 7, 17, 33])
-def test_nothing_can_be_written_from_some_moment_on(
-    write: int,
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("error", "lasting"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (Killed(), True),
+    ],
+    ids=["full from then on", "full for a moment", "killed"],
+)
+def test_every_single_step_of_writing_fails(
     error: BaseException,
+    lasting: bool,
     start: Callable[..., CompareResult],
-    finished: CompareResult,
+    small_config: CompareConfig,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before each of the renamings of a checkpoint (manifest, part, both checkpoints) and on some later ones."""
-    renamings = 0
-
-    def failing(source: Path, target: Path) -> None:
-        nonlocal renamings
-        renamings += 1
-        if renamings >= write:
-            raise error
-        os.rename(source, target)
-
+    """Of a whole run: the files of the folder, parts, checkpoints, verdicts, report; of the pictures the first few."""
+    config = replace(small_config, budget=Budget(queries=150))
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "replace", failing)
-        with pytest.raises(RunError if isinstance(error, OSError) else Killed):
-            start()
-    assert renamings >= write
-    assert_same(resume(tmp_path / "run").run, finished.run)
+        disk = Disk(patch, fails_at=None, error=error, lasting=lasting)
+        whole = shutil.move(start(config=config).run, tmp_path / "whole")
+    pictures = [number for number, step in enumerate(disk.steps, start=1) if step.endswith(".png")]
+    assert len(pictures) > 4 and len(disk.steps) - len(pictures) > 40
+    for number in sorted(set(range(1, len(disk.steps) + 1)) - set(pictures[2:])):
+        with monkeypatch.context() as patch:
+            failing = Disk(patch, fails_at=number, error=error, lasting=lasting)
+            with pytest.raises(RunError if isinstance(error, OSError) else Killed):
+                start(config=config, force=True)
+        assert len(failing.steps) >= number
+        where = f"step {number} of {len(disk.steps)}: {disk.steps[number - 1]}"
+        try:
+            result = resume(tmp_path / "run")
+        except UserError as refusal:
+            # only before there is anything to go on with
+            assert "--force" in str(refusal) or "not a run folder" in str(refusal), where
+            assert number < 7, where
+            result = start(config=config, force=True)
+        assert result.queries == 150, where
+        assert_same(result.run, whole)
+        shutil.rmtree(result.run)
 
 
 _KILLED_AT = """

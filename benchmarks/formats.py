@@ -1,0 +1,220 @@
+"""Real models in every format that diffgen opens: the same accuracy, and no disagreement of a model with itself.
+
+    python -m benchmarks.formats MNIST CIFAR RESNETS
+
+MNIST is a folder of idx files, CIFAR a zip or folder of CIFAR-10's test images, RESNETS the folder with
+resnet20.state_dict.th and resnet32.state_dict.th of github.com/akamaster/pytorch_resnet_cifar10. A LeNet-5 is trained
+on MNIST for a moment and saved in every format. Then each file is opened, asked about the test images, and compared by
+``diffgen.compare`` with the same network in another format: every trigger would be a false one. Writes
+benchmarks/results/formats.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import diffgen
+from benchmarks import cifar_resnets
+from benchmarks.lenet_pair import train
+from diffgen.config import Budget, CompareConfig, GanConfig, ModelConfig, Preprocessing, replace
+from diffgen.data import load as load_data
+from diffgen.models import load as load_model
+from diffgen.types import ImageSet
+from diffgen.workflows.demo import save_torchscript
+
+RESULT = Path(__file__).parent / "results" / "formats.md"
+_TRAINED_ON = 20_000
+_FIXED = 16  # batch size of the files that take one only
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file, and what must be said to open it.
+
+    Attributes:
+        name: of the format, for the table.
+        path: the file.
+        options: as on the command line, for the table.
+        opening, preprocessing: the same for Python.
+    """
+
+    name: str
+    path: Path
+    options: str = ""
+    opening: ModelConfig = field(default_factory=ModelConfig)
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+
+
+def with_arch(name: str, path: Path, arch: str, preprocessing: Preprocessing | None = None) -> Case:
+    """Weights, and the factory of their network."""
+    return Case(name, path, f"--arch {arch}", ModelConfig(arch=arch), preprocessing or Preprocessing())
+
+
+def write_everywhere(network: nn.Module, folder: Path) -> list[Case]:
+    """The network in a file of every format."""
+    files = {name: folder / name for name in ("a.pt", "b.pt2", "c.pt2", "d.onnx", "e.onnx", "f.pth", "g.pth", "h.pkl")}
+    example = torch.zeros(_FIXED, 1, 28, 28)
+    save_torchscript(network, files["a.pt"])
+    torch.export.save(torch.export.export(network, (example,)), files["b.pt2"])
+    batch = ({0: torch.export.Dim("batch")},)
+    torch.export.save(torch.export.export(network, (example,), dynamic_shapes=batch), files["c.pt2"])
+    write_onnx(network, files["d.onnx"], example, dynamic=False)
+    write_onnx(network, files["e.onnx"], example, dynamic=True)
+    torch.save(network.state_dict(), files["f.pth"])
+    save_file(network.state_dict(), files["g.pth"])
+    torch.save(network, files["h.pkl"])
+    return [
+        Case("TorchScript", files["a.pt"]),
+        Case(f"torch.export `.pt2`, batch of {_FIXED} only", files["b.pt2"]),
+        Case("torch.export `.pt2`, any batch", files["c.pt2"]),
+        Case(f"ONNX, batch of {_FIXED} only", files["d.onnx"]),
+        Case("ONNX, any batch", files["e.onnx"]),
+        with_arch("state_dict", files["f.pth"], "benchmarks.lenet_pair:lenet5"),
+        with_arch("safetensors", files["g.pth"], "benchmarks.lenet_pair:lenet5"),
+        Case("pickled module", files["h.pkl"], "--allow-pickle", ModelConfig(allow_pickle=True)),
+    ]
+
+
+def write_onnx(network: nn.Module, path: Path, example: torch.Tensor, *, dynamic: bool) -> None:
+    """The network as ONNX."""
+    axes = {"images": {0: "batch"}, "logits": {0: "batch"}} if dynamic else None
+    names: dict[str, Any] = {"input_names": ["images"], "output_names": ["logits"], "dynamo": False}
+    torch.onnx.export(network, (example,), str(path), dynamic_axes=axes, **names)
+
+
+@torch.inference_mode()
+def eager_accuracy(network: nn.Module, data: ImageSet, standardise: Callable[[torch.Tensor], torch.Tensor]) -> float:
+    """Share of right answers of the source model, asked without diffgen."""
+    assert data.labels is not None
+    pixels = torch.from_numpy(data.images)
+    answers = [network(standardise(each.float() / 255)).argmax(dim=1) for each in pixels.split(256)]
+    return float((torch.cat(answers).numpy() == data.labels).mean())
+
+
+def row(
+    case: Case, other: Case, data: ImageSet, source: float, config: CompareConfig, folder: Path
+) -> tuple[str, bool]:
+    """One line of the table, and whether all is as it must be."""
+    box = load_model(
+        case.path, arch=case.opening.arch, allow_pickle=case.opening.allow_pickle, preprocessing=case.preprocessing
+    )
+    box.prepare(data.images[:256])
+    assert data.labels is not None
+    accuracy = float((box.predict(data.images).argmax(axis=1) == data.labels).mean())
+    settings = replace(
+        config,
+        model_a=case.opening,
+        model_b=other.opening,
+        preprocessing_a=case.preprocessing,
+        preprocessing_b=other.preprocessing,
+    )
+    found = diffgen.compare(case.path, other.path, data=data, config=settings, output=folder / "run", force=True)
+    print(f"{case.name}: {box.format}, {accuracy:.4f}, {found.triggers} in {found.queries}", flush=True)
+    line = (
+        f"| {case.name} | {f'`{case.options}`' if case.options else ''} | {box.format} | {accuracy:.4f} | {source:.4f} "
+        f"| {other.name} | {found.queries:,} | {found.triggers:,} |"
+    )
+    return line, accuracy == source and found.triggers == 0
+
+
+def lenet_rows(mnist: str, folder: Path, queries: int) -> list[tuple[str, bool]]:
+    """Every format, on MNIST."""
+    training, test = load_data(f"{mnist}:train"), load_data(mnist)
+    assert training.labels is not None
+    rows = slice(_TRAINED_ON)
+    network = train(torch.from_numpy(training.images[rows]), torch.from_numpy(training.labels[rows]), seed=0, epochs=1)
+    cases = write_everywhere(network, folder)
+    source = eager_accuracy(network, test, lambda pixels: pixels)
+    config = CompareConfig(budget=Budget(queries=queries), device="cpu")
+    scripted, onnx = cases[0], cases[4]
+    return [row(case, onnx if case is scripted else scripted, test, source, config, folder) for case in cases]
+
+
+def resnet_rows(cifar: str, published: Path, folder: Path, images: int, queries: int) -> list[tuple[str, bool]]:
+    """Two published networks that were not made for diffgen, on CIFAR-10."""
+    whole = load_data(cifar)
+    assert whole.labels is not None
+    chosen = np.linspace(0, len(whole) - 1, min(images, len(whole))).astype(np.int64)
+    data = ImageSet(whole.images[chosen], whole.labels[chosen], whole.class_names, f"{len(chosen)} of CIFAR-10")
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (cifar_resnets.MEAN, cifar_resnets.STD))
+    said = Preprocessing(mean=cifar_resnets.MEAN, std=cifar_resnets.STD)
+    # what the GAN draws does not matter here, so that it is hardly trained
+    config = CompareConfig(budget=Budget(queries=queries), device="cpu", gan=GanConfig(steps=50))
+    found = []
+    for name in ("resnet20", "resnet32"):
+        weights = torch.load(published / f"{name}.state_dict.th", map_location="cpu", weights_only=True)["state_dict"]
+        network = getattr(cifar_resnets, name)().eval()
+        network.load_state_dict({key.removeprefix("module."): value for key, value in weights.items()})
+        onnx = folder / f"{name}.onnx"
+        write_onnx(network, onnx, torch.zeros(2, 3, 32, 32), dynamic=True)
+        case = with_arch(
+            f"{name}, state_dict", published / f"{name}.state_dict.th", f"benchmarks.cifar_resnets:{name}", said
+        )
+        source = eager_accuracy(network, data, lambda pixels: (pixels - mean) / std)
+        found.append(row(case, Case("ONNX, any batch", onnx, preprocessing=said), data, source, config, folder))
+    return found
+
+
+def write(arguments: argparse.Namespace, rows: list[str]) -> None:
+    """The page."""
+    command = shlex.join(["python", "-m", "benchmarks.formats", "MNIST", "CIFAR", "RESNETS", *sys.argv[4:]])
+    RESULT.write_text(
+        f"""# Every format of a model
+
+    {command}
+
+Made on {datetime.now(UTC):%Y-%m-%d} with Python {sys.version.split()[0]}, torch {torch.__version__}, \
+{os.cpu_count()} cores.
+
+The first eight rows are one LeNet-5, trained for one pass over {_TRAINED_ON:,} images of MNIST (its accuracy does not
+matter here), saved in each format and asked about all 10,000 test images; "source" is the accuracy of the network in
+memory, asked without diffgen. The ResNets are published weights, on {arguments.images:,} of CIFAR-10's test images as
+JPEG (in place of all 10,000, to save time), opened with `--mean 0.485 0.456 0.406 --std 0.229 0.224 0.225`; their GAN
+was hardly trained, and they were asked less often. The last three columns: `diffgen compare` of the file with the same
+network in another format, where any trigger is a false one.
+
+| file | options | recognised as | accuracy | source | compared with | queries | triggers |
+|---|---|---|---:|---:|---|---:|---:|
+"""
+        + "\n".join(rows)
+        + "\n",
+        encoding="utf-8",
+    )
+
+
+def main() -> int:
+    """Make the table; ends with 1 when an accuracy differs or a model disagrees with itself."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("mnist", metavar="MNIST")
+    parser.add_argument("cifar", metavar="CIFAR")
+    parser.add_argument("resnets", metavar="RESNETS", type=Path)
+    parser.add_argument("--queries", type=int, default=20_000, help="for each format (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=2_000, help="of CIFAR-10 (default: %(default)s)")
+    parser.add_argument("--resnet-queries", type=int, default=1_000, help="for each ResNet (default: %(default)s)")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")  # of exporters that are deprecated but still about
+    with tempfile.TemporaryDirectory(prefix="formats-") as name:
+        folder = Path(name)
+        rows = lenet_rows(arguments.mnist, folder, arguments.queries)
+        rows += resnet_rows(arguments.cifar, arguments.resnets, folder, arguments.images, arguments.resnet_queries)
+    write(arguments, [line for line, _ in rows])
+    return int(not all(good for _, good in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
