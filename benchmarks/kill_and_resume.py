@@ -4,9 +4,9 @@
 
 Two classifiers of the digits that ship with scikit-learn are compared once without interruption. Then the same
 comparison is started again, killed, resumed, killed, ... until it ends, and again from the start, until there were as
-many kills as asked for. Three of five kills fall into the first seconds of the search, as many as the uninterrupted one
-takes; one anywhere between the beginning of the search and the end of the run; one anywhere from the start of the
-process on, imports included.
+many kills as asked for. Eight of ten are aimed at the search: at a random moment within the time that the rest of it
+takes without interruption. One of ten falls into the training of the GAN, whose cache is emptied first, and one into
+what comes after the search: asking again, filters, report.
 
 After every kill the newest checkpoint is read: its triggers must be the first of the uninterrupted run's, in every
 column, and no fewer than before the kill. A run that came to its end must have the archive and the verdicts of the
@@ -19,14 +19,17 @@ import argparse
 import os
 import random
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,8 +46,10 @@ from diffgen.workflows.demo import (
 )
 
 RESULT = Path(__file__).parent / "results" / "kill-and-resume.md"
-_POLL_SECONDS = 0.005
-_PATIENCE = 600
+_POLL_SECONDS = 0.02
+_PATIENCE = 1200
+_TRAINING, _SEARCH, _AFTER = "training of the GAN", "search", "after the search"
+_AIMS = (*[_SEARCH] * 3, _AFTER, *[_SEARCH] * 5, _TRAINING)
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,10 @@ class Kill:
     Attributes:
         run: number of the run.
         moment: seconds since the start of the process.
-        phase: where the kill was aimed, or "after the search" where the folder says that this was over.
+        phase: where the process was, judged by the folder that it left.
         queries: of the newest usable checkpoint.
         triggers: of the newest usable checkpoint.
         half_written: files under a temporary name.
-        previous: whether the newest checkpoint was not usable, and the one before was.
         fault: what was wrong, or "".
     """
 
@@ -68,8 +72,16 @@ class Kill:
     queries: int
     triggers: int
     half_written: int
-    previous: bool
     fault: str
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Seconds of an uninterrupted run: to the search with the training of the GAN, of the search, from there on."""
+
+    before: float
+    search: float
+    after: float
 
 
 class Comparison:
@@ -81,7 +93,8 @@ class Comparison:
         save_torchscript(train_classifier(convolutional_classifier(10), training, seed=0), folder / "a.pt")
         save_onnx(train_classifier(dense_classifier(10), training, seed=0), folder / "b.onnx")
         # most of the run shall be search, not asking again one image at a time
-        (folder / "settings.toml").write_text("verify_limit = 200\n", encoding="utf-8")
+        settings = "verify_limit = 200\n[search]\npopulation = 100\n"
+        (folder / "settings.toml").write_text(settings, encoding="utf-8")
         self.words = (
             *("compare", "a.pt", "b.onnx", "--data", "digits:test", "--budget", f"{queries}q"),
             *("--seed", str(seed), "--gan-steps", str(gan_steps), "--config", "settings.toml", "-q"),
@@ -91,7 +104,8 @@ class Comparison:
 
     def start(self, run: Path) -> subprocess.Popen[bytes]:
         """A new run, or the resumption of the one that is there."""
-        words = ("compare", "--resume", run.name, "-q") if run.exists() else (*self.words, "-o", run.name)
+        begun = (run / "config.toml").is_file()
+        words = ("compare", "--resume", run.name, "-q") if begun else (*self.words, "-o", run.name, "--force")
         return subprocess.Popen(
             [sys.executable, "-m", "diffgen", *words],
             cwd=self.folder,
@@ -101,22 +115,31 @@ class Comparison:
         )
 
 
-def wait_for_search(process: subprocess.Popen[bytes], run: Path) -> None:
-    """Return when the process has come to the search (it writes the manifest then) or has ended."""
-    before = manifest_time(run)
+def wait_for(process: subprocess.Popen[bytes], what: Callable[[], bool]) -> None:
+    """Return when something has happened or the process has ended."""
     deadline = time.monotonic() + _PATIENCE
-    while process.poll() is None and manifest_time(run) == before:
+    while process.poll() is None and not what():
         if time.monotonic() > deadline:
-            raise TimeoutError("the process does not come to its search")
+            raise TimeoutError("the process does not come to what is waited for")
         time.sleep(_POLL_SECONDS)
 
 
 def manifest_time(run: Path) -> int:
-    """When the manifest was written, 0 for never."""
+    """When the manifest was written (the search begins with it), 0 for never."""
     try:
         return (run / "manifest.json").stat().st_mtime_ns
     except FileNotFoundError:
         return 0
+
+
+def newest_checkpoint(run: Path) -> dict[str, Any]:
+    """What the newest readable checkpoint holds, or nothing."""
+    for name in ("checkpoint.npz", "checkpoint.previous.npz"):
+        try:
+            return read_arrays(run / name)
+        except (OSError, ValueError):
+            continue
+    return {}
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
@@ -126,29 +149,22 @@ def finish(process: subprocess.Popen[bytes]) -> None:
         raise RuntimeError(f"diffgen ended with {process.returncode}: {complaint.decode()}")
 
 
-def look(run: Path, reference: dict[str, np.ndarray], *, number: int, moment: float, phase: str, least: int) -> Kill:
+def look(run: Path, reference: dict[str, np.ndarray], *, number: int, moment: float, least: int) -> Kill:
     """What is in the folder after a kill; ``least`` triggers were in a finished checkpoint before."""
     half_written = len(list(run.rglob(".*.tmp")))
-    found, previous, fault = None, False, ""
-    for name in ("checkpoint.npz", "checkpoint.previous.npz"):
-        try:
-            found = read_arrays(run / name)
-            break
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError):
-            previous = True
-    if found is None:
-        return Kill(number, moment, phase, 0, 0, half_written, previous, "checkpoint lost" if least else "")
+    found = newest_checkpoint(run)
+    if not found:
+        phase = _SEARCH if manifest_time(run) else _TRAINING
+        return Kill(number, moment, phase, 0, 0, half_written, "checkpoint lost" if least else "")
     columns = RunFolder.open(run).read_parts(found["parts"])
     count = len(columns.get("query", ()))
+    fault = ""
     if count < least:
         fault = f"{least - count} triggers lost"
     elif any(not same(values, reference[name][:count]) for name, values in columns.items()):
         fault = "other triggers"
-    elif found.get("finished"):
-        phase = "after the search"
-    return Kill(number, moment, phase, found["queries"], count, half_written, previous, fault)
+    phase = _AFTER if found.get("finished") else _SEARCH
+    return Kill(number, moment, phase, found["queries"], count, half_written, fault)
 
 
 def same(ours: np.ndarray, theirs: np.ndarray) -> bool:
@@ -171,11 +187,9 @@ def differences(run: Path, reference: Path) -> list[str]:
     return differing
 
 
-def kill_after(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """SIGKILL after some seconds; False when the process had ended by itself."""
-    try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
+def kill(process: subprocess.Popen[bytes]) -> bool:
+    """SIGKILL; False when the process had ended by itself."""
+    if process.poll() is None:
         process.kill()
         process.communicate()
         return True
@@ -183,36 +197,52 @@ def kill_after(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return False
 
 
-def kill_and_resume(
-    comparison: Comparison, reference: Path, durations: tuple[float, float, float], *, times: int, rng: random.Random
-) -> tuple[list[Kill], list[list[str]]]:
-    """All kills, and for each run that came to its end in what it differs from the uninterrupted one.
+def wait_for_moment(
+    process: subprocess.Popen[bytes], run: Path, aim: str, durations: Durations, queries: int, rng: random.Random
+) -> None:
+    """Wait until it is time to kill."""
+    if aim == _TRAINING:
+        time.sleep(rng.uniform(0, durations.before))
+        return
+    before = manifest_time(run)
+    wait_for(process, lambda: manifest_time(run) != before)
+    if aim == _AFTER:
+        wait_for(process, lambda: bool(newest_checkpoint(run).get("finished")))
+        time.sleep(rng.uniform(0, durations.after))
+    else:
+        left = 1 - newest_checkpoint(run).get("queries", 0) / queries
+        time.sleep(rng.uniform(0, durations.search * left))
 
-    ``durations``: seconds from the start of a process to its search, of the search, and from there to the end.
-    """
+
+def kill_and_resume(
+    comparison: Comparison, reference: Path, durations: Durations, *, times: int, rng: random.Random
+) -> tuple[list[Kill], list[list[str]]]:
+    """All kills, and for each run that came to its end in what it differs from the uninterrupted one."""
     archive = RunFolder.open(reference).read_parts()
+    queries = int(RunFolder.open(reference).results()["queries"])
     kills: list[Kill] = []
     ends: list[list[str]] = []
     least, run = 0, comparison.folder / "run-1"
     while len(kills) < times or run.exists():
+        aim = _AIMS[len(kills) % len(_AIMS)] if len(kills) < times else ""
+        over = bool(newest_checkpoint(run).get("finished"))
+        if aim == _TRAINING and run.exists():
+            aim = ""  # first this run is to come to its end: where there is something to resume, nothing is trained
+        elif aim == _TRAINING:
+            shutil.rmtree(comparison.folder / "cache")
+        elif over and aim == _SEARCH:
+            aim = ""
         started = time.monotonic()
         process = comparison.start(run)
-        killed, phase = False, "any moment"
-        draw = rng.random()
-        if len(kills) < times and draw < 0.2:
-            killed = kill_after(process, rng.uniform(0, sum(durations)))
-        elif len(kills) < times:
-            wait_for_search(process, run)
-            phase = "search"
-            killed = kill_after(process, rng.uniform(0, durations[1] + (durations[2] if draw < 0.4 else 0)))
+        if aim:
+            wait_for_moment(process, run, aim, durations, queries, rng)
         else:
-            finish(process)
-        if killed:
-            moment = time.monotonic() - started
-            kill = look(run, archive, number=len(ends) + 1, moment=moment, phase=phase, least=least)
-            kills.append(kill)
-            least = max(least, kill.triggers)
-            print(kill, flush=True)
+            process.wait(timeout=_PATIENCE)
+        if kill(process):
+            found = look(run, archive, number=len(ends) + 1, moment=time.monotonic() - started, least=least)
+            kills.append(found)
+            least = max(least, found.triggers)
+            print(found, flush=True)
         else:
             ends.append(differences(run, reference))
             print(f"run {len(ends)} has ended; differences: {ends[-1] or 'none'}", flush=True)
@@ -226,7 +256,9 @@ def write(arguments: argparse.Namespace, kills: list[Kill], ends: list[list[str]
     equal = sum(not differing for differing in ends)
     results = RunFolder.open(reference).results()
     command = shlex.join(["python", "-m", "benchmarks.kill_and_resume", *sys.argv[1:]])
-    before_search = sum(kill.triggers == 0 for kill in kills)
+    phases = ", ".join(
+        f"{sum(kill.phase == phase for kill in kills)} {phase}" for phase in (_TRAINING, _SEARCH, _AFTER)
+    )
     lines = [
         "# Killed at random moments and resumed",
         "",
@@ -240,14 +272,14 @@ def write(arguments: argparse.Namespace, kills: list[Kill], ends: list[list[str]
         "|---|---:|",
         f"| kills (SIGKILL) | {len(kills)} |",
         f"| runs that these were dealt on, each resumed until its end | {len(ends)} |",
-        f"| kills before the first checkpoint | {before_search} |",
+        f"| where they fell | {phases} |",
         f"| kills that left a half-written file | {sum(kill.half_written > 0 for kill in kills)} |",
         f"| kills after which a finished checkpoint, or one of its triggers, was lost or differed | {len(faults)} |",
         f"| runs whose archive and verdicts equal the uninterrupted run's, in every column | {equal} of {len(ends)} |",
         f"| triggers of the uninterrupted run | {results['triggers']:,} in {results['queries']:,} queries |",
         f"| median moment of a kill, seconds since the start | {statistics.median(k.moment for k in kills):.1f} |",
         "",
-        "| kill | run | moment, s | aimed at | queries kept | triggers kept | half-written files | fault |",
+        "| kill | run | moment, s | where it fell | queries kept | triggers kept | half-written files | fault |",
         "|---:|---:|---:|---|---:|---:|---:|---|",
     ]
     lines += [
@@ -263,23 +295,22 @@ def main() -> int:
     """Kill, resume, compare; ends with 1 when anything was lost."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--times", type=int, default=30, help="kills (default: %(default)s)")
-    parser.add_argument("--queries", type=int, default=30_000, help="budget of the search (default: %(default)s)")
-    parser.add_argument("--gan-steps", type=int, default=1200, help="the GAN is trained once (default: %(default)s)")
+    parser.add_argument("--queries", type=int, default=20_000, help="budget of the search (default: %(default)s)")
+    parser.add_argument("--gan-steps", type=int, default=300, help="of the GAN (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default: %(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kill-and-resume-") as name:
         folder = Path(name)
         comparison = Comparison(folder, queries=arguments.queries, gan_steps=arguments.gan_steps, seed=7)
-        finish(comparison.start(folder / "warm-up"))  # trains the GAN, once for all
         reference = folder / "reference"
         started = time.monotonic()
         process = comparison.start(reference)
-        wait_for_search(process, reference)
+        wait_for(process, lambda: manifest_time(reference) > 0)
         searching = time.monotonic()
         finish(process)
         seconds = float(RunFolder.open(reference).results()["seconds"])
-        durations = (searching - started, seconds, time.monotonic() - searching - seconds)
-        print("uninterrupted: {:.1f} s to the search, {:.1f} s of it, {:.1f} s after it".format(*durations), flush=True)
+        durations = Durations(searching - started, seconds, time.monotonic() - searching - seconds)
+        print(durations, flush=True)
         kills, ends = kill_and_resume(
             comparison, reference, durations, times=arguments.times, rng=random.Random(arguments.seed)
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,17 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+BAD_INPUTS = REPOSITORY / "benchmarks" / "results" / "bad-inputs.md"
+_TOLD = pytest.StashKey[dict[tuple[str, str], str]]()
+_INTRODUCTION = """\
+# Bad inputs, and what diffgen says
+
+    pytest tests/cli tests/data tests/models tests/runs tests/workflows -m "not slow" --write-bad-inputs
+
+Each line was written by the test that checks the case. Nothing is left half-written; the exit code is 2 for what a
+user can mend before anything is computed, 3 for a run that broke off (which `--resume` goes on with). Folders in front
+of file names are left out here.
+"""
 
 # Read by matplotlib and by rich when they are imported, here and in the processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
@@ -62,3 +74,64 @@ def shared_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"There is no folder {folder}; name the one with models/ and data/ in DIFFGEN_SHARED.")
     return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-bad-inputs",
+        action="store_true",
+        help=f"write {BAD_INPUTS.relative_to(REPOSITORY)} from the cases of this session",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_TOLD] = {}
+    if config.getoption("--write-bad-inputs") and BAD_INPUTS.is_file():
+        # a session of some tests renews their lines and keeps the others; remove the page to begin anew
+        group = ""
+        for line in BAD_INPUTS.read_text(encoding="utf-8").splitlines():
+            group = line.removeprefix("## ") if line.startswith("## ") else group
+            if group and line.startswith("| ") and line != "| given | said |":
+                _, case, sentence, _ = re.split(r"(?<!\\)\|", line)
+                config.stash[_TOLD][group, case.strip()] = sentence.strip()
+
+
+@pytest.fixture
+def told(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str, object], None]:
+    """Puts a case of bad input and its sentence on the page of bad inputs.
+
+    Without --write-bad-inputs it fails where the page misses the case: the page is complete, or the tests are red.
+    """
+    places = re.compile(
+        rf"(?:{re.escape(str(tmp_path_factory.getbasetemp()))}/[^/\s'\"]+|{re.escape(str(REPOSITORY))})/?"
+    )
+
+    def cell(text: object) -> str:
+        plain = places.sub("", " ".join(str(text).split()))
+        shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in plain)
+        return shown.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+    def tell(group: str, case: str, sentence: object) -> None:
+        key = group, cell(case)
+        if request.config.getoption("--write-bad-inputs"):
+            request.config.stash[_TOLD][key] = cell(sentence)
+        else:
+            lines = BAD_INPUTS.read_text(encoding="utf-8")
+            assert f"| {key[1]} | " in lines, f"{BAD_INPUTS} misses {key[1]!r}; run pytest with --write-bad-inputs."
+
+    return tell
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    cases = session.config.stash[_TOLD]
+    if not session.config.getoption("--write-bad-inputs"):
+        return
+    lines = [_INTRODUCTION]
+    for group in dict.fromkeys(group for group, _ in cases):
+        mine = {case: sentence for (of, case), sentence in cases.items() if of == group}
+        lines += [f"## {group}", "", "| given | said |", "|---|---|"]
+        lines += [*(f"| {case} | {sentence} |" for case, sentence in mine.items()), ""]
+    lines[0] += f"\n{len(cases)} cases.\n"
+    BAD_INPUTS.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")

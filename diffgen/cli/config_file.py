@@ -166,13 +166,15 @@ def _located(key: str, value: Any, folder: Path) -> Any:
     if key not in _PATHS or not isinstance(value, str):
         return value
     if "\0" in value:
-        raise Problem(f"the key {key} is {value!r}, which is no path.")
+        raise Problem(f"the key {key} is {value!r}, which is no path; give one that is.")
     try:
         if key == "data":
             return _data_path(value, folder)
         return str((folder / value).absolute())
     except (OSError, ValueError) as error:
-        raise Problem(f"the key {key} is {value!r}, which is no path ({error}).") from error
+        raise Problem(
+            f"the key {key} is {value!r}, which is no path ({error}); give that of a file or a folder."
+        ) from error
 
 
 def _data_path(value: str, folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -39,7 +40,7 @@ def checked(key: str, value: Any, hint: Any) -> Any:
             raise Problem(f"the key {key} is {value!r}; give a list.")
         return tuple(checked(key, each, get_args(hint)[0]) for each in value)
     if not _is(value, hint):
-        raise Problem(f"the key {key} is {value!r}; give {_NAMES[hint]}.")
+        raise Problem(f"the key {key} is {reprlib.repr(value)}; give {_NAMES[hint]}.")
     return hint(value)
 
 

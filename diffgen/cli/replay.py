@@ -57,9 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{result.reproduced:,} of {result.replayed:,} triggers still trigger{share}.")
     print(f"{result.same_labels:,} of them with the same two labels as before.")
     if result.lost:
-        shown = ", ".join(str(number) for number in result.lost[:_LOST_SHOWN])
-        more = "" if len(result.lost) <= _LOST_SHOWN else f" and {len(result.lost) - _LOST_SHOWN:,} more"
-        print(f"The models agree now on trigger {shown}{more}.")
+        print("The models agree now on these, of which they said before:")
+        for number, (a, b) in list(zip(result.lost, result.lost_labels, strict=True))[:_LOST_SHOWN]:
+            print(f"  trigger {number}: A {a}, B {b}")
+        if len(result.lost) > _LOST_SHOWN:
+            print(f"  and {len(result.lost) - _LOST_SHOWN:,} more")
     if arguments.json:
         options.print_json(result.as_dict())
     return 0

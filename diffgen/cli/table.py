@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from diffgen.workflows.compare import CompareResult
 
+_PAIRS = 3
+
 
 def _more(result: CompareResult) -> str:
     """What is left, as far as it can be told (Chao1)."""
@@ -31,4 +33,6 @@ def print_result(result: CompareResult) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"{name:<{width}}  {value}")
+    for index, (a, b, count) in enumerate(result.most_frequent[:_PAIRS]):
+        print(f"{'most frequent' if index == 0 else '':<{width}}  A says {a}, B says {b}: {count:,}")
     print(f"report: {Path(result.run) / 'report.html'}", flush=True)

@@ -174,7 +174,7 @@ def _no_pictures(tree: FileTree, source: str) -> UserError:
     if zips:
         return UserError(f"No images lie in {source!r}, but the zip {zips[0]!r}; give the path of the zip itself.")
     if not tree.files:
-        return UserError(f"Nothing lies in {source!r}; give a folder or a zip with images ({_suffixes()}).")
+        return UserError(f"There are no images in {source!r}; give a folder or a zip with images ({_suffixes()}).")
     suffixes = Counter(os.path.splitext(parts[-1])[1] or parts[-1] for parts in tree.files)
     return UserError(
         f"No images ({_suffixes()}) lie in {source!r}, mostly {suffixes.most_common(1)[0][0]!r} files; "

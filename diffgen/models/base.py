@@ -12,6 +12,7 @@ import torch
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
+from diffgen.models.class_names import is_name
 from diffgen.models.inputs import ImageShape, Layout, PixelTransform, as_tensor, check_images, model_shape
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
 from diffgen.models.shapes import DeclaredShape, probe, refusal
@@ -55,6 +56,9 @@ class ModelSettings:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise UserError(f"The batch size {self.batch_size} of model {self.name} is not positive; give 1 or more.")
+        strange = next((name for name in self.class_names if not is_name(name)), None)
+        if strange is not None:
+            raise UserError(f"The class name {strange!r} of model {self.name} is not printable text; rename the class.")
 
 
 class BlackBox(ABC):

@@ -19,6 +19,11 @@ _LONGEST = 1 << 20
 _SHOWN = 3
 
 
+def is_name(text: str) -> bool:
+    """Whether a text can stand for a class on the screen, in a table and in a report."""
+    return bool(text.strip()) and text.isprintable()
+
+
 def names_from_metadata(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """Class names in the metadata of an ONNX file, or none.
 
@@ -57,6 +62,8 @@ def _as_names(value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, (str, int)) for name in value):
         return ()
     names = tuple(str(name) for name in value)
+    if not all(is_name(name) for name in names):
+        return ()
     return names if len(set(names)) == len(names) > 1 else ()
 
 

@@ -51,17 +51,22 @@ class OnnxModel(BlackBox):
         self._input_device = torch.device("cpu")
         self._session = open_session(path, settings.device)
         self.provider: str = self._session.get_providers()[0]
-        declared = self._single_input()
-        self._input_name: str = declared.name
-        self._dtype = self._input_dtype(declared.type)
-        self._output_names = [output.name for output in self._session.get_outputs()]
-        self._dims = self._image_dims(declared.shape)
+        try:
+            declared = self._single_input()
+            self._input_name: str = declared.name
+            self._dtype = self._input_dtype(declared.type)
+            self._output_names = [output.name for output in self._session.get_outputs()]
+            self._dims = self._image_dims(declared.shape)
+            metadata = self._session.get_modelmeta().custom_metadata_map
+        except UnicodeDecodeError as error:  # onnxruntime takes names that are no text, and fails when asked for them
+            raise UserError(
+                f"{path} is an ONNX file with names that are no text ({reason(error)}); export it again."
+            ) from error
         self.preprocessing = self._admit(self.preprocessing)
         self._wanted_output()
-        self._named_by_file = False
-        if not self.class_names:
-            self.class_names = names_from_metadata(self._session.get_modelmeta().custom_metadata_map)
-            self._named_by_file = True
+        self._named_by_file = not self.class_names
+        if self._named_by_file:
+            self.class_names = names_from_metadata(metadata)
 
     def _ask(self, batch: torch.Tensor) -> object:
         array = batch.numpy()

@@ -10,6 +10,7 @@ from typing import Any
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace, to_dict
 from diffgen.errors import UserError
+from diffgen.models.class_names import is_name
 
 _KNOWN = (*(f.name for f in fields(Preprocessing)), "class_names")
 # These name or allow code; a file that lies beside a model may come from a stranger.
@@ -55,6 +56,11 @@ def read_sidecar(model: Path) -> Sidecar:
     names = values.pop("class_names", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise UserError(f"The class_names in the sidecar {path} are no list of different names; mend or remove them.")
+    strange = next((name for name in names if not is_name(name)), None)
+    if strange is not None:
+        raise UserError(
+            f"The class_names in the sidecar {path} hold {strange!r}, which is not printable text; rename the class."
+        )
     if isinstance(values.get("size"), int) and not isinstance(values["size"], bool):
         values["size"] = [values["size"]] * 2
     try:

@@ -40,8 +40,8 @@ def check_archive(path: Path) -> None:
     """See that a TorchScript file only computes, and that its weights are all there.
 
     Raises:
-        UntrustedError: it names an operator that reaches for files, or code or weights cannot be read to the end.
-        OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error: it is damaged.
+        UntrustedError: it names an operator that reaches for files, or its code cannot be read.
+        OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error: it is damaged; weights are cut off.
     """
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
@@ -63,14 +63,14 @@ def _check_weights(archive: zipfile.ZipFile, program: IO[bytes], folder: str) ->
     try:
         reader.load()
     except Exception as error:  # a damaged pickle may raise anything
-        raise UntrustedError("the list of its weights cannot be read") from error
+        raise zipfile.BadZipFile("the list of its weights is damaged") from error
     for key, size in reader.sizes.items():
         try:
             there = archive.getinfo(f"{folder}{key}").file_size
         except KeyError:
             there = 0
         if there < size:
-            raise UntrustedError(f"its weights {key!r} are cut off ({there} bytes of {size})")
+            raise zipfile.BadZipFile(f"its weights {key!r} are cut off, {there} bytes of {size}")
 
 
 class _Inert:

@@ -58,6 +58,7 @@ class CompareResult:
         label_pairs: different ordered label pairs among the valid triggers.
         seconds: length of the search.
         saturated: it ended because nothing new was found any more.
+        most_frequent: what A says, what B says (by name) and the number of valid triggers, of the most frequent pairs.
         interrupted: the user ended the search before its budget was used up.
     """
 
@@ -71,12 +72,13 @@ class CompareResult:
     label_pairs: int
     seconds: float
     saturated: bool = False
+    most_frequent: tuple[tuple[str, str, int], ...] = ()
     interrupted: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON values, without ``interrupted``."""
+        """The figures as JSON values, without ``most_frequent`` and ``interrupted``."""
         values = asdict(self)
-        del values["interrupted"]
+        del values["most_frequent"], values["interrupted"]
         return values
 
 
@@ -230,11 +232,11 @@ def _figures_of_done(folder: RunFolder) -> CompareResult | None:
         return None
     try:
         results = folder.results()
-        return CompareResult(
-            run=str(folder.path),
-            **{f.name: results[f.name] for f in fields(CompareResult) if f.name != "run"},
-        )
-    except (UserError, KeyError):
+        figures = {f.name: results[f.name] for f in fields(CompareResult) if f.name not in ("run", "most_frequent")}
+        # runs of version 0.1.0 may have none
+        pairs = tuple((str(a), str(b), int(count)) for a, b, count in results.get("most_frequent", ()))
+        return CompareResult(run=str(folder.path), most_frequent=pairs, **figures)
+    except (UserError, KeyError, TypeError, ValueError):
         return None  # damaged; filters and report are made again
 
 

@@ -148,7 +148,8 @@ def inspect_model(
     chosen = min(alike, key=tried.index)
     box.set_preprocessing(chosen.preprocessing)
     box.prepare(sample[:_PREPARED])
-    class_names = box.class_names or before.class_names
+    # as when the model is opened for a comparison: what a person said goes before what the file says
+    class_names = config.model_a.class_names or before.class_names or box.class_names
     if beside is not None:
         remark = (
             f"written by diffgen inspect: {_said_figures(chosen, len(rows))} on {images.source}; options of the "

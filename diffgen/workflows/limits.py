@@ -26,10 +26,14 @@ class Range:
         return above and below
 
     def __str__(self) -> str:
-        low = f"{'more than ' if self.open_low else ''}{self.low:g}"
+        low = f"{'more than ' if self.open_low else ''}{_text(self.low)}"
         if self.high is None:
             return low if self.open_low else f"{low} or more"
-        return f"a number from {low} to {'below ' if self.open_high else ''}{self.high:g}"
+        return f"a number from {low} to {'below ' if self.open_high else ''}{_text(self.high)}"
+
+
+def _text(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 _SHARE = Range(0, 1)

@@ -32,6 +32,7 @@ class ReplayResult:
         reproduced: those on which the models still disagree.
         same_labels: those on which both models still say exactly what they said.
         lost: numbers of the triggers on which the models agree now.
+        lost_labels: what A and B said of each of these before, by name.
     """
 
     run: str
@@ -39,6 +40,7 @@ class ReplayResult:
     reproduced: int
     same_labels: int
     lost: tuple[int, ...]
+    lost_labels: tuple[tuple[str, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """``run``, ``replayed`` and ``reproduced`` as JSON values."""
@@ -91,12 +93,14 @@ def replay(
                 again[start : start + _BATCH, column] = model.predict(batch).argmax(axis=1)
             task.advance(len(batch))
     differ = again[:, 0] != again[:, 1]
+    names = folder.results()["class_names"]
     return ReplayResult(
         run=str(folder.path),
         replayed=len(images),
         reproduced=int(differ.sum()),
         same_labels=int((again == labels).all(axis=1).sum()),
         lost=tuple(numbers[~differ].tolist()),
+        lost_labels=tuple((names[a], names[b]) for a, b in labels[~differ].tolist()),
     )
 
 

@@ -32,6 +32,7 @@ _PICTURES_A_BEHAVIOUR = 5
 _REJECTED_SHOWN = 24
 _REAL_SHOWN = 60
 _SAMPLES_SHOWN = 80
+_PAIRS_NAMED = 5
 
 
 def behaviour_keys(labels: Int64Array, cells: Int64Array) -> Int64Array:
@@ -104,6 +105,9 @@ def write_results(
         },
     )
     counts = np.unique(keys[valid], axis=0, return_counts=True)[1]
+    classes = models[0].num_classes
+    names = class_names(models, data)
+    matrix = _matrix(labels[valid], classes)
     headline = {
         "queries": outcome.queries,
         "triggers": int(counted.sum()),
@@ -114,12 +118,11 @@ def write_results(
         "label_pairs": len(np.unique(labels[valid], axis=0)),
         "seconds": round(outcome.seconds, 3),
         "saturated": outcome.saturated,
+        "most_frequent": most_frequent(matrix, names),
     }
     calibration = pipeline.calibration
     warnings = filter_warnings(verdicts, calibration)
     ratio = validity_ratio(valid[counted])
-    classes = models[0].num_classes
-    names = class_names(models, data)
     summary = real.summary
     results = {
         "schema_version": SCHEMA_VERSION,
@@ -159,7 +162,7 @@ def write_results(
             for index, each in enumerate(pipeline.filters)
         ],
         "real_disagreements": len(real.disagreements),
-        "matrix": _matrix(labels[valid], classes).tolist(),
+        "matrix": matrix.tolist(),
         "real_matrix": _matrix(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
         "history": {**outcome.history, **_valid_history(outcome, triggers, keys, valid)},
         "gan": domain.facts,
@@ -170,12 +173,18 @@ def write_results(
 
 
 def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
-    """K names: those of the data, else those that a model brings, else numbers."""
+    """K names: those of the data, else those that a model brings, else numbers.
+
+    Folders called 0, 1, 2, ... name nothing: a model that has words for them goes first.
+    """
     classes = models[0].num_classes
-    for names in (data.class_names, *(model.class_names for model in models)):
-        if names and len(names) == classes:
-            return tuple(names)
-    return tuple(str(i) for i in range(classes))
+    known = [
+        tuple(names)
+        for names in (data.class_names, *(model.class_names for model in models))
+        if names and len(names) == classes
+    ]
+    in_words = (names for names in known if not all(name.isdecimal() for name in names))
+    return next(in_words, known[0] if known else tuple(map(str, range(classes))))
 
 
 def _choose_shown(keys: Int64Array, valid: np.ndarray[Any, Any], divergence: np.ndarray[Any, Any]) -> Int64Array:
@@ -210,6 +219,13 @@ def _nearest_real(pipeline: FilterPipeline, domain: DomainModels, images: UInt8A
         ssim = SsimFilter()
         ssim.fit(domain.reference)
     return domain.reference[ssim.nearest(torch.from_numpy(images))[1]].numpy()
+
+
+def most_frequent(matrix: Int64Array, names: Sequence[str]) -> tuple[tuple[str, str, int], ...]:
+    """What A says, what B says and how often, of the most frequent label pairs."""
+    order = np.argsort(-matrix, axis=None, kind="stable")[:_PAIRS_NAMED]
+    pairs = [divmod(int(position), len(names)) for position in order]
+    return tuple((names[a], names[b], int(matrix[a, b])) for a, b in pairs if matrix[a, b] > 0)
 
 
 def _matrix(labels: Int64Array, classes: int) -> Int64Array:

@@ -59,13 +59,15 @@ def arguments_for(changes: dict[str, str | None], files: dict[str, Path]) -> lis
     return words
 
 
-@pytest.mark.parametrize(("changes", "named"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(("case", "changes", "named"), CASES, ids=[case[0] for case in CASES])
 def test_one_sentence_exit_code_2_nothing_written(
+    case: str,
     changes: dict[str, str | None],
     named: list[str],
     files: dict[str, Path],
     diffgen_command: Callable[..., object],
     tmp_path: Path,
+    told: Callable[..., None],
 ) -> None:
     before = sorted(cache.cache_folder().rglob("*"))
     outcome = diffgen_command("compare", *arguments_for(changes, files), "-o", tmp_path / "run")
@@ -76,12 +78,13 @@ def test_one_sentence_exit_code_2_nothing_written(
     assert lines[0].startswith("diffgen: ")
     for word in named:
         assert word in lines[0]
+    told("`diffgen compare`", case, lines[0].removeprefix("diffgen: "))
     assert not (tmp_path / "run").exists()
     assert sorted(cache.cache_folder().rglob("*")) == before
 
 
 def test_an_output_folder_that_is_not_empty(
-    files: dict[str, Path], diffgen_command: Callable[..., object], tmp_path: Path
+    files: dict[str, Path], diffgen_command: Callable[..., object], tmp_path: Path, told: Callable[..., None]
 ) -> None:
     mine = tmp_path / "run" / "thesis.txt"
     mine.parent.mkdir()
@@ -89,6 +92,7 @@ def test_an_output_folder_that_is_not_empty(
     outcome = diffgen_command("compare", *arguments_for({}, files), "-o", mine.parent)
     assert outcome.code == 2
     assert "--force" in outcome.err
+    told("`diffgen compare`", "an output folder that is not empty", outcome.err.removeprefix("diffgen: "))
     assert [path.name for path in mine.parent.iterdir()] == ["thesis.txt"]
     assert mine.read_text() == "years of work"
 

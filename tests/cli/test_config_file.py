@@ -148,7 +148,7 @@ def test_paths_are_seen_from_the_file(parser: argparse.ArgumentParser, tmp_path:
     ],
 )
 def test_errors_are_one_sentence(
-    text: str, named: list[str], diffgen_command: Callable[..., Any], tmp_path: Path
+    text: str, named: list[str], diffgen_command: Callable[..., Any], tmp_path: Path, told: Callable[..., None]
 ) -> None:
     file = tmp_path / "diffgen.toml"
     file.write_text(text)
@@ -157,6 +157,7 @@ def test_errors_are_one_sentence(
     assert len(outcome.err.strip().splitlines()) == 1 or "cannot be read" in outcome.err
     for word in named:
         assert word in outcome.err
+    told("`--config`", f"`{text}`" if len(text) < 100 else f"`{text[:20]}` ...", outcome.err.removeprefix("diffgen: "))
 
 
 def test_a_file_that_is_not_there_or_no_text(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:

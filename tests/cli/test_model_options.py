@@ -70,12 +70,17 @@ def test_options_go_before_settings_from_a_file() -> None:
     ],
 )
 def test_values_that_cannot_be(
-    words: list[str], named: str, files: dict[str, Path], diffgen_command: Callable[..., Any]
+    words: list[str],
+    named: str,
+    files: dict[str, Path],
+    diffgen_command: Callable[..., Any],
+    told: Callable[..., None],
 ) -> None:
     outcome = diffgen_command("compare", files["a.pt"], files["b.onnx"], "--data", "digits", *words)
     assert outcome.code == 2
     assert named in outcome.err
     assert len(outcome.err.splitlines()) == 1
+    told("Pre-processing", f"`{' '.join(words)}`", outcome.err.removeprefix("diffgen: "))
 
 
 def test_a_size_that_is_none() -> None:

@@ -21,10 +21,13 @@ Refused = Callable[..., str]
 
 
 @pytest.fixture
-def refused() -> Refused:
-    """Loads a source, expects a UserError of one sentence that contains the given words, and returns its text."""
+def refused(told: Callable[..., None]) -> Refused:
+    """Loads a source, expects a UserError of one sentence that contains the given words, and returns its text.
 
-    def check(source: Any, *words: str) -> str:
+    With ``case`` it goes onto the page of bad inputs.
+    """
+
+    def check(source: Any, *words: str, case: str | None = None) -> str:
         with pytest.raises(UserError) as caught:
             load(source)
         message = str(caught.value)
@@ -35,6 +38,8 @@ def refused() -> Refused:
         assert "\n" not in message, message
         for word in words:
             assert word in message, message
+        if case is not None:
+            told("Images", case, message)
         return message
 
     return check

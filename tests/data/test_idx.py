@@ -104,7 +104,7 @@ def test_any_bytes_are_a_user_error(tmp_path: Path, refused: Any, content: bytes
 def test_a_header_that_lies_reads_no_more_than_there_is(tmp_path: Path, refused: Any) -> None:
     path = tmp_path / "t10k-images-idx3-ubyte"
     path.write_bytes(b"\0\0\x08\x03" + struct.pack(">3I", 2**20, 28, 28) + bytes(100))
-    refused(path, "1048576 x 28 x 28", "holds 100 bytes")
+    refused(path, "1048576 x 28 x 28", "holds 100 bytes", case="an idx file that is shorter than it says")
 
 
 def test_more_bytes_than_declared(tmp_path: Path, make: Any, refused: Any) -> None:
@@ -127,7 +127,7 @@ def test_other_types_of_values(tmp_path: Path, make: Any, refused: Any, code: in
 def test_number_of_labels_must_fit(tmp_path: Path, make: Any, refused: Any) -> None:
     folder = mnist_like(make, tmp_path)
     (folder / "t10k-labels-idx1-ubyte").write_bytes(make.idx_bytes(LABELS[:-1]))
-    refused(folder, "60 images but 59 labels")
+    refused(folder, "60 images but 59 labels", case="idx files with one label too few")
 
 
 def test_labels_file_with_images_in_it(tmp_path: Path, make: Any, refused: Any) -> None:

@@ -81,7 +81,7 @@ def test_an_empty_class_folder_keeps_its_number(tmp_path: Path, make: Any) -> No
 
 def test_a_folder_beside_the_classes_without_pictures(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes() | {"notes/a.txt": b"text"})
-    refused(tmp_path, "'notes'", "holds files but no image")
+    refused(tmp_path, "'notes'", "holds files but no image", case="a folder of notes beside the class folders")
 
 
 def test_hidden_and_other_files_are_left_out(tmp_path: Path, make: Any) -> None:
@@ -91,7 +91,7 @@ def test_hidden_and_other_files_are_left_out(tmp_path: Path, make: Any) -> None:
 
 def test_a_picture_beside_the_class_folders(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes() | {"preview.png": make.picture(0)})
-    refused(tmp_path, "'preview.png'", "lies beside the class folders")
+    refused(tmp_path, "'preview.png'", "lies beside the class folders", case="a picture beside the class folders")
 
 
 def test_pictures_too_deep(tmp_path: Path, make: Any, refused: Any) -> None:
@@ -133,26 +133,33 @@ def test_classes_that_happen_to_be_named_train(tmp_path: Path, make: Any) -> Non
 
 def test_sizes_differ(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes() | {"dog/003.png": make.picture(0, size=(9, 7))})
-    refused(tmp_path, "'cat/000.png' has 8x8", "'dog/003.png' has 9x7", "scale all of them to one size")
+    refused(
+        tmp_path,
+        "'cat/000.png' has 8x8",
+        "'dog/003.png' has 9x7",
+        "scale all of them to one size",
+        case="pictures of different sizes",
+    )
 
 
 def test_a_damaged_picture(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes() | {"dog/003.png": make.picture(3)[:40]})
-    refused(tmp_path, "'dog/003.png'", "damaged")
+    refused(tmp_path, "'dog/003.png'", "damaged", case="a picture that is cut off")
     (tmp_path / "dog" / "003.png").write_bytes(b"no picture at all")
-    assert "0x" not in refused(tmp_path, "'dog/003.png'", "no image")
+    said = refused(tmp_path, "'dog/003.png'", "no image", case="text under the name of a picture")
+    assert "0x" not in said
 
 
 def test_a_dangling_link(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes())
     (tmp_path / "cat" / "zzz.png").symlink_to(tmp_path / "nowhere")
-    refused(tmp_path, "'cat/zzz.png'", "cannot be read")
+    refused(tmp_path, "'cat/zzz.png'", "cannot be read", case="a link to a picture that is not there")
 
 
 def test_a_file_too_large(tmp_path: Path, make: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_tree, "MAX_FILE_BYTES", 2**20)
     make.write_folder(tmp_path, make.classes() | {"cat/000.png": bytes(2**20 + 1)})
-    refused(tmp_path, "'cat/000.png'", "larger than 1 MiB")
+    refused(tmp_path, "'cat/000.png'", "larger than 1 MiB", case="a picture of too many bytes")
 
 
 def test_too_many_files(tmp_path: Path, make: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,22 +187,26 @@ def test_a_folder_that_cannot_be_listed(
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({}, "Nothing lies in"),
+        ({}, "There are no images in"),
         ({"a.npy": b"", "b.npy": b""}, "mostly '.npy' files"),
         ({"test.zip": b""}, "'test.zip'"),
         ({"Makefile": b""}, "'Makefile'"),
     ],
 )
 def test_no_pictures(tmp_path: Path, make: Any, refused: Any, files: dict[str, bytes], words: str) -> None:
-    refused(make.write_folder(tmp_path, files), words)
+    refused(make.write_folder(tmp_path, files), words, case=f"a folder with {', '.join(files) or 'nothing'}")
 
 
 def test_too_few_pictures(tmp_path: Path, make: Any, refused: Any) -> None:
-    refused(make.write_folder(tmp_path, make.classes(each=24)), "only 48 images")
+    refused(make.write_folder(tmp_path, make.classes(each=24)), "only 48 images", case="48 pictures")
 
 
 def test_class_names_that_are_not_text(tmp_path: Path, make: Any, refused: Any) -> None:
-    refused(make.write_folder(tmp_path, make.classes(("cat", "dog\x1b[31m"))), "not printable")
+    refused(
+        make.write_folder(tmp_path, make.classes(("cat", "dog\x1b[31m"))),
+        "not printable",
+        case="a class folder whose name turns the screen red",
+    )
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "jpeg", "bmp", "webp", "ppm", "tiff"])

@@ -79,7 +79,7 @@ def test_image_set_with_other_labels_is_mended() -> None:
     ],
 )
 def test_images_that_break_a_rule(refused: Any, images: np.ndarray, words: str) -> None:
-    refused(images, words)
+    refused(images, words, case=f"an array of {images.dtype} {images.shape}")
     refused(ImageSet(images, None, None, "mine"), words)
 
 

@@ -172,7 +172,7 @@ def test_truth_values_are_black_and_white(tmp_path: Path) -> None:
     ],
 )
 def test_values_that_are_no_images(tmp_path: Path, refused: Any, values: Any, words: str) -> None:
-    refused(save(tmp_path / "set.npz", images=values), words)
+    refused(save(tmp_path / "set.npz", images=values), words, case=f"`.npz`: images of {values.dtype} {values.shape}")
 
 
 def test_labels_in_a_column(tmp_path: Path) -> None:
@@ -192,7 +192,11 @@ def test_labels_in_a_column(tmp_path: Path) -> None:
     ],
 )
 def test_labels_that_do_not_fit(tmp_path: Path, refused: Any, labels: Any, words: str) -> None:
-    refused(save(tmp_path / "set.npz", images=IMAGES, labels=labels), words)
+    refused(
+        save(tmp_path / "set.npz", images=IMAGES, labels=labels),
+        words,
+        case=f"`.npz`: 60 images, labels of {labels.dtype} {labels.shape}",
+    )
 
 
 def test_class_names(tmp_path: Path, refused: Any) -> None:
@@ -233,7 +237,11 @@ class Bomb:
 def test_pickles_are_not_opened(tmp_path: Path, refused: Any, array: str) -> None:
     trace = tmp_path / "trace"
     hostile = np.array([Bomb(trace)] * 60, dtype=object)
-    refused(save(tmp_path / "set.npz", **({"images": IMAGES, "labels": LABELS} | {array: hostile})), "Python objects")
+    refused(
+        save(tmp_path / "set.npz", **({"images": IMAGES, "labels": LABELS} | {array: hostile})),
+        "Python objects",
+        case=f"`.npz`: a pickle in `{array}`",
+    )
     assert not trace.exists()
     np.load(tmp_path / "set.npz", allow_pickle=True)[array]
     assert trace.exists(), "the pickle would have worked"
@@ -262,7 +270,7 @@ def test_a_pickle_under_the_name_of_an_array(tmp_path: Path, refused: Any) -> No
 def test_headers_that_lie(tmp_path: Path, refused: Any, shape: str, words: str) -> None:
     path = write_members(tmp_path / "set.npz", {"images": header("'|u1'", shape) + IMAGES.tobytes()})
     tracemalloc.start()
-    refused(path, words)
+    refused(path, words, case=f"`.npz`: a header of shape `{shape}`" if len(shape) < 60 else None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16 * 2**20

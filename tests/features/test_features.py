@@ -15,7 +15,16 @@ from diffgen.features import cells as cell_store
 from diffgen.features import encoder as encoders
 from diffgen.features.cells import Cells
 from diffgen.features.encoder import FEATURES, DomainEncoder
-from diffgen.types import ImageSet
+from diffgen.runs.cache import ENVIRONMENT
+from diffgen.types import ImageSet, Progress
+
+
+class Listener(Progress):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +218,25 @@ def test_files_that_are_no_cells(cells: Cells, tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_a_run_error(cells: Cells, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be written"):
         cell_store.save(cells, tmp_path / "missing" / "cells")
+
+
+def test_damaged_cells_in_the_cache_are_made_anew(
+    digits: ImageSet, short_training: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    few = unlabelled(digits, 60)
+    made = cell_store.prepare(few)
+    (file,) = (tmp_path / "cells").iterdir()
+    whole = file.read_bytes()
+    for damage in (whole[:-100], b"", b"nonsense"):
+        file.write_bytes(damage)
+        listener = Listener()
+        again = cell_store.prepare(few, progress=listener)
+        assert [("cannot be read" in line, line.endswith("Making them now.")) for line in listener.warnings] == [
+            (True, True)
+        ]
+        assert torch.equal(again.centroids, made.centroids)
+        assert file.read_bytes() == whole
+    listener = Listener()
+    assert same_weights(cell_store.prepare(few, progress=listener).encoder, made.encoder)
+    assert listener.warnings == []

@@ -227,7 +227,7 @@ def test_preparing_survives_a_function_that_gives_the_same_array_every_time(imag
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_break_the_run_off(images, bad):
+def test_values_that_are_not_finite_break_the_run_off(images, bad, told):
     def sometimes(pixels):
         rows = pixels.reshape(len(pixels), -1)[:, :3] * 5 - 2
         rows[pixels.reshape(len(pixels), -1).min(axis=1) == 1, 1] = bad
@@ -235,13 +235,15 @@ def test_values_that_are_not_finite_break_the_run_off(images, bad):
 
     box = prepared(sometimes, images)
     images[[3, 40]] = 255
-    with pytest.raises(RunError, match=r"^Model sometimes gave NaN or infinite values for 2 of 64 images\.$"):
+    with pytest.raises(RunError, match=r"^Model sometimes gave NaN or infinite values for 2 of 64 images\.$") as later:
         box.predict(images)
-    with pytest.raises(UserError, match="On real images, model sometimes gave NaN"):
+    told("Answers of a model", f"{bad} in mid-run", later.value)
+    with pytest.raises(UserError, match="On real images, model sometimes gave NaN") as caught:
         load(sometimes).prepare(images)
+    told("Answers of a model", f"{bad} on real images", caught.value)
 
 
-def test_a_model_that_raises_in_mid_run_is_named_with_its_reason(images):
+def test_a_model_that_raises_in_mid_run_is_named_with_its_reason(images, told):
     def moody(pixels):
         if pixels.min() == 1:
             raise ValueError("not today\nmore of it")
@@ -251,6 +253,7 @@ def test_a_model_that_raises_in_mid_run_is_named_with_its_reason(images):
     with pytest.raises(RunError, match=r"^Model Moody failed on 5 images: ValueError: not today$") as caught:
         box.predict(np.full((5, 1, 28, 28), 255, dtype=np.uint8))
     assert isinstance(caught.value.__cause__, ValueError)
+    told("Answers of a model", "an exception in mid-run", caught.value)
 
 
 def test_other_outputs_in_mid_run(images):
@@ -265,33 +268,42 @@ def test_other_outputs_in_mid_run(images):
         box.predict(np.zeros((2, 1, 28, 28), dtype=np.uint8))
 
 
-def test_too_little_memory_is_said(images):
+def test_too_little_memory_is_said(images, told):
     def huge(pixels):
         if len(pixels) > 1:
             raise MemoryError
         return np.zeros((1, 2), dtype=np.float32)
 
-    with pytest.raises(UserError, match="too little memory for 64 images at once; give a smaller batch size"):
+    with pytest.raises(UserError, match="too little memory for 64 images at once; give a smaller batch size") as caught:
         prepared(huge, images, batch_size=64)
+    told("Answers of a model", "too little memory, on the real images", caught.value)
 
 
 @pytest.mark.parametrize(
-    "answer, message",
+    "answers, answer, message",
     [
-        (lambda n: np.zeros(n), r"an array of shape \(64,\) for 64 images; export it .* \(N, 1\)"),
-        (lambda n: np.zeros((n, 10, 1)), r"shape \(64, 10, 1\) for 64 images; export it .* \(64, number of classes\)"),
-        (lambda n: np.zeros((10, n + 1)), r"shape \(10, 65\)"),
-        (lambda n: np.zeros((n, 10), dtype=np.int64), "int64 values"),
-        (lambda n: np.zeros((n, 10), dtype=np.complex64), "a ndarray"),
-        (lambda n: {"logits": 1, "features": 2}, r"a dict of outputs \(logits, features\)"),
-        (lambda n: (np.zeros((n, 10)), np.zeros(n)), "a tuple of 2 outputs"),
-        (lambda n: None, "gives nothing"),
-        (lambda n: "cat", "a str"),
+        ("shape (N,)", lambda n: np.zeros(n), r"an array of shape \(64,\) for 64 images; export it .* \(N, 1\)"),
+        (
+            "shape (N, K, 1)",
+            lambda n: np.zeros((n, 10, 1)),
+            r"shape \(64, 10, 1\) for 64 images; export it .* \(64, number of classes\)",
+        ),
+        ("shape (K, N + 1)", lambda n: np.zeros((10, n + 1)), r"shape \(10, 65\)"),
+        ("int64 values", lambda n: np.zeros((n, 10), dtype=np.int64), "int64 values"),
+        ("complex values", lambda n: np.zeros((n, 10), dtype=np.complex64), "a ndarray"),
+        ("a dict of two outputs", lambda n: {"logits": 1, "features": 2}, r"a dict of outputs \(logits, features\)"),
+        ("a tuple of two outputs", lambda n: (np.zeros((n, 10)), np.zeros(n)), "a tuple of 2 outputs"),
+        ("nothing", lambda n: None, "gives nothing"),
+        ("text", lambda n: "cat", "a str"),
     ],
 )
-def test_other_answers_are_refused_and_named(images, answer, message):
-    with pytest.raises(UserError, match=message):
-        prepared(lambda pixels: answer(len(pixels)), images)
+def test_other_answers_are_refused_and_named(images, answers, answer, message, told):
+    def model(pixels):
+        return answer(len(pixels))
+
+    with pytest.raises(UserError, match=message) as caught:
+        prepared(model, images)
+    told("Answers of a model", answers, caught.value)
 
 
 def test_a_module_with_several_outputs_is_refused(images):
@@ -303,9 +315,10 @@ def test_a_module_with_several_outputs_is_refused(images):
         prepared(Two(), images)
 
 
-def test_a_model_that_squeezes_is_refused_at_once(images):
-    with pytest.raises(UserError, match="answers 64 images at once but not a single one"):
+def test_a_model_that_squeezes_is_refused_at_once(images, told):
+    with pytest.raises(UserError, match="answers 64 images at once but not a single one") as caught:
         prepared(lambda pixels: pixels.reshape(len(pixels), -1)[:, :3].squeeze(), images)
+    told("Answers of a model", "one row less for a single image", caught.value)
 
 
 # --- callers that err

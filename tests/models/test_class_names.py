@@ -30,6 +30,8 @@ NAMES = ("cat", "dog", "fish")
         ({"names": "__import__('os')"}, ()),
         ({"names": "[" * 5000}, ()),
         ({"names": "7"}, ()),
+        ({"names": '["cat", "\\u001b[2Jdog"]'}, ()),
+        ({"names": '["cat", " "]'}, ()),
         ({"author": "cat, dog"}, ()),
         ({}, ()),
     ],
@@ -87,10 +89,11 @@ def test_every_way_to_write_a_label_map(tmp_path, name, text):
         ("m.json", '{"chien": -1}', "which is no class of A"),
     ],
 )
-def test_what_does_not_fit_is_told(tmp_path, name, text, message):
+def test_what_does_not_fit_is_told(tmp_path, name, text, message, told):
     (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as caught:
         read_label_map(tmp_path / name, 3, NAMES, ("chien", "chat", "poisson"))
+    told("`--label-map`", f"`{name}`: `{text}`", caught.value)
 
 
 def test_a_missing_label_map(tmp_path):

@@ -110,13 +110,14 @@ def test_the_program_itself_is_opened(program, tmp_path):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_could_run_code_is_refused(program, tmp_path, attack):
+def test_what_could_run_code_is_refused(program, tmp_path, attack, told):
     mark = tmp_path / "mark"
     path = write(tmp_path / "net.pt2", attacks(program, mark)[attack])
     with pytest.raises(UserError, match=r"is not opened because .* add --allow-pickle if you trust it") as caught:
         load(path)
     assert not mark.exists()
     assert "\n" not in str(caught.value)
+    told("Model files", f"hostile .pt2 ({attack})", caught.value)
 
 
 @pytest.mark.parametrize("attack", ["expression", "example"])

@@ -132,7 +132,7 @@ def files(tmp_path_factory) -> dict[str, tuple[FileKind, bytes, str]]:
     }
 
 
-def test_every_format_is_told_apart_by_its_contents_and_refused_with_advice(files, tmp_path):
+def test_every_format_is_told_apart_by_its_contents_and_refused_with_advice(files, tmp_path, told):
     for name, (kind, contents, message) in files.items():
         path = tmp_path / name
         path.write_bytes(contents)
@@ -143,6 +143,7 @@ def test_every_format_is_told_apart_by_its_contents_and_refused_with_advice(file
             text = str(caught.value)
             assert text.startswith(f"{path} is ") and text.endswith(".") and "\n" not in text
             assert re.search(message, text), text
+            told("Model files", f"`{name}`: {kind.value}", text)
         else:
             box = load(path)
             assert (box.path, box.digest, box.name) == (path, file_sha256(path), name)
@@ -187,7 +188,7 @@ def test_any_bytes_are_refused(tmp_path, start, rest):
 
 
 @pytest.mark.parametrize("form", ["zip", "old", "pickle", "disguised"])
-def test_a_hostile_pickle_is_never_executed(tmp_path, form):
+def test_a_hostile_pickle_is_never_executed(tmp_path, form, told):
     mark, path = tmp_path / "mark", tmp_path / "model.pt"
     if form == "pickle":
         path.write_bytes(pickle.dumps(Hostile(mark)))
@@ -198,9 +199,10 @@ def test_a_hostile_pickle_is_never_executed(tmp_path, form):
         path.write_bytes(zipped({f"m/{name}": bad for name in names}))
     else:
         path.write_bytes(torch_saved(Hostile(mark), _use_new_zipfile_serialization=form == "zip"))
-    with pytest.raises(UserError):
+    with pytest.raises(UserError) as caught:
         load(path)
     assert not mark.exists()
+    told("Model files", f"a hostile pickle ({form})", caught.value)
 
 
 # --- what is no file

@@ -138,6 +138,18 @@ def test_a_graph_that_onnxruntime_cannot_run_is_refused_without_noise_on_the_scr
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("name", [b"pixels", b"height", b"classes"])
+def test_names_that_are_no_text(tmp_path, name):
+    """Of the input, of an open side, of a key in the metadata."""
+    path = save_flat(tmp_path / "m.onnx", ("n", 3, "height", 8))
+    graph = onnx.load(path)
+    graph.metadata_props.add(key="classes", value="a, b, c, d")
+    onnx.save(graph, path)
+    path.write_bytes(path.read_bytes().replace(name, b"\xff" * len(name)))
+    with pytest.raises(UserError, match=r"is an ONNX file with names that are no text .*; export it again"):
+        load(path)
+
+
 def test_a_declared_shape_without_channels_or_sizes_is_worded(tmp_path):
     for shape, takes in [(("n", 3, "h", "w"), "3-channel"), (("n", "c", 8, 8), "8x8"), (("n", 3, "h", 8), r"3x\?x8")]:
         with pytest.raises(UserError, match=f"takes {takes} images but the data has 1x28x28"):

@@ -55,6 +55,7 @@ def test_it_is_read_and_options_win_over_it(model, images):
         ("size = true", "give height and width"),
         ("class_names = ['a', 'a']", "no list of different names"),
         ("class_names = [1, 2]", "no list of different names"),
+        ('class_names = ["a", "\\u001b[31mb"]', "hold .* which is not printable text"),
         (
             "arch = 'nets:build'",
             "sets arch, which runs code and cannot be allowed by a file; remove it and give --arch",
@@ -62,15 +63,17 @@ def test_it_is_read_and_options_win_over_it(model, images):
         ("allow_pickle = true", "give --allow-pickle"),
     ],
 )
-def test_every_mistake_is_told(model, text, message):
+def test_every_mistake_is_told(model, text, message, told):
     with pytest.raises(UserError, match=message) as caught:
         load(beside(model, text))
     assert "net.pt.toml" in str(caught.value)
+    told("Sidecars", f"`{text}`", caught.value)
 
 
-def test_names_that_are_not_as_many_as_classes(model, images):
-    with pytest.raises(UserError, match="10 classes but its class_names are 2"):
+def test_names_that_are_not_as_many_as_classes(model, images, told):
+    with pytest.raises(UserError, match="10 classes but its class_names are 2") as caught:
         load(beside(model, 'class_names = ["a", "b"]')).prepare(images)
+    told("Sidecars", "two class names for ten classes", caught.value)
 
 
 def test_bytes_that_are_no_text(model):
@@ -94,7 +97,10 @@ CHOICES = st.builds(
 )
 
 
-@given(preprocessing=CHOICES, names=st.lists(st.text(max_size=6), unique=True, max_size=4), remark=st.text(max_size=30))
+NAMES = st.text(max_size=6).filter(lambda text: bool(text.strip()) and text.isprintable())
+
+
+@given(preprocessing=CHOICES, names=st.lists(NAMES, unique=True, max_size=4), remark=st.text(max_size=30))
 def test_what_is_written_is_read_back(tmp_path_factory, preprocessing, names, remark):
     model = tmp_path_factory.getbasetemp() / "written.onnx"
     text = sidecar_text(preprocessing, tuple(names), remark)

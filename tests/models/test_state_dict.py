@@ -96,10 +96,11 @@ def test_the_module_is_imported_only_when_it_is_named(weights):
         ("state_dict_nets:deep", r"2 missing from the file \(3\.weight, 3\.bias\)"),
     ],
 )
-def test_every_mistake_is_told(weights, arch, message):
+def test_every_mistake_is_told(weights, arch, message, told):
     with pytest.raises(UserError, match=message) as caught:
         load(weights, arch=arch)
     assert "\n" not in str(caught.value)
+    told("`--arch`", f"`{arch}`", caught.value)
 
 
 def test_a_module_that_fails_when_imported(weights):

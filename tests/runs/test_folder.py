@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_a_hidden_file_makes_a_folder_not_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_places_where_no_folder_can_be(tmp_path: Path, force: bool) -> None:
+def test_places_where_no_folder_can_be(tmp_path: Path, force: bool, told: Callable[..., None]) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     places = [
@@ -112,8 +113,9 @@ def test_places_where_no_folder_can_be(tmp_path: Path, force: bool) -> None:
     ]
     before = snapshot(tmp_path)
     for place in places:
-        with pytest.raises(UserError, match="-o"):
+        with pytest.raises(UserError, match="-o") as caught:
             check_output(place, force=force)
+        told("Folders and disks", f"-o {str(place.relative_to(tmp_path))[:20]}", caught.value)
     assert snapshot(tmp_path) == before
 
 

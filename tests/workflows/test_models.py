@@ -147,7 +147,8 @@ def test_names_are_those_of_the_data_else_those_of_a_model(model_files: dict[str
     digits = load("digits:test")
     names = tuple(f"model says {number}" for number in range(10))
     config = replace(SMALL, model_b=ModelConfig(class_names=names))
-    for class_names, wanted in ((None, names), (tuple("abcdefghij"), tuple("abcdefghij"))):
+    numbers, letters = tuple("0123456789"), tuple("abcdefghij")
+    for class_names, wanted in ((None, names), (numbers, names), (letters, letters)):
         data = type(digits)(digits.images, digits.labels, class_names, "digits in memory")
         run = compare(
             model_files["a"], model_files["b"], data=data, config=config, output=tmp_path / "run", force=True

@@ -174,6 +174,7 @@ def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
     model_files: dict[str, Path],
     finished: CompareResult,
     monkeypatch: pytest.MonkeyPatch,
+    told: Callable[..., None],
 ) -> None:
     network, small = torch.jit.load(str(model_files["a"])), False
 
@@ -199,11 +200,15 @@ def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
     assert result.queries == finished.queries
     np.testing.assert_array_equal(columns(result.run)["images"], columns(finished.run)["images"])
     said = [line for line in listener.warnings if "too little memory" in line]
+    told("Answers of a model", "too little memory for the batch in mid-run: halved, and the run goes on", said[0])
     assert [line.split(" image(s)")[0].split()[-1] for line in said] == ["25", "12"]
 
 
 def test_no_memory_for_a_single_image(
-    start: Callable[..., CompareResult], arm: Callable[[Fragile], None], model_files: dict[str, Path]
+    start: Callable[..., CompareResult],
+    arm: Callable[[Fragile], None],
+    model_files: dict[str, Path],
+    told: Callable[..., None],
 ) -> None:
     def none_at_all(images: np.ndarray) -> None:
         model._left = 0  # also for half of them
@@ -211,8 +216,9 @@ def test_no_memory_for_a_single_image(
 
     model = Fragile(model_files["a"], none_at_all, after=100)
     arm(model)
-    with pytest.raises(RunError, match="single image"):
+    with pytest.raises(RunError, match="single image") as caught:
         start(model)
+    told("Answers of a model", "no memory for a single image", caught.value)
 
 
 # -- what the user may do --------------------------------------------------------------------------------------------
@@ -548,11 +554,17 @@ def small_disk(tmp_path: Path) -> Any:
 
 
 def test_a_disk_that_is_really_full(
-    small_disk: Path, model_files: dict[str, Path], small_config: CompareConfig, finished: CompareResult, tmp_path: Path
+    small_disk: Path,
+    model_files: dict[str, Path],
+    small_config: CompareConfig,
+    finished: CompareResult,
+    tmp_path: Path,
+    told: Callable[..., None],
 ) -> None:
     run = small_disk / "run"
-    with pytest.raises(RunError, match="No space left"):
+    with pytest.raises(RunError, match="No space left") as caught:
         compare(model_files["a"], model_files["b"], data="digits:test", config=small_config, output=run)
+    told("Folders and disks", "a disk of 256 KiB that fills up in mid-run", caught.value)
     assert not list(run.rglob("*.tmp"))
     moved = Path(shutil.copytree(run, tmp_path / "larger-disk"))
     assert len(columns(moved)["images"]) > 0
