@@ -45,7 +45,14 @@ def to_grey_levels(pixels: np.ndarray[Any, Any], source: str, progress: Progress
     Raises:
         UserError: values that are no numbers, not finite, or in no such range.
     """
-    if pixels.dtype == np.uint8 or pixels.size == 0 or pixels.ndim == 0:
+    if pixels.size == 0 or pixels.ndim == 0:
+        return pixels
+    if pixels.dtype.kind in "iu" and pixels.max() <= 1:
+        progress.warn(
+            f"The images of {source!r} are whole numbers of which none is above 1, so that all of them are black or "
+            "nearly so; if 1 is to be white, save them as truth values or multiply them by 255."
+        )
+    if pixels.dtype == np.uint8:
         return pixels
     if pixels.dtype.kind == "b":
         return pixels.astype(np.uint8) * np.uint8(_WHITE)

@@ -147,6 +147,15 @@ def test_whole_numbers_of_other_types(tmp_path: Path, dtype: str) -> None:
     assert np.array_equal(found.images[:, 0], IMAGES // 2)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+def test_zeros_and_ones_are_warned_about(tmp_path: Path, dtype: str) -> None:
+    for values, warned in (((IMAGES > 99).astype(dtype), True), (IMAGES.astype(dtype), False)):
+        listener = Listener()
+        found = load(save(tmp_path / "set.npz", images=values), progress=listener)
+        assert np.array_equal(found.images[:, 0], values)
+        assert ["nearly so" in line for line in listener.warnings] == [True] * warned
+
+
 def test_truth_values_are_black_and_white(tmp_path: Path) -> None:
     found = load(save(tmp_path / "set.npz", images=IMAGES > 99))
     assert np.array_equal(found.images[:, 0], np.where(IMAGES > 99, 255, 0))

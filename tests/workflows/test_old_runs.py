@@ -1,0 +1,55 @@
+"""Run folders that older versions wrote stay readable: tests/assets."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.export import export
+from diffgen.workflows.replay import replay
+from diffgen.workflows.report import draw_report
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+OLD_RUNS = sorted(path.name for path in ASSETS.iterdir() if path.is_dir())
+
+
+@pytest.fixture(params=OLD_RUNS)
+def old_run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ASSETS / request.param, tmp_path / request.param))
+
+
+def test_there_are_some_and_they_are_small() -> None:
+    assert "run-0.1.0" in OLD_RUNS
+    for name in OLD_RUNS:
+        assert sum(file.stat().st_size for file in (ASSETS / name).rglob("*")) < 300_000
+
+
+def test_report(old_run: Path) -> None:
+    results = RunFolder.open(old_run).results()
+    page = draw_report(old_run).read_text(encoding="utf-8")
+    assert f"{results['valid_triggers']:,}" in page
+    assert len(list((old_run / "images").glob("trigger-*.png"))) > 0
+    assert "Most frequent label pairs" in (old_run / "summary.md").read_text(encoding="utf-8")
+
+
+def test_replay(old_run: Path) -> None:
+    """Every trigger still triggers, from the arrays and, once they are drawn again, from the pictures."""
+    draw_report(old_run)
+    models = ASSETS / "a.onnx", ASSETS / "b.onnx"
+    for images_only in (False, True):
+        result = replay(old_run, *models, images_only=images_only)
+        assert result.reproduced == result.same_labels == result.replayed > 0
+    assert replay(old_run, *models).replayed == RunFolder.open(old_run).results()["triggers"]
+
+
+def test_export(old_run: Path, tmp_path: Path) -> None:
+    result = export(old_run, tmp_path / "out", everything=True)
+    assert result.pictures == RunFolder.open(old_run).results()["triggers"]
+    with (tmp_path / "out" / "triggers.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert all((tmp_path / "out" / row["file"]).is_file() for row in rows)
+    assert len(rows) == result.pictures
