@@ -110,6 +110,9 @@ def told(
 
     def cell(text: object) -> str:
         plain = places.sub("", " ".join(str(text).split()))
+        plain = re.sub(
+            r"/[^\s'\"]*pytest-of[^\s'\"]*", "/...", plain
+        )  # the beginning of one that the sentence cuts off
         shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in plain)
         return shown.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 

@@ -24,8 +24,8 @@ def test_it_has_many_cases_of_every_kind(cases: list[tuple[str, str]], repositor
 
 def test_each_is_said_in_one_sentence_that_ends(cases: list[tuple[str, str]]) -> None:
     for case, sentence in cases:
-        assert sentence.strip()[0].isupper() or sentence.strip().split()[0].count("."), case
-        assert sentence.strip().endswith((".", "?", "mend or remove them.")), (case, sentence)
+        assert sentence.strip().endswith((".", "?")), (case, sentence)
+        assert ". " not in re.sub(r"[.?] (?=Try|See)", "", sentence.strip()), (case, sentence)
 
 
 def test_no_folder_of_the_machine_that_made_it_is_in_it(cases: list[tuple[str, str]]) -> None:

@@ -260,7 +260,7 @@ class BlackBox(ABC):
                 raise
             except Exception as error:
                 raise RunError(
-                    f"Model {self.name} failed on {counted(len(chunk), 'image')}: {reason(error)}"
+                    f"Model {self.name} failed on {counted(len(chunk), 'image')} ({reason(error)}); mend it."
                 ) from error
             if rows.shape[1] != self._columns:
                 raise RunError(f"Model {self.name} gave {rows.shape[1]} values per image, before {self._columns}.")
@@ -353,7 +353,8 @@ class BlackBox(ABC):
             self._raw_outputs(images[:1])
         except Exception as error:
             raise UserError(
-                f"Model {self.name} answers {len(images)} images at once but not a single one: {reason(error)}"
+                f"Model {self.name} answers {len(images)} images at once but not a single one ({reason(error)}); "
+                "export it so that it keeps the axis of the images."
             ) from error
 
     def _accepts(self, layout: Layout, image_shape: ImageShape) -> bool:

@@ -142,7 +142,10 @@ def find_fault(raw: torch.Tensor, kind: OutputKind) -> str | None:
     low, high = (float(bound) for bound in raw.aminmax())
     if not (math.isfinite(low) and math.isfinite(high)):
         bad = int((~torch.isfinite(raw)).any(dim=1).sum())
-        return f"gave NaN or infinite values for {bad} of {counted(len(raw), 'image')}."
+        return (
+            f"gave NaN or infinite values for {bad} of {counted(len(raw), 'image')}; look at its weights, and at its "
+            "pre-processing with 'diffgen inspect'."
+        )
     if kind != "logits" and not (low >= -_LATER_TOLERANCE and high <= 1.0 + _LATER_TOLERANCE):
         return (
             f"gave values from {low:.4g} to {high:.4g}, although its outputs are taken for {kind}; set outputs to "

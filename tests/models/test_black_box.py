@@ -235,7 +235,9 @@ def test_values_that_are_not_finite_break_the_run_off(images, bad, told):
 
     box = prepared(sometimes, images)
     images[[3, 40]] = 255
-    with pytest.raises(RunError, match=r"^Model sometimes gave NaN or infinite values for 2 of 64 images\.$") as later:
+    with pytest.raises(
+        RunError, match=r"^Model sometimes gave NaN or infinite values for 2 of 64 images; look at its weights"
+    ) as later:
         box.predict(images)
     told("Answers of a model", f"{bad} in mid-run", later.value)
     with pytest.raises(UserError, match="On real images, model sometimes gave NaN") as caught:
@@ -250,7 +252,9 @@ def test_a_model_that_raises_in_mid_run_is_named_with_its_reason(images, told):
         return pixels.reshape(len(pixels), -1)[:, :3]
 
     box = prepared(moody, images, name="Moody")
-    with pytest.raises(RunError, match=r"^Model Moody failed on 5 images: ValueError: not today$") as caught:
+    with pytest.raises(
+        RunError, match=r"^Model Moody failed on 5 images \(ValueError: not today\); mend it\.$"
+    ) as caught:
         box.predict(np.full((5, 1, 28, 28), 255, dtype=np.uint8))
     assert isinstance(caught.value.__cause__, ValueError)
     told("Answers of a model", "an exception in mid-run", caught.value)
