@@ -475,6 +475,67 @@ class CompareConfig:
     resize: int | None = None
 
 
+@dataclass(frozen=True)
+class LabelConfig:
+    """How many triggers a person is asked to label, and which.
+
+    Attributes:
+        count: pictures on the sheet, or None: as many as ``confidence`` and ``margin`` ask for.
+        confidence, margin: a share among all valid triggers (of those where A is right, say) shall be known within
+            this margin with this confidence.
+        seed: which pictures are drawn, and their order.
+    """
+
+    count: int | None = None
+    confidence: float = 0.95
+    margin: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("confidence", "margin"):
+            if not 0 < getattr(self, name) < 1:
+                raise UserError(
+                    f"The {name} {getattr(self, name)} does not lie between 0 and 1; give 0.95 or the like."
+                )
+        if self.count is not None and self.count < 1:
+            raise UserError(f"A sheet of {self.count} pictures cannot be; give a number from 1.")
+        if self.seed < 0:
+            raise UserError(f"The seed {self.seed} is negative; give 0 or more.")
+
+
+@dataclass(frozen=True)
+class SelectorConfig:
+    """The selector: a random forest that tells from a picture which of two models is right (paper, section 5.4).
+
+    Attributes:
+        features: what the forest sees: "vgg16" as published, "domain" (an encoder of this data), "pixels", or "auto":
+            VGG16 where its weights are given or were downloaded before, else "domain".
+        features_weights: file with torchvision's weights of VGG16, or None: those that torchvision finds or downloads.
+        trees: of the forest.
+        balanced: weigh the examples of A and of B so that both count the same.
+        both_wrong: keep pictures on which both models are wrong as a third kind; the paper leaves them out.
+        limit: most triggers to learn from; of more labelled ones so many are drawn at random.
+        folds: parts of the cross-validation.
+        source: labels to use: "human", "oracle", "intended", or None: the best there is for each picture.
+        seed: of forest, encoder and folds.
+    """
+
+    features: Literal["auto", "domain", "vgg16", "pixels"] = "auto"
+    features_weights: str | None = None
+    trees: int = 300
+    balanced: bool = True
+    both_wrong: bool = False
+    limit: int = 3000
+    folds: int = 5
+    source: Literal["human", "oracle", "intended"] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, low in (("trees", 1), ("limit", 20), ("folds", 2), ("seed", 0)):
+            if getattr(self, name) < low:
+                raise UserError(f"The selector's {name} {getattr(self, name)} is too small; give {low} or more.")
+
+
 def to_dict(config: Any) -> dict[str, Any]:
     """A config dataclass as nested plain values, without those that are None (TOML has no null)."""
 
@@ -528,10 +589,12 @@ __all__ = [
     "FilterConfig",
     "GanConfig",
     "GeneratorConfig",
+    "LabelConfig",
     "ModelConfig",
     "PixelRange",
     "Preprocessing",
     "SearchConfig",
+    "SelectorConfig",
     "TrainGanConfig",
     "TuningConfig",
     "asdict",

@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from types import FrameType
 
 import diffgen
-from diffgen.cli import compare, demo, doctor, export, inspect, replay, report, shrink, train_gan
+from diffgen.cli import (
+    compare,
+    demo,
+    doctor,
+    export,
+    inspect,
+    label,
+    predict,
+    replay,
+    report,
+    select,
+    shrink,
+    train_gan,
+)
 from diffgen.errors import DiffgenError, UserError
 
 BROKE_OFF = 3
@@ -30,6 +43,9 @@ examples:
   diffgen shrink runs/mine                            the smallest difference that still triggers
   diffgen report runs/mine                            draw the report again
   diffgen export runs/mine                            all pictures as files, and a table
+  diffgen label runs/mine --export sheet              what the pictures show, by people or reference models
+  diffgen select runs/mine                            learn which model to trust, from the picture alone
+  diffgen predict runs/mine pictures/                 ask the model that is trusted on each picture
   diffgen doctor                                      what is installed, and what is missing
 
 exit codes:
@@ -49,7 +65,20 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
-    for module in (compare, demo, inspect, train_gan, replay, shrink, report, export, doctor):
+    for module in (
+        compare,
+        demo,
+        inspect,
+        train_gan,
+        replay,
+        shrink,
+        report,
+        export,
+        label,
+        select,
+        predict,
+        doctor,
+    ):
         module.add_parser(verbs)
     return parser
 

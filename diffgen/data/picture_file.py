@@ -1,4 +1,4 @@
-"""One picture file, decoded to grey levels or colours."""
+"""One picture file: decoded to grey levels or colours, and encoded."""
 
 from __future__ import annotations
 
@@ -55,6 +55,13 @@ def decode(content: bytes, name: str, source: str) -> UInt8Array:
         raise UserError(f"The image {name!r} in {source!r} is damaged or no image; mend or remove it.") from error
     except Exception as error:  # Pillow's decoders raise a dozen types on damaged files, SyntaxError among them
         raise UserError(f"The image {name!r} in {source!r} is damaged ({error}); mend or remove it.") from error
+
+
+def encode_png(image: UInt8Array) -> bytes:
+    """A PNG file that holds exactly the bytes of an image, uint8 (C, H, W) with C 1 or 3."""
+    buffer = io.BytesIO()
+    Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(buffer, format="PNG")
+    return buffer.getvalue()
 
 
 def _pixels(image: Image.Image, name: str, source: str) -> UInt8Array:

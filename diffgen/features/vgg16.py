@@ -30,6 +30,9 @@ class Vgg16:
 
     Raises:
         UserError: there are no weights, or they are not VGG16's.
+
+    Attributes:
+        network: the layers, from normalised pixels float32 (N, 3, 48, 48).
     """
 
     name = "vgg16"
@@ -48,7 +51,7 @@ class Vgg16:
         state = find_weights(self.name, VGG16_Weights.IMAGENET1K_V1, weights)
         with torch.device("meta"):  # draws no random weights, of which there would be 138 million
             network = vgg16(weights=None, init_weights=False).features[:depth]
-        self._network = fill(network, state, prefix="features.", name=self.name).to(self._device)
+        self.network = fill(network, state, prefix="features.", name=self.name).to(self._device)
         self._mean, self._std = (torch.tensor(each, device=self._device).reshape(3, 1, 1) for each in (MEAN, STD))
 
     def encode(self, images: torch.Tensor, *, batch_size: int = 64) -> torch.Tensor:
@@ -56,5 +59,5 @@ class Vgg16:
         return in_batches(self._encode, images, batch_size=batch_size, device=self._device, features=self._features)
 
     def _encode(self, images: torch.Tensor) -> torch.Tensor:
-        features: torch.Tensor = self._network((rgb_pixels(images, SIDE) - self._mean) / self._std)
+        features: torch.Tensor = self.network((rgb_pixels(images, SIDE) - self._mean) / self._std)
         return features.flatten(1)

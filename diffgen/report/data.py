@@ -107,6 +107,47 @@ class Preflight:
 
 
 @dataclass(frozen=True)
+class TrustView:
+    """One behaviour in which one model is right more often than the other.
+
+    Attributes:
+        trust: "A" or "B".
+        a_right, b_right: labelled triggers of this behaviour on which that model is right.
+        images: uint8 (n, C, H, W), some of those on which the trusted one is.
+    """
+
+    trust: str
+    label_a: int
+    label_b: int
+    cell: int
+    a_right: int
+    b_right: int
+    images: UInt8Array
+
+
+@dataclass(frozen=True)
+class SelectionView:
+    """What the selector of a run is worth; see :mod:`diffgen.workflows.select`.
+
+    Attributes:
+        features: what the forest sees.
+        examples, both_wrong: labelled triggers that it learnt from, and those on which neither model is right.
+        sources: where the labels come from -> how many.
+        on_triggers, real, cost: as recorded in the run, JSON values.
+        behaviours: those of A first.
+    """
+
+    features: str
+    examples: int
+    both_wrong: int
+    sources: dict[str, int]
+    on_triggers: tuple[dict[str, Any], ...]
+    real: tuple[dict[str, Any], ...]
+    cost: dict[str, float]
+    behaviours: tuple[TrustView, ...]
+
+
+@dataclass(frozen=True)
 class ReportData:
     """Everything that report.html and summary.md show.
 
@@ -134,6 +175,7 @@ class ReportData:
         files: role -> {"path": ..., "sha256": ...}.
         behaviours_estimated: how many behaviours there are, found or not (Chao1); None when it was not estimated.
         saturated: the search ended because nothing new was found any more.
+        selection: the selector, when one was trained.
     """
 
     run: str
@@ -176,6 +218,7 @@ class ReportData:
     shrunk: tuple[ShrunkPair, ...] = ()
     behaviours_estimated: int | None = None
     saturated: bool = False
+    selection: SelectionView | None = None
 
     @property
     def headline_count(self) -> int:

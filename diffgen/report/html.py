@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from diffgen.report import gallery, matrix, wording
+from diffgen.report import gallery, matrix, selection, wording
 from diffgen.report.charts import progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData
 from diffgen.report.pictures import display_size
@@ -29,6 +29,7 @@ _PARTS = (
     ("gallery", "Pictures"),
     ("shrunk", "Smallest steps"),
     ("real", "Real disagreements"),
+    ("selector", "Which model to trust"),
     ("search", "Search"),
     ("validity", "Validity"),
     ("generator", "Generator"),
@@ -61,7 +62,7 @@ def render_html(data: ReportData) -> str:
         script_hash=_hash_for_policy(script),
         picture_size=_picture_size(data),
         long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
-        parts=[part for part in _PARTS if part[0] != "shrunk" or data.shrunk],
+        parts=_parts(data),
         pairs=gallery.make_pairs(data),
         headline=wording.headline(data),
         alerts=(*data.preflight.warnings, *wording.headline(data).alerts),
@@ -85,10 +86,17 @@ def render_html(data: ReportData) -> str:
         near_duplicates=wording.near_duplicates(data),
         samples=gallery.make_samples(data.samples),
         progress=_progress(data),
+        selection=None if data.selection is None else selection.make_selection(data.selection, data.class_names),
         filter_charts=_filter_charts(data),
         settings=tuple(settings_sections(data.settings)),
     )
     return wording.clean_text(page)
+
+
+def _parts(data: ReportData) -> list[tuple[str, str]]:
+    """The parts of the page that this run has something for."""
+    there = {"shrunk": bool(data.shrunk), "selector": data.selection is not None}
+    return [part for part in _PARTS if there.get(part[0], True)]
 
 
 def make_environment() -> Environment:

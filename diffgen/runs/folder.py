@@ -14,6 +14,9 @@
     results.json       the figures
     report.html summary.md
     images/            the pictures of the report
+    labels.npz         what the pictures show, as people, reference models or the generator said
+    selector.onnx      which model to trust, from the picture alone
+    selection.npz      how good it is
 """
 
 from __future__ import annotations
@@ -34,10 +37,21 @@ from diffgen.runs.files import make_folder, read_arrays, remove_temporaries, wri
 from diffgen.runs.lock import LOCK_NAME
 
 SCHEMA_VERSION = 1
+_SELECTION = ("selector.onnx", "selection.npz")
 # what is made of the triggers once the search is over
-_CONCLUSIONS = ("verdicts.npz", "report.npz", "shrunk.npz", "results.json", "report.html", "summary.md", "images")
+_CONCLUSIONS = (
+    "verdicts.npz",
+    "report.npz",
+    "shrunk.npz",
+    *_SELECTION,
+    "results.json",
+    "report.html",
+    "summary.md",
+    "images",
+)
 # the manifest last: it is what tells a run that --force may replace, also when the replacing was cut short
 _OWN = (
+    "labels.npz",
     "config.toml",
     "triggers",
     "checkpoint.npz",

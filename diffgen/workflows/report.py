@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diffgen.report.data import BehaviourGroup, FilterView, Picture, Preflight, ReportData, ShrunkPair
+from diffgen.report.data import (
+    BehaviourGroup,
+    FilterView,
+    Picture,
+    Preflight,
+    ReportData,
+    SelectionView,
+    ShrunkPair,
+    TrustView,
+)
 from diffgen.report.html import render_html
 from diffgen.report.markdown import render_markdown
 from diffgen.runs.files import make_folder, write_text, write_whole
@@ -147,6 +156,30 @@ def report_data(folder: RunFolder) -> ReportData:
             **{f"model {role}": _file_facts(files[role]) for role in ("A", "B")},
             "data": _file_facts(manifest["data"]),
         },
+        selection=_selection(folder, triggers),
+    )
+
+
+def _selection(folder: RunFolder, triggers: dict[str, Any]) -> SelectionView | None:
+    """What ``select`` wrote, or None when it has not been run."""
+    if not (folder.path / "selection.npz").is_file():
+        return None
+    stored = folder.read_arrays("selection")
+    about, shown = stored["about"], stored["shown"].tolist()
+    behaviours = []
+    for entry in about["behaviours"]:
+        count = entry.pop("shown")
+        behaviours.append(TrustView(**entry, images=triggers["images"][shown[:count]]))
+        shown = shown[count:]
+    return SelectionView(
+        features=about["features"],
+        examples=about["examples"],
+        both_wrong=about["both_wrong"],
+        sources=about["sources"],
+        on_triggers=tuple(about["on_triggers"]),
+        real=tuple(about["real"]),
+        cost=about["cost"],
+        behaviours=tuple(behaviours),
     )
 
 

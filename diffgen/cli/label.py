@@ -1,0 +1,116 @@
+"""``diffgen label``: what the triggers of a run really show."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from diffgen.cli import model_options, options
+from diffgen.config import CompareConfig, LabelConfig, replace
+from diffgen.errors import UserError
+
+_EXAMPLES = """\
+examples:
+  diffgen label runs/mine --export sheet                       pictures, a CSV, and label.html to label on
+  diffgen label runs/mine --import ann.csv bob.csv             take filled-in sheets back
+  diffgen label runs/mine --oracle big.onnx other.onnx         labels on which reference models agree
+  diffgen label runs/mine --intended                           the classes a conditional generator was asked for
+  diffgen label runs/mine                                      what is labelled so far
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "label",
+        help="label what the pictures of a run show",
+        description="Label valid triggers: by people, on a blind sheet that shows no model's answer, by reference "
+        "models, or by the class that a conditional generator was asked for. Each label keeps its source.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    defaults = LabelConfig()
+    parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--export", metavar="FOLDER", help="write a label sheet into a new folder")
+    action.add_argument("--import", dest="sheets", metavar="CSV", nargs="+", help="take filled-in sheets, one a person")
+    action.add_argument("--oracle", metavar="MODEL", nargs="+", help="reference models; all must say the same")
+    action.add_argument("--intended", action="store_true", help="the class that the generator was asked for")
+    sheet = parser.add_argument_group("with --export")
+    sheet.add_argument("--count", type=int, metavar="N", help="pictures (default: what --margin asks for)")
+    sheet.add_argument(
+        "--confidence", type=float, default=defaults.confidence, metavar="P", help="default: %(default)s"
+    )
+    sheet.add_argument(
+        "--margin",
+        type=float,
+        default=defaults.margin,
+        metavar="P",
+        help="of any share; default: %(default)s",
+    )
+    sheet.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
+    parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
+    parser.add_argument("--force", action="store_true", help="replace labels of the same source")
+    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="of --oracle; default: the run's")
+    model_options.add_model_options(parser, pair=False)
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked for, and print counts."""
+    if arguments.partial and not arguments.sheets:
+        raise UserError("--partial goes with --import; leave it out.")
+    progress = options.make_progress(arguments)
+    from diffgen.workflows import label
+
+    if arguments.export is not None:
+        config = LabelConfig(
+            count=arguments.count, confidence=arguments.confidence, margin=arguments.margin, seed=arguments.seed
+        )
+        sheet = label.export_sheet(arguments.run_folder, arguments.export, config=config, progress=progress)
+        print(f"{sheet.pictures:,} of {sheet.valid_triggers:,} valid triggers: {sheet.folder}/label.html")
+        print("Open that page in a browser, or fill in labels.csv; then import the file.")
+        return _finish(arguments, sheet.as_dict())
+    if not (arguments.sheets or arguments.oracle or arguments.intended):
+        outcomes, sources = label.outcome_counts(arguments.run_folder)
+        _print_counts(sources)
+        _print_counts(outcomes)
+        return _finish(arguments, {"run": arguments.run_folder, "sources": sources, "outcomes": outcomes})
+    if arguments.sheets:
+        result = label.import_sheets(
+            arguments.run_folder, arguments.sheets, partial=arguments.partial, force=arguments.force
+        )
+    elif arguments.oracle:
+        opening = replace(
+            CompareConfig(),
+            preprocessing_a=model_options.preprocessing_from(arguments),
+            model_a=model_options.opening_from(arguments),
+        )
+        result = label.label_with_oracles(
+            arguments.run_folder,
+            arguments.oracle,
+            options=opening,
+            device=arguments.device,
+            force=arguments.force,
+            progress=progress,
+        )
+    else:
+        result = label.label_as_intended(arguments.run_folder, force=arguments.force)
+    print(f"{result.labelled:,} pictures labelled ({result.source}), {result.invalid:,} invalid.")
+    if result.undecided:
+        print(f"{result.undecided:,} pictures got no label: no majority, no agreement, or nothing said.")
+    if result.kappa is not None:
+        print(f"Cohen's kappa of the annotators: {result.kappa:.3f}")
+    _print_counts(result.outcomes)
+    return _finish(arguments, result.as_dict())
+
+
+def _print_counts(counts: dict[str, int]) -> None:
+    print(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
+
+
+def _finish(arguments: argparse.Namespace, values: dict[str, Any]) -> int:
+    if arguments.json:
+        options.print_json(values)
+    return 0

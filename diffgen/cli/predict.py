@@ -1,0 +1,68 @@
+"""``diffgen predict``: classify pictures with the model that the selector trusts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from diffgen.cli import model_options, options
+from diffgen.config import CompareConfig
+
+_EXAMPLES = """\
+examples:
+  diffgen predict runs/mine new-pictures/                     a table on stdout
+  diffgen predict runs/mine new-pictures/ -o answers.csv
+  diffgen predict runs/mine new-pictures/ --rule soft-vote    ask both models instead
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "predict",
+        help="classify pictures with the model that the selector trusts",
+        description="Classify the pictures of a folder with the two models of a run: its selector looks at each one "
+        "and only the model that it trusts is asked.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_folder", metavar="RUN", help="a run with a selector")
+    parser.add_argument("pictures", metavar="FOLDER", help="pictures of the size that the run was made with")
+    parser.add_argument("-o", "--output", metavar="CSV", help="write the table into this file")
+    parser.add_argument(
+        "--rule",
+        choices=("selector", "soft-vote", "confidence"),
+        default="selector",
+        help="selector (default), or ask both: the mean of their probabilities, or the surer one",
+    )
+    parser.add_argument("--force", action="store_true", help="replace the CSV file")
+    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    model_options.add_model_options(parser)
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict and print."""
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.predict import predict_folder
+
+    result = predict_folder(
+        arguments.run_folder,
+        arguments.pictures,
+        rule=arguments.rule,
+        output=arguments.output,
+        device=arguments.device,
+        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
+        force=arguments.force,
+        progress=progress,
+    )
+    if arguments.json:
+        options.print_json(result.as_dict())
+    elif arguments.output is None:
+        sys.stdout.write(result.as_csv())
+    else:
+        print(f"{len(result.files):,} pictures, A asked {result.asked[0]:,} times, B {result.asked[1]:,}.")
+        print(f"table: {arguments.output}")
+    return 0

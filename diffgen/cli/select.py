@@ -1,0 +1,113 @@
+"""``diffgen select``: train the model that knows which model to trust."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from diffgen.cli import model_options, options
+from diffgen.config import CompareConfig, SelectorConfig
+
+if TYPE_CHECKING:
+    from diffgen.selector.evaluation import Evaluation
+    from diffgen.workflows.select import RealImages, SelectResult
+
+_EXAMPLES = """\
+examples:
+  diffgen select runs/mine                              after 'diffgen label runs/mine ...'
+  diffgen select runs/mine --data more/test             judge it on these real images too
+  diffgen select runs/mine --features vgg16 --features-weights vgg16-397923af.pth
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    defaults = SelectorConfig()
+    parser = verbs.add_parser(
+        "select",
+        help="train a selector: which model to trust, from the picture alone",
+        description="Train a random forest on the labelled triggers of a run. It tells from a picture which of the two "
+        "models is right. Writes selector.onnx into the run and draws the report again.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote, with labels")
+    parser.add_argument("--data", metavar="D", help="labelled real images that the run has not seen, to judge it on")
+    parser.add_argument(
+        "--features",
+        choices=("auto", "domain", "vgg16", "pixels"),
+        default=defaults.features,
+        help="what the forest sees (default: VGG16 where its weights are, else an encoder of the run's data)",
+    )
+    parser.add_argument("--features-weights", metavar="FILE", help="torchvision's weights of VGG16")
+    parser.add_argument("--trees", type=int, default=defaults.trees, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--both-wrong", action="store_true", help="keep triggers on which both are wrong, as a third kind"
+    )
+    parser.add_argument(
+        "--source", choices=("human", "oracle", "intended"), help="labels to use (default: the best of each picture)"
+    )
+    parser.add_argument("--limit", type=int, default=defaults.limit, metavar="N", help="most triggers to learn from")
+    parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
+    parser.add_argument("--force", action="store_true", help="replace the selector of the run")
+    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    model_options.add_model_options(parser)
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, and print what the selector is worth."""
+    config = SelectorConfig(
+        features=arguments.features,
+        features_weights=arguments.features_weights,
+        trees=arguments.trees,
+        limit=arguments.limit,
+        both_wrong=arguments.both_wrong,
+        source=arguments.source,
+        seed=arguments.seed,
+    )
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.select import train_selector
+
+    result = train_selector(
+        arguments.run_folder,
+        config=config,
+        data=arguments.data,
+        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
+        device=arguments.device,
+        force=arguments.force,
+        progress=progress,
+    )
+    _print(result)
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return 0
+
+
+def _print(result: SelectResult) -> None:
+    print(f"learnt from {result.examples:,} labelled triggers ({result.features}); {result.both_wrong:,} both wrong")
+    print(f"{'division':<16}{'accuracy':>10}{'balanced':>10}{'majority':>10}{'regret':>10}{'gain':>10}")
+    for each in result.on_triggers:
+        print(_row(each))
+    for real in result.real:
+        _print_real(real)
+    cost = result.cost
+    print(
+        f"ms an image: A {cost.model_a:.3f}, B {cost.model_b:.3f}, selector {cost.selector:.3f}; "
+        f"selector and one model instead of both saves {cost.saved:.0%}"
+    )
+    print(f"selector: {result.selector}")
+
+
+def _row(each: Evaluation) -> str:
+    balanced = "" if each.balanced_accuracy is None else f"{each.balanced_accuracy:.3f}"
+    figures = (f"{each.accuracy:.3f}", balanced, f"{each.majority:.3f}", f"{each.regret:.3f}", f"{each.gain:+.3f}")
+    return f"{each.name:<16}" + "".join(f"{figure:>10}" for figure in figures)
+
+
+def _print_real(real: RealImages) -> None:
+    print(f"real images ({real.source}): {real.images:,}, A and B differ on {real.disagreements:,}")
+    for name, shares in (("all", real.on_all), ("where they differ", real.on_disagreements)):
+        if shares:
+            print(f"  right, {name}: " + ", ".join(f"{rule} {share:.4f}" for rule, share in shares.items()))

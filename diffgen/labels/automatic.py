@@ -1,0 +1,51 @@
+"""Labels without a person: from reference models that agree, or from the class a generator was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from diffgen.errors import UserError
+from diffgen.labels.store import UNLABELLED
+from diffgen.models import BlackBox
+from diffgen.types import Float32Array, Int64Array, UInt8Array
+
+
+def oracle_labels(oracles: Sequence[BlackBox], images: UInt8Array) -> Int64Array:
+    """What reference models say of pictures where all of them say the same.
+
+    Args:
+        oracles: prepared, with the same classes in the same order.
+        images: uint8 (N, C, H, W).
+
+    Returns:
+        int64 (N,), ``UNLABELLED`` where two of them differ.
+    """
+    said = np.stack([oracle.predict(images).argmax(axis=1) for oracle in oracles])
+    return np.where((said == said[0]).all(axis=0), said[0], UNLABELLED).astype(np.int64)
+
+
+def intended_labels(latents: Float32Array | None, latent_dim: int, classes: int) -> Int64Array:
+    """The class that a conditional generator was asked for: the last value of a latent row that has one more.
+
+    Args:
+        latents: float32 (N, latent_dim + 1), or None when the technique stores none.
+        latent_dim: length of the latent vector without the class.
+        classes: K.
+
+    Raises:
+        UserError: the rows hold no class.
+    """
+    if latents is None or latents.shape[1] != latent_dim + 1:
+        raise UserError(
+            "The generator of this run was not asked for a class, so no class was intended; label the triggers with "
+            "--export and --import, or with --oracle."
+        )
+    labels = np.rint(latents[:, -1]).astype(np.int64)
+    if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
+        raise UserError(
+            f"The triggers of this run are said to be of class {labels.min()} to {labels.max()}, but the models have "
+            f"{classes} classes; the run folder is damaged."
+        )
+    return labels

@@ -1,0 +1,96 @@
+"""Reads a label sheet that a person filled in."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from diffgen.errors import UserError
+from diffgen.labels.store import INVALID, UNLABELLED
+
+INVALID_WORD = "invalid"
+
+
+def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], *, partial: bool) -> dict[str, int]:
+    """The labels of a CSV with columns ``id`` and ``label``, as the page saves it or a spreadsheet does.
+
+    A label is the name of a class, its number where no class is named by a number, or ``invalid``. Commas and
+    semicolons are taken between columns; further columns are not looked at.
+
+    Args:
+        path: the file.
+        known: the ids that the run has.
+        class_names: K names in label order.
+        partial: whether a row may have no label.
+
+    Returns:
+        id -> class, ``INVALID``, or ``UNLABELLED`` for a row without a label.
+
+    Raises:
+        UserError: it cannot be read, or has unknown or repeated ids, unknown classes or rows without a label.
+    """
+    rows = _rows(path)
+    found: dict[str, int] = {}
+    values = label_values(class_names)
+    for line, row in rows:
+        identifier = row["id"].strip()
+        if identifier not in known:
+            raise UserError(
+                f"The picture {identifier!r} in line {line} of {path} is none of this run's; import the sheet into the "
+                "run that it was exported from."
+            )
+        if identifier in found:
+            raise UserError(f"The picture {identifier!r} is in {path} twice (again in line {line}); leave one of them.")
+        text = row["label"].strip()
+        if text and text.casefold() not in values:
+            raise UserError(
+                f"The label {text!r} in line {line} of {path} is no class; write one of "
+                f"{', '.join(list(class_names)[:12])}{', ...' if len(class_names) > 12 else ''} or {INVALID_WORD}."
+            )
+        found[identifier] = values[text.casefold()] if text else UNLABELLED
+    empty = [identifier for identifier, label in found.items() if label == UNLABELLED]
+    if len(empty) == len(found):
+        raise UserError(f"The sheet {path} has no label; label its pictures first.")
+    if empty and not partial:
+        raise UserError(
+            f"The sheet {path} has no label for {len(empty):,} of {len(found):,} pictures (first {empty[0]}); label "
+            "them, or add --partial to import the others."
+        )
+    return found
+
+
+def label_values(class_names: Sequence[str]) -> dict[str, int]:
+    """What may be written for each class, in small letters; numbers too, unless a class is named by a number."""
+    values = {str(number): number for number in range(len(class_names))}
+    if any(name.strip().isdecimal() for name in class_names):
+        values = {}
+    values[INVALID_WORD] = INVALID
+    # a class that is itself called "invalid" wins over the choice of that name
+    return {**values, **{name.strip().casefold(): number for number, name in enumerate(class_names)}}
+
+
+def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """(line, row) of a CSV that has the columns ``id`` and ``label``."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"The sheet {path} cannot be read ({error.strerror}); check the path.") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"The sheet {path} is no text in UTF-8; save it as CSV in UTF-8.") from error
+    first = text.partition("\n")[0]
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    try:
+        reader = csv.DictReader(text.splitlines(), delimiter=delimiter, strict=True)
+        names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
+        if not {"id", "label"} <= set(names):
+            raise UserError(
+                f"The sheet {path} has no columns 'id' and 'label' in its first line; keep those it came with."
+            )
+        reader.fieldnames = names
+        rows = [(reader.line_num, {name: str(row[name] or "") for name in ("id", "label")}) for row in reader]
+    except csv.Error as error:
+        raise UserError(f"The sheet {path} is no CSV ({error}); save it as CSV in UTF-8.") from error
+    if not rows:
+        raise UserError(f"The sheet {path} has no rows; give one that was filled in.")
+    return rows

@@ -1,0 +1,100 @@
+"""All labels of a run: each belongs to one picture, known by the hash of its bytes, and keeps its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffgen.errors import UserError
+from diffgen.types import Int64Array, UInt8Array
+
+INVALID = -1  # somebody looked and saw none of the classes
+UNLABELLED = -2
+#: Whose word counts first where several speak of one picture.
+SOURCES = ("human", "oracle", "intended")
+
+
+@dataclass(frozen=True)
+class LabelStore:
+    """Labels of pictures; a picture may have one of each source.
+
+    Attributes:
+        hashes: uint8 (N, 16), of the pictures' bytes.
+        labels: int64 (N,), a class or ``INVALID``.
+        sources: str (N,), each one of ``SOURCES``.
+        about: source -> how its labels came about, JSON values.
+    """
+
+    hashes: UInt8Array
+    labels: Int64Array
+    sources: NDArray[np.str_]
+    about: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, hash_bytes: int) -> LabelStore:
+        """Without any label."""
+        return cls(np.empty((0, hash_bytes), np.uint8), np.empty(0, np.int64), np.empty(0, "U8"))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def of(self, hashes: UInt8Array, sources: tuple[str, ...] = SOURCES) -> tuple[Int64Array, NDArray[np.str_]]:
+        """Label and source of each picture; of several sources the first in ``sources`` counts.
+
+        Returns:
+            int64 (n,), ``UNLABELLED`` where there is none, and str (n,), empty there.
+        """
+        known: dict[bytes, tuple[int, str]] = {}
+        for source in reversed(sources):
+            rows = np.flatnonzero(self.sources == source)
+            known.update({self.hashes[row].tobytes(): (int(self.labels[row]), source) for row in rows.tolist()})
+        found = [known.get(each.tobytes(), (UNLABELLED, "")) for each in hashes]
+        labels = np.fromiter((label for label, _ in found), np.int64, len(found))
+        return labels, np.array([source for _, source in found], dtype="U8")
+
+    def added(
+        self, source: str, hashes: UInt8Array, labels: Int64Array, about: Mapping[str, Any], *, replace: bool
+    ) -> LabelStore:
+        """With the labels of one source put in.
+
+        Raises:
+            UserError: that source has another label for one of the pictures, and ``replace`` is not set.
+        """
+        before, _ = self.of(hashes, (source,))
+        changed = int(((before != UNLABELLED) & (before != labels)).sum())
+        if changed and not replace:
+            raise UserError(
+                f"The run has other labels from the source {source!r} for {changed:,} of these pictures; add --force "
+                "to replace them."
+            )
+        new = {each.tobytes() for each in hashes}
+        kept = [row for row in range(len(self)) if self.sources[row] != source or self.hashes[row].tobytes() not in new]
+        return LabelStore(
+            np.concatenate([self.hashes[kept], hashes]),
+            np.concatenate([self.labels[kept], labels]),
+            np.concatenate([self.sources[kept], np.full(len(labels), source, dtype="U8")]),
+            {**self.about, source: dict(about)},
+        )
+
+    def as_arrays(self) -> dict[str, Any]:
+        """For a file of arrays and JSON."""
+        return {"hashes": self.hashes, "labels": self.labels, "sources": self.sources, "about": self.about}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> LabelStore:
+        """What :meth:`as_arrays` gave.
+
+        Raises:
+            ValueError: something is missing or of another shape.
+        """
+        try:
+            store = cls(arrays["hashes"], arrays["labels"], arrays["sources"], dict(arrays["about"]))
+        except KeyError as error:
+            raise ValueError(f"it has no {error.args[0]}") from error
+        if not (len(store.hashes) == len(store.labels) == len(store.sources)) or store.hashes.ndim != 2:
+            raise ValueError("its columns differ in length")
+        return store

@@ -1,0 +1,146 @@
+"""The selector as one ONNX file: features and forest in one graph, and what it was made for as JSON beside them.
+
+The graph takes grey levels 0..255 as float32 (N, C, H, W) and gives ``probabilities`` (N, 2 or 3): A, B and, if it was
+trained with it, neither. The file is data, never a pickle; onnxruntime runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from diffgen.config import Preprocessing
+from diffgen.errors import UserError
+from diffgen.models import BlackBox
+from diffgen.models import load as load_model
+from diffgen.runs.files import write_whole
+from diffgen.types import Float32Array, Int64Array, UInt8Array
+
+METADATA = "diffgen.selector"
+SCHEMA_VERSION = 1
+_OPSET, _IR = 17, 8  # read by every onnxruntime since 1.13
+
+
+class Selector:
+    """Tells for each image which model to trust.
+
+    Attributes:
+        metadata: what the file says of itself: models, classes, image shape, features, figures.
+        image_shape: (C, H, W) of the images that it takes.
+    """
+
+    def __init__(self, graph: BlackBox, metadata: dict[str, Any]) -> None:
+        self.metadata = metadata
+        channels, height, width = (int(side) for side in metadata["image_shape"])
+        self.image_shape = (channels, height, width)
+        self._graph = graph
+        graph.prepare(np.zeros((1, *self.image_shape), dtype=np.uint8))
+
+    def probabilities(self, images: UInt8Array) -> Float32Array:
+        """float32 (N, 2 or 3): that A is the right one, that B is, that neither is; for uint8 (N, C, H, W)."""
+        return self._graph.predict(images)
+
+    def choose(self, images: UInt8Array) -> Int64Array:
+        """int64 (N,): 0 to trust A, 1 to trust B; a tie goes to A."""
+        return self.probabilities(images)[:, :2].argmax(axis=1).astype(np.int64)
+
+
+def save_selector(
+    path: Path, network: nn.Module, forest: Any, image_shape: tuple[int, int, int], metadata: dict[str, Any]
+) -> None:
+    """Write a feature network and a fitted forest as one file.
+
+    Args:
+        path: the file to make or to replace.
+        network: from grey levels 0..255, float32 (N, C, H, W), to features (N, D).
+        forest: scikit-learn's, on those features.
+        image_shape: (C, H, W).
+        metadata: JSON values; schema_version and image_shape are added.
+
+    Raises:
+        RunError: the disk is full or the folder cannot be written.
+    """
+    import onnx
+    from onnx import compose
+
+    features = _features_graph(network, image_shape)
+    trees = _forest_graph(forest, forest.n_features_in_)
+    trees.ir_version = features.ir_version = _IR
+    graph = compose.merge_models(
+        compose.add_prefix(features, "features_", rename_inputs=False, rename_outputs=False),
+        compose.add_prefix(trees, "forest_", rename_inputs=False, rename_outputs=False),
+        io_map=[("features", "forest_input")],
+        outputs=["probabilities"],
+    )
+    values = {**metadata, "schema_version": SCHEMA_VERSION, "image_shape": list(image_shape)}
+    onnx.helper.set_model_props(graph, {METADATA: json.dumps(values)})
+    onnx.checker.check_model(graph)
+    content = graph.SerializeToString()
+    write_whole(path, lambda temporary: temporary.write_bytes(content))
+
+
+def _features_graph(network: nn.Module, image_shape: tuple[int, int, int]) -> Any:
+    import onnx
+
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        # the number of channels is the same for every image that the file will see
+        warnings.filterwarnings("ignore", message="Converting a tensor to a Python boolean", category=Warning)
+        file = Path(folder) / "features.onnx"
+        torch.onnx.export(
+            network.cpu().eval(),
+            (torch.zeros(2, *image_shape),),
+            str(file),
+            dynamo=False,
+            opset_version=_OPSET,
+            input_names=["images"],
+            output_names=["features"],
+            dynamic_axes={"images": {0: "n"}, "features": {0: "n"}},
+        )
+        return onnx.load(file)
+
+
+def _forest_graph(forest: Any, features: int) -> Any:
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import FloatTensorType
+
+    return to_onnx(
+        forest,
+        initial_types=[("forest_input", FloatTensorType([None, features]))],
+        options={id(forest): {"zipmap": False}},
+        target_opset={"": _OPSET, "ai.onnx.ml": 3},
+    )
+
+
+def load_selector(path: str | Path, *, device: torch.device | str = "cpu", batch_size: int = 256) -> Selector:
+    """Read what :func:`save_selector` wrote.
+
+    Raises:
+        UserError: there is no such file, or it holds no selector.
+    """
+    import onnx
+
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"There is no selector {path}; train one with 'diffgen select RUN'.")
+    try:
+        stored = {each.key: each.value for each in onnx.load(path, load_external_data=False).metadata_props}
+        metadata = json.loads(stored[METADATA])
+        version = int(metadata["schema_version"])
+        shape = [int(side) for side in metadata["image_shape"]]
+        if len(shape) != 3 or not isinstance(metadata["models"], dict):
+            raise ValueError("its metadata are damaged")
+    except Exception as error:  # protobuf has exceptions of its own for what is no ONNX
+        raise UserError(f"The file {path} holds no selector; train one with 'diffgen select RUN'.") from error
+    if version > SCHEMA_VERSION:
+        raise UserError(f"The selector {path} was written by a newer diffgen; upgrade diffgen to use it.")
+    preprocessing = Preprocessing(scale="0..255", layout="nchw", outputs="probabilities", output="probabilities")
+    graph = load_model(path, device=device, batch_size=batch_size, preprocessing=preprocessing, sidecar=False)
+    return Selector(graph, metadata)

@@ -1,0 +1,65 @@
+"""The valid triggers of a finished run, as labels and selector want them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.types import Float32Array, Int64Array, UInt8Array
+
+_UNCONFIRMED = 0
+
+
+@dataclass(frozen=True)
+class Finds:
+    """N valid triggers.
+
+    Attributes:
+        numbers: int64 (N,), rows among all triggers of the run.
+        images: uint8 (N, C, H, W).
+        hashes: uint8 (N, 16).
+        said: int64 (N, 2), what A and B say.
+        behaviours: int64 (N, 3): what A says, what B says, cell.
+        latents: float32 (N, latent values), or None.
+        class_names: K names.
+    """
+
+    numbers: Int64Array
+    images: UInt8Array
+    hashes: UInt8Array
+    said: Int64Array
+    behaviours: Int64Array
+    latents: Float32Array | None
+    class_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+def read_finds(folder: RunFolder) -> Finds:
+    """The confirmed triggers that no filter rejected.
+
+    Raises:
+        UserError: the run did not come to its end, is damaged, or has no valid trigger.
+    """
+    results, verdicts = folder.results(), folder.read_arrays("verdicts")
+    triggers = folder.read_parts()
+    numbers = np.flatnonzero((verdicts["confirmed"] != _UNCONFIRMED) & (verdicts["rejected_by"] < 0))
+    if len(numbers) == 0:
+        raise UserError(
+            f"The run {folder.path} has no valid trigger, so there is nothing to label or to learn from; search longer "
+            "or with other filters."
+        )
+    said = triggers["probabilities"][numbers].argmax(axis=2)
+    return Finds(
+        numbers=numbers,
+        images=triggers["images"][numbers],
+        hashes=triggers["hashes"][numbers],
+        said=said,
+        behaviours=np.column_stack([said, verdicts["cells"][numbers]]),
+        latents=triggers["latents"][numbers] if "latents" in triggers else None,
+        class_names=tuple(str(name) for name in results["class_names"]),
+    )

@@ -1,0 +1,315 @@
+"""Labels for the triggers of a run: a sheet for people, sheets taken back, and labels from machines."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffgen.config import CompareConfig, LabelConfig, from_dict
+from diffgen.errors import UserError
+from diffgen.labels.agreement import merge
+from diffgen.labels.automatic import intended_labels, oracle_labels
+from diffgen.labels.reading import read_labels
+from diffgen.labels.sample_size import sample_size
+from diffgen.labels.sheet import Sheet, draw, image_id, write_sheet
+from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
+from diffgen.models import load as load_model
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.lock import RunLock
+from diffgen.types import Int64Array, Progress
+from diffgen.workflows.device import resolve_batch_size, resolve_device
+from diffgen.workflows.finds import Finds, read_finds
+
+_BATCH = 1024
+_PREPARED_WITH = 256
+
+
+@dataclass(frozen=True)
+class SheetResult:
+    """A label sheet that was written.
+
+    Attributes:
+        run: the run folder.
+        folder: where it is.
+        pictures: on it.
+        valid_triggers: from which they were drawn.
+    """
+
+    run: str
+    folder: str
+    pictures: int
+    valid_triggers: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class LabelResult:
+    """Labels that were put into a run.
+
+    Attributes:
+        run: the run folder.
+        source: where they come from.
+        labelled: pictures that have a class from this source now.
+        invalid: pictures that show none.
+        undecided: pictures asked about that got no label: annotators or reference models differ, or said nothing.
+        annotators: sheets that were merged, or reference models; 0 for intended classes.
+        kappa: mean of Cohen's kappa over the pairs of annotators, or None.
+        outcomes: of all labelled pictures of the run, whatever the source: "only A right", "only B right", "both
+            wrong", "invalid" -> pictures.
+    """
+
+    run: str
+    source: str
+    labelled: int
+    invalid: int
+    undecided: int
+    annotators: int
+    kappa: float | None
+    outcomes: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+def export_sheet(
+    run: str | Path, output: str | Path, *, config: LabelConfig | None = None, progress: Progress | None = None
+) -> SheetResult:
+    """Write a blind label sheet of valid triggers: labels.csv, label.html and pictures/. Whole or not at all.
+
+    Args:
+        run: the run folder.
+        output: the folder to make; it must not hold anything.
+        config: how many pictures, and which.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: no finished run there, it has no valid trigger, or the folder cannot be used.
+        RunError: the disk is full.
+    """
+    config, progress = config or LabelConfig(), progress or Progress()
+    folder, target = RunFolder.open(run), Path(output)
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise UserError(f"The output {target} is there already, and may hold labels; name another folder.")
+    finds = read_finds(folder)
+    wanted = config.count or sample_size(len(finds), confidence=config.confidence, margin=config.margin)
+    rows = draw(wanted, len(finds), seed=config.seed)
+    sheet = Sheet(finds.hashes[rows], finds.images[rows], finds.class_names)
+    if len(set(sheet.ids)) < len(sheet.ids):
+        raise UserError("Two pictures would have one name on the sheet; draw others with --seed.")
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        write_sheet(unfinished, sheet)
+        if target.exists():
+            target.rmdir()
+        unfinished.rename(target)
+    except OSError as error:
+        raise UserError(f"The folder {target} cannot be written ({error.strerror}); name another.") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    if len(rows) < wanted:
+        progress.say(f"The run has {len(finds):,} valid triggers; all of them are on the sheet.")
+    return SheetResult(str(folder.path), str(target), len(rows), len(finds))
+
+
+def import_sheets(
+    run: str | Path, sheets: Sequence[str | Path], *, partial: bool = False, force: bool = False
+) -> LabelResult:
+    """Take filled-in sheets back; several are taken for several people's and merged by majority.
+
+    Args:
+        run: the run folder.
+        sheets: CSV files; all must hold the same pictures.
+        partial: pictures without a label are allowed.
+        force: replace labels by people that the run has.
+
+    Raises:
+        UserError: a sheet cannot be used (see :func:`diffgen.labels.reading.read_labels`), two of them do not hold the
+            same pictures, or other labels would be replaced. Nothing is written then.
+    """
+    folder = RunFolder.open(run)
+    finds = read_finds(folder)
+    rows = {image_id(digest): row for row, digest in enumerate(finds.hashes)}
+    paths = [Path(sheet) for sheet in sheets]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UserError("The same sheet is named twice; give each annotator's own.")
+    said = [read_labels(path, rows, finds.class_names, partial=partial) for path in paths]
+    for path, each in zip(paths[1:], said[1:], strict=True):
+        alone = sorted(set(each) ^ set(said[0]))
+        if alone:
+            raise UserError(
+                f"The sheets {paths[0]} and {path} do not hold the same pictures ({len(alone):,} are in one of them "
+                f"only, first {alone[0]}); import sheets of one export together."
+            )
+    ids = list(said[0])
+    merged = merge(np.array([[each[identifier] for identifier in ids] for each in said], dtype=np.int64))
+    about = {
+        "annotators": [path.name for path in paths],
+        "pictures": len(ids),
+        "ties": merged.ties,
+        "unanimous": merged.unanimous,
+        "kappa": merged.kappa,
+        "kappas": list(merged.kappas),
+    }
+    chosen = np.array([rows[identifier] for identifier in ids], dtype=np.int64)
+    return _put(folder, finds, "human", chosen, merged.labels, about, len(paths), merged.kappa, force=force)
+
+
+def label_with_oracles(
+    run: str | Path,
+    oracles: Sequence[Any],
+    *,
+    options: CompareConfig | None = None,
+    device: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> LabelResult:
+    """Label every valid trigger on which all of one or more reference models say the same.
+
+    Args:
+        run: the run folder.
+        oracles: models, as for :func:`diffgen.compare`; better ones than those under test.
+        options: how they are opened and fed (``preprocessing_a`` and ``model_a``, for all of them), or None.
+        device: where to ask, or None for the run's own device.
+        force: replace labels by reference models that the run has.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: a model cannot be used, has other classes, or is one of those under test; other labels would be
+            replaced.
+    """
+    progress, options = progress or Progress(), options or CompareConfig()
+    folder = RunFolder.open(run)
+    finds = read_finds(folder)
+    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    place = resolve_device(device or config.device)
+    under_test = {folder.manifest["files"][role]["sha256"]: role for role in ("A", "B")}
+    models = []
+    for oracle in oracles:
+        model = load_model(
+            oracle,
+            device=place,
+            batch_size=resolve_batch_size(config.batch_size, place),
+            preprocessing=options.preprocessing_a,
+            arch=options.model_a.arch,
+            allow_pickle=options.model_a.allow_pickle,
+        )
+        if model.digest is not None and model.digest in under_test:
+            raise UserError(
+                f"The reference model {model.name} is model {under_test[model.digest]} of the run, which would be its "
+                "own judge; give another one."
+            )
+        model.prepare(finds.images[:_PREPARED_WITH])
+        if model.num_classes != len(finds.class_names):
+            raise UserError(
+                f"The reference model {model.name} answers with {model.num_classes} classes but the run has "
+                f"{len(finds.class_names)}; give one with the same classes."
+            )
+        models.append(model)
+    parts: list[Int64Array] = []
+    with progress.task("Asking the reference models", total=len(finds)) as task:
+        for start in range(0, len(finds), _BATCH):
+            parts.append(oracle_labels(models, finds.images[start : start + _BATCH]))
+            task.advance(len(parts[-1]))
+    about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
+    rows = np.arange(len(finds), dtype=np.int64)
+    return _put(folder, finds, "oracle", rows, np.concatenate(parts), about, len(models), None, force=force)
+
+
+def label_as_intended(run: str | Path, *, force: bool = False) -> LabelResult:
+    """Label every valid trigger with the class that a conditional generator was asked for.
+
+    Raises:
+        UserError: the run's generator was not asked for a class, or other labels would be replaced.
+    """
+    folder = RunFolder.open(run)
+    finds = read_finds(folder)
+    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    labels = intended_labels(finds.latents, config.gan.latent_dim, len(finds.class_names))
+    rows = np.arange(len(finds), dtype=np.int64)
+    return _put(folder, finds, "intended", rows, labels, {}, 0, None, force=force)
+
+
+def outcome_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
+    """What is labelled in a run.
+
+    Returns:
+        outcome -> pictures, as in :class:`LabelResult`, and source -> pictures.
+
+    Raises:
+        UserError: no finished run with valid triggers there.
+    """
+    folder = RunFolder.open(run)
+    finds = read_finds(folder)
+    store = read_store(folder, finds)
+    return _outcomes(finds, store), {name: int((store.sources == name).sum()) for name in SOURCES}
+
+
+def read_store(folder: RunFolder, finds: Finds) -> LabelStore:
+    """The labels of a run; empty when it has none.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    if not (folder.path / "labels.npz").is_file():
+        return LabelStore.empty(finds.hashes.shape[1])
+    try:
+        return LabelStore.from_arrays(folder.read_arrays("labels"))
+    except ValueError as error:
+        raise UserError(
+            f"The labels {folder.path / 'labels.npz'} cannot be read ({error}); import them again."
+        ) from error
+
+
+def _put(
+    folder: RunFolder,
+    finds: Finds,
+    source: str,
+    rows: Int64Array,
+    labels: Int64Array,
+    about: dict[str, Any],
+    annotators: int,
+    kappa: float | None,
+    *,
+    force: bool,
+) -> LabelResult:
+    """Put labels of one source into a run; ``rows`` are the finds that they belong to."""
+    said = labels != UNLABELLED
+    about = {**about, "made": datetime.now(UTC).isoformat(timespec="seconds")}
+    with RunLock(folder.path):
+        store = read_store(folder, finds)
+        store = store.added(source, finds.hashes[rows[said]], labels[said], about, replace=force)
+        folder.write_arrays("labels", store.as_arrays())
+    return LabelResult(
+        run=str(folder.path),
+        source=source,
+        labelled=int((labels >= 0).sum()),
+        invalid=int((labels == INVALID).sum()),
+        undecided=int((~said).sum()),
+        annotators=annotators,
+        kappa=kappa,
+        outcomes=_outcomes(finds, store),
+    )
+
+
+def _outcomes(finds: Finds, store: LabelStore) -> dict[str, int]:
+    labels, _ = store.of(finds.hashes)
+    right = finds.said == labels[:, None]
+    names = np.select(
+        [labels == UNLABELLED, labels == INVALID, right[:, 0], right[:, 1]],
+        ["", "invalid", "only A right", "only B right"],
+        "both wrong",
+    )
+    counted = Counter(names.tolist())
+    return {name: counted[name] for name in ("only A right", "only B right", "both wrong", "invalid")}

@@ -1,0 +1,141 @@
+"""Predicts a folder of pictures with the two models of a run, as its selector or another rule says."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffgen.config import CompareConfig, from_dict
+from diffgen.data.picture_file import SUFFIXES, decode
+from diffgen.data.picture_stack import stack
+from diffgen.errors import UserError
+from diffgen.runs.files import write_text
+from diffgen.runs.folder import RunFolder
+from diffgen.selector.ensemble import SelectorEnsemble
+from diffgen.selector.onnx_file import load_selector
+from diffgen.selector.rules import Rule
+from diffgen.types import Progress, UInt8Array
+from diffgen.workflows.device import resolve_batch_size, resolve_device
+from diffgen.workflows.models import stored_model
+from diffgen.workflows.select import SELECTOR_FILE
+
+
+@dataclass(frozen=True)
+class PredictResult:
+    """Predictions for N pictures.
+
+    Attributes:
+        files: N paths below the folder.
+        labels: N classes.
+        names: N names of these.
+        chosen: N times "A", "B", or "" where both were combined.
+        asked: how many pictures A, and B, was asked about.
+    """
+
+    files: tuple[str, ...]
+    labels: tuple[int, ...]
+    names: tuple[str, ...]
+    chosen: tuple[str, ...]
+    asked: tuple[int, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {name: list(value) for name, value in asdict(self).items()}
+
+    def as_csv(self) -> str:
+        """A table with one line a picture."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("file", "label", "name", "model"))
+        writer.writerows(zip(self.files, self.labels, self.names, self.chosen, strict=True))
+        return text.getvalue()
+
+
+def predict_folder(
+    run: str | Path,
+    pictures: str | Path,
+    *,
+    rule: Rule = "selector",
+    output: str | Path | None = None,
+    device: str | None = None,
+    options: CompareConfig | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> PredictResult:
+    """Predict every picture in a folder and the folders below it.
+
+    Args:
+        run: a run folder with a selector.
+        pictures: a folder, or one picture.
+        rule: "selector", "soft-vote" or "confidence".
+        output: CSV file to write, or None.
+        device: or None for the run's own.
+        options: allows again what runs code; see :func:`diffgen.replay`.
+        force: replace the CSV file.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: no selector, no pictures, pictures of another shape than the run's, or the file exists.
+    """
+    progress = progress or Progress()
+    if rule == "oracle":
+        raise UserError(
+            "The rule 'oracle' needs to know what the pictures show; use selector, soft-vote or confidence."
+        )
+    target = None if output is None else Path(output)
+    if target is not None and target.exists() and not force:
+        raise UserError(f"The file {target} exists; name another with -o, or add --force to replace it.")
+    folder = RunFolder.open(run)
+    settings: CompareConfig = from_dict(CompareConfig, folder.config())
+    place = resolve_device(device or settings.device)
+    size = resolve_batch_size(settings.batch_size, place)
+    selector = load_selector(folder.path / SELECTOR_FILE, device=place, batch_size=size)
+    files, images = _read(Path(pictures), selector.image_shape, settings.resize, progress)
+    models = [stored_model(folder, role, None, settings, device=place, options=options) for role in "AB"]
+    ensemble = SelectorEnsemble(models[0], models[1], selector, rule=rule)
+    decision = ensemble.decide(images)
+    class_names = selector.metadata["class_names"]
+    result = PredictResult(
+        files=files,
+        labels=tuple(decision.labels.tolist()),
+        names=tuple(str(class_names[label]) for label in decision.labels.tolist()),
+        chosen=tuple({0: "A", 1: "B", -1: ""}[choice] for choice in decision.chosen.tolist()),
+        asked=decision.asked,
+    )
+    if target is not None:
+        write_text(target, result.as_csv())
+    return result
+
+
+def _read(
+    place: Path, image_shape: tuple[int, int, int], resize: int | None, progress: Progress
+) -> tuple[tuple[str, ...], UInt8Array]:
+    if place.is_file():
+        files, root = [place], place.parent
+    elif place.is_dir():
+        root = place
+        files = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    else:
+        raise UserError(f"There is no folder {place}; give one with pictures.")
+    if not files:
+        raise UserError(f"No pictures lie in {place}; give a folder with PNG or JPEG files.")
+    names = tuple(str(file.relative_to(root)) for file in files)
+    try:
+        decoded = ((name, decode(file.read_bytes(), name, str(place))) for name, file in zip(names, files, strict=True))
+        images = stack(decoded, len(files), str(place), resize=resize, progress=progress)
+    except OSError as error:
+        raise UserError(f"A picture in {place} cannot be read ({error.strerror}); check who owns it.") from error
+    if images.shape[1] == 1 and image_shape[0] == 3:
+        images = np.repeat(images, 3, axis=1)
+    if images.shape[1:] != image_shape:
+        wanted, given = ("x".join(map(str, shape)) for shape in (image_shape, images.shape[1:]))
+        raise UserError(
+            f"The pictures in {place} have the shape {given} (channels, height, width) but the run was made with "
+            f"{wanted}; bring them to that."
+        )
+    return names, images

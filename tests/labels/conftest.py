@@ -1,0 +1,79 @@
+"""A small run folder whose triggers are real digits, with the answers of two classifiers that err on different ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffgen.config import CompareConfig, to_dict
+from diffgen.data import load
+from diffgen.runs.files import write_json
+from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.search.archive import HASH_BYTES, image_hashes
+from diffgen.types import Float32Array, Int64Array
+
+TRIGGERS = 60
+CLASSES = 10
+
+
+def make_run(path: Path, *, triggers: int = TRIGGERS, latents: Float32Array | None = None) -> RunFolder:
+    """A finished run: real digits, on each of which A or B says the truth, or neither."""
+    digits = load("digits:test")
+    folder = RunFolder.create(
+        path,
+        config=to_dict(CompareConfig()),
+        manifest={
+            "status": "done",
+            "files": {role: {"name": role, "path": None, "sha256": role * 64} for role in "AB"},
+        },
+        force=False,
+    )
+    images, truth = digits.images[:triggers], truth_of(triggers)
+    said = said_of(truth)
+    probabilities = np.full((triggers, 2, CLASSES), 0.01, dtype=np.float32)
+    np.put_along_axis(probabilities, said[:, :, None], 0.91, axis=2)
+    if triggers:
+        columns = {
+            "images": images,
+            "hashes": np.frombuffer(b"".join(image_hashes(images)), np.uint8).reshape(-1, HASH_BYTES),
+            "probabilities": probabilities,
+            "query": np.arange(triggers),
+        }
+        folder.write_part(columns if latents is None else {**columns, "latents": latents})
+    folder.write_arrays(
+        "verdicts",
+        {
+            "confirmed": np.ones(triggers, np.int8),
+            # the last one was rejected by a filter
+            "rejected_by": np.where(np.arange(triggers) == triggers - 1, 0, -1),
+            "cells": np.arange(triggers) % 3,
+        },
+    )
+    write_json(
+        path / "results.json",
+        {"schema_version": SCHEMA_VERSION, "class_names": [str(i) for i in range(CLASSES)], "filters": []},
+    )
+    return folder
+
+
+def truth_of(count: int) -> Int64Array:
+    """What the pictures show."""
+    labels = load("digits:test").labels
+    assert labels is not None
+    return labels[:count]
+
+
+def said_of(truth: Int64Array) -> Int64Array:
+    """int64 (N, 2): in turn only A is right, only B is right, both are wrong."""
+    turn = np.arange(len(truth)) % 3
+    said = np.stack([truth, truth], axis=1)
+    said[turn != 0, 0] = (truth[turn != 0] + 1) % CLASSES
+    said[turn != 1, 1] = (truth[turn != 1] + 2) % CLASSES
+    return said
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return make_run(tmp_path / "run")

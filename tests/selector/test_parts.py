@@ -1,0 +1,196 @@
+"""What the selector is made of: examples, divisions, figures, and the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.config import SelectorConfig
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.features.encoder import DomainEncoder
+from diffgen.features.vgg16 import Vgg16
+from diffgen.selector.evaluation import Cost, evaluate
+from diffgen.selector.examples import NEITHER, A, B, make_examples
+from diffgen.selector.forest import cross_validated, fit_forest
+from diffgen.selector.networks import PixelNetwork, Vgg16Network
+from diffgen.selector.onnx_file import METADATA, load_selector, save_selector
+
+CONFIG = SelectorConfig(trees=20, seed=3)
+MODELS = {"A": {}, "B": {}}
+
+
+def test_examples_are_what_one_model_is_right_on() -> None:
+    labels = np.array([3] * 6 + [4] * 7 + [5, -1, -2])
+    said = np.array([[3, 4]] * 13 + [[6, 7]] * 3)
+    behaviours = np.column_stack([said, np.arange(16) % 2])
+    examples = make_examples(labels, said, behaviours)
+    assert examples.rows.tolist() == list(range(13))
+    assert examples.targets.tolist() == [A] * 6 + [B] * 7
+    assert examples.both_wrong == 1
+    assert np.array_equal(examples.groups, np.arange(13) % 2)
+    with_both = make_examples(labels, said, behaviours, both_wrong=True)
+    assert with_both.targets.tolist() == [A] * 6 + [B] * 7 + [NEITHER]
+    assert len(make_examples(labels, said, behaviours, limit=12, seed=1)) == 12
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([-2] * 20, "No trigger of the run has a label"),
+        ([-1] * 20, "No trigger of the run has a label"),
+        ([3] * 20, "model B is right on 0 only, so there is nothing to tell apart"),
+        ([4] * 16 + [3] * 4, "model A is right on 4 only"),
+    ],
+)
+def test_labels_of_one_kind(labels: list[int], message: str) -> None:
+    said = np.array([[3, 4]] * 20)
+    with pytest.raises(UserError, match=message):
+        make_examples(np.array(labels), said, np.column_stack([said, np.zeros(20, int)]))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 1)), min_size=1, max_size=40))
+def test_figures_against_counting(cases: list[tuple[bool, bool, int]]) -> None:
+    right = np.array([[a, b] for a, b, _ in cases])
+    chosen = np.array([choice for _, _, choice in cases])
+    found = evaluate("here", chosen, right)
+    count = len(cases)
+    assert found.ensemble == pytest.approx(sum((a, b)[c] for a, b, c in cases) / count)
+    assert found.oracle == pytest.approx(sum(a or b for a, b, _ in cases) / count)
+    assert found.regret == pytest.approx(found.oracle - found.ensemble)
+    assert found.regret >= 0
+    best = max(sum(a for a, _, _ in cases), sum(b for _, b, _ in cases)) / count
+    assert found.gain == pytest.approx(found.ensemble - best)
+    decisive = [(0 if a else 1, c) for a, b, c in cases if a != b]
+    assert found.decisive == len(decisive)
+    for i in (0, 1):
+        for j in (0, 1):
+            assert found.confusion[i][j] == decisive.count((i, j))
+    if decisive:
+        assert found.accuracy == pytest.approx(sum(t == c for t, c in decisive) / len(decisive))
+        shares = [sum(t == 0 for t, _ in decisive), sum(t == 1 for t, _ in decisive)]
+        assert found.majority == pytest.approx(max(shares) / len(decisive))
+        recalls = [decisive.count((kind, kind)) / shares[kind] for kind in (0, 1) if shares[kind]]
+        assert found.balanced_accuracy == (pytest.approx(sum(recalls) / 2) if len(recalls) == 2 else None)
+    json.dumps(found.as_dict())
+
+
+def test_cost_is_that_of_what_is_asked() -> None:
+    cost = Cost(model_a=4.0, model_b=1.0, selector=0.5, share_a=0.25)
+    assert cost.ensemble == 0.5 + 0.25 * 4 + 0.75 * 1
+    assert cost.saved == pytest.approx(1 - 2.25 / 5)
+
+
+def test_a_behaviour_never_lies_on_both_sides() -> None:
+    """A forest that knows every behaviour by heart must be at a loss when whole behaviours are held apart."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 10)
+    targets = rng.integers(0, 2, 40)[groups]
+    features = np.eye(40, dtype=np.float32)[groups]
+    apart = cross_validated(features, targets, groups, CONFIG)
+    mixed = cross_validated(features, targets, None, CONFIG)
+    assert apart is not None
+    assert mixed is not None
+    assert (mixed == targets).mean() > 0.95
+    assert (apart == targets).mean() < 0.7
+
+
+def test_too_few_to_divide() -> None:
+    features, targets = np.zeros((6, 2), np.float32), np.array([0, 1, 1, 1, 1, 1])
+    assert cross_validated(features, targets, None, CONFIG) is None
+    assert cross_validated(features, np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 0, 1, 2, 3]), CONFIG) is None
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    data = load("digits:test")
+    return data.images[:300], (data.labels[:300] >= 5).astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def vgg16_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real network with random weights: what the shapes and the file are tested with."""
+    from torchvision.models import vgg16
+
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "vgg16.pth"
+    torch.save({f"features.{k}": v for k, v in vgg16(weights=None).features.state_dict().items()}, path)
+    return path
+
+
+def test_vgg16_in_the_file_is_the_extractor(vgg16_weights: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    extractor = Vgg16(vgg16_weights)
+    images = torch.from_numpy(digits[0][:4])
+    ours, theirs = Vgg16Network(extractor)(images.float()), extractor.encode(images)
+    assert ours.shape == (4, 512)
+    # their low-pass filter does nothing where images become larger
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["pixels", "domain", "vgg16"])
+def test_the_file_answers_as_the_forest(
+    kind: str, tmp_path: Path, digits: tuple[np.ndarray, np.ndarray], request: pytest.FixtureRequest
+) -> None:
+    images, targets = digits
+    if kind == "vgg16":
+        images, targets = images[:40], targets[:40]
+        network: torch.nn.Module = Vgg16Network(Vgg16(request.getfixturevalue("vgg16_weights")))
+    else:
+        torch.manual_seed(0)
+        network = PixelNetwork() if kind == "pixels" else DomainEncoder((1, 28, 28)).eval()
+    with torch.inference_mode():
+        features = network(torch.from_numpy(images).float()).numpy()
+    forest = fit_forest(features, targets, CONFIG)
+    save_selector(tmp_path / "selector.onnx", network, forest, (1, 28, 28), {"models": MODELS, "note": "ß"})
+    selector = load_selector(tmp_path / "selector.onnx", batch_size=64)
+    wanted = forest.predict_proba(features)
+    found = selector.probabilities(images)
+    # thresholds of trees are sharp: features that differ in the last bit may take another branch
+    assert (np.abs(found - wanted).max(axis=1) < 1e-5).mean() >= 0.97
+    assert (selector.choose(images) == wanted.argmax(axis=1)).mean() >= 0.97
+    assert selector.metadata["note"] == "ß"
+    # an image's answer does not depend on its neighbours
+    assert np.array_equal(selector.probabilities(images[:1]), found[:1])
+    assert selector.choose(images[:0]).shape == (0,)
+
+
+def test_three_kinds(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images, _ = digits
+    features = images.reshape(len(images), -1).astype(np.float32) / 255
+    forest = fit_forest(features, np.arange(len(images)) % 3, CONFIG)
+    save_selector(tmp_path / "selector.onnx", PixelNetwork(), forest, (1, 28, 28), {"models": MODELS})
+    selector = load_selector(tmp_path / "selector.onnx")
+    assert selector.probabilities(images).shape == (300, 3)
+    assert set(selector.choose(images).tolist()) == {0, 1}
+
+
+def test_no_selector(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.raises(UserError, match="There is no selector"):
+        load_selector(tmp_path / "selector.onnx")
+    (tmp_path / "text.onnx").write_text("not a model")
+    with pytest.raises(UserError, match="holds no selector"):
+        load_selector(tmp_path / "text.onnx")
+    images, targets = digits
+    forest = fit_forest(images.reshape(300, -1).astype(np.float32), targets, CONFIG)
+    file = tmp_path / "selector.onnx"
+    save_selector(file, PixelNetwork(), forest, (1, 28, 28), {"models": MODELS})
+    content = file.read_bytes()
+    file.write_bytes(content.replace(METADATA.encode(), b"another.program!"))
+    with pytest.raises(UserError, match="holds no selector"):
+        load_selector(file)
+    file.write_bytes(content.replace(b'"schema_version": 1', b'"schema_version": 9'))
+    with pytest.raises(UserError, match="newer diffgen"):
+        load_selector(file)
+    assert b"sklearn" not in content  # data, no pickled classes
+
+
+@pytest.mark.parametrize("wrong", [{"trees": 0}, {"folds": 1}, {"limit": 3}, {"seed": -1}])
+def test_settings_that_cannot_be(wrong: dict[str, int]) -> None:
+    with pytest.raises(UserError):
+        SelectorConfig(**wrong)

@@ -1,0 +1,202 @@
+"""From a real run to a selector and to predictions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.neighbors import KNeighborsClassifier
+
+import diffgen
+from diffgen.cli import main
+from diffgen.config import SelectorConfig
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.compare import CompareResult
+from diffgen.workflows.finds import read_finds
+from diffgen.workflows.label import import_sheets, label_with_oracles
+from diffgen.workflows.predict import predict_folder
+from diffgen.workflows.select import train_selector
+
+CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
+
+
+@pytest.fixture(scope="module")
+def oracle() -> object:
+    """A reference that is better than both models under test, and of another kind."""
+    data = load("digits:train")
+    model = KNeighborsClassifier(3, weights="distance")
+    model.fit(data.images.reshape(len(data), -1) / 255, data.labels)
+    return lambda pixels: model.predict_proba(pixels.reshape(len(pixels), -1)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def labelled(finished: CompareResult, oracle: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = Path(shutil.copytree(finished.run, tmp_path_factory.mktemp("labelled") / "run"))
+    result = label_with_oracles(run, [oracle])
+    assert min(result.outcomes["only A right"], result.outcomes["only B right"]) >= 5
+    return run
+
+
+@pytest.fixture(scope="module")
+def selected(labelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = Path(shutil.copytree(labelled, tmp_path_factory.mktemp("selected") / "run"))
+    train_selector(run, config=CONFIG, data="digits:train")
+    return run
+
+
+@pytest.fixture
+def run(labelled: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(labelled, tmp_path / "run"))
+
+
+def test_figures_file_and_report(selected: Path, finished: CompareResult) -> None:
+    stored = RunFolder.open(selected).read_arrays("selection")
+    about = stored["about"]
+    assert about["examples"] == len(stored["rows"]) == sum(about["sources"].values()) == about["sources"]["oracle"]
+    random = about["on_triggers"][0]
+    assert random["name"] == "random"
+    assert random["decisive"] == about["examples"]  # every example is judged once, none was trained on then
+    assert random["oracle"] == 1.0
+    assert random["ensemble"] == pytest.approx(random["accuracy"])
+    held_out, training = about["real"]
+    assert held_out["images"] == 90  # a tenth of the run's 898
+    assert training["images"] == len(load("digits:train"))
+    for real in about["real"]:
+        assert real["on_all"]["oracle"] >= max(real["on_all"].values()) - 1e-12
+        assert real["disagreements"] > 0
+    page = (selected / "report.html").read_text()
+    assert "Which model to trust" in page
+    text = re.sub("<[^>]+>", "", page)
+    assert re.search(r"Where A says \d and B says \d, trust [AB]: right on \d+ of \d+\.", text)
+    assert "Which model to trust" not in (Path(finished.run) / "report.html").read_text()
+    assert not list(selected.rglob("*.tmp"))
+
+
+def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> None:
+    train_selector(run, config=CONFIG, data="digits:train")
+    images = load("digits:test").images[:200]
+    from diffgen.selector.onnx_file import load_selector
+
+    first, second = (load_selector(folder / "selector.onnx").probabilities(images) for folder in (selected, run))
+    assert np.array_equal(first, second)
+
+
+def test_features_of_the_domain(run: Path) -> None:
+    result = train_selector(run, config=replace(CONFIG, features="auto", both_wrong=True))
+    assert result.features == "domain"
+    assert [each.source for each in result.real] == ["held out of digits:test"]
+    json.dumps(result.as_dict())
+
+
+def test_predict_asks_what_the_ensemble_asks(selected: Path, model_files: dict[str, Path], tmp_path: Path) -> None:
+    images = load("digits:test").images[:30]
+    for number, image in enumerate(images):
+        (tmp_path / "pictures" / "deep").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image[0]).save(tmp_path / "pictures" / "deep" / f"{number:02d}.png")
+    result = predict_folder(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
+    ensemble = diffgen.SelectorEnsemble(model_files["a"], model_files["b"], selected / "selector.onnx")
+    decision = ensemble.decide(images)
+    assert list(result.labels) == decision.labels.tolist()
+    assert result.asked == decision.asked
+    with (tmp_path / "answers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["file"], int(row["label"]), row["model"]) for row in rows] == [
+        (f"deep/{n:02d}.png", label, "AB"[role])
+        for n, (label, role) in enumerate(zip(decision.labels, decision.chosen, strict=True))
+    ]
+    with pytest.raises(UserError, match="exists; name another"):
+        predict_folder(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
+    # one picture is enough
+    assert predict_folder(selected, tmp_path / "pictures" / "deep" / "03.png").labels == (int(decision.labels[3]),)
+
+
+def test_models_that_are_not_those_of_the_selector(selected: Path, model_files: dict[str, Path]) -> None:
+    with pytest.raises(UserError, match="not the one that the selector was trained for"):
+        diffgen.SelectorEnsemble(model_files["b"], model_files["a"], selected / "selector.onnx")
+
+
+@pytest.mark.parametrize(
+    ("pictures", "message"),
+    [("missing", "There is no folder"), ("empty", "No pictures lie in"), ("large", "have the shape 1x40x40")],
+)
+def test_pictures_that_cannot_be(pictures: str, message: str, selected: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "large").mkdir()
+    Image.new("L", (40, 40)).save(tmp_path / "large" / "a.png")
+    with pytest.raises(UserError, match=message):
+        predict_folder(selected, tmp_path / pictures)
+
+
+def test_nothing_is_overwritten_by_a_mistake(
+    selected: Path, finished: CompareResult, model_files: dict[str, Path], tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(selected, tmp_path / "run"))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    mistakes = {
+        "has a selector; add --force": lambda: train_selector(run, config=CONFIG),
+        "No trigger of the run has a label": lambda: train_selector(
+            run, config=replace(CONFIG, source="human"), force=True
+        ),
+        "take no weights": lambda: train_selector(run, config=replace(CONFIG, features_weights="x.pth"), force=True),
+        "weights x.pth cannot be read": lambda: train_selector(
+            run, config=replace(CONFIG, features="vgg16", features_weights="x.pth"), force=True
+        ),
+        "All images of digits:test are also": lambda: train_selector(
+            run, config=CONFIG, data="digits:test", force=True
+        ),
+        "is model A of the run": lambda: label_with_oracles(run, [model_files["a"]]),
+    }
+    for message, action in mistakes.items():
+        with pytest.raises(UserError, match=message):
+            action()
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before, message
+    with pytest.raises(UserError, match="No trigger of the run has a label"):
+        train_selector(finished.run, config=CONFIG)
+
+
+def test_all_triggers_of_one_kind(finished: CompareResult, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished.run, tmp_path / "run"))
+    from diffgen.labels.sheet import image_id
+
+    finds = read_finds(RunFolder.open(run))
+    rows = [f"{image_id(digest)},{said}" for digest, said in zip(finds.hashes, finds.said[:, 0], strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,label", *rows]))
+    import_sheets(run, [tmp_path / "a.csv"])
+    with pytest.raises(UserError, match="model B is right on 0 only"):
+        train_selector(run, config=CONFIG)
+    assert not (run / "selector.onnx").exists()
+
+
+def test_the_verbs(finished: CompareResult, selected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Path(shutil.copytree(finished.run, tmp_path / "run"))
+    assert main(["label", str(run), "--export", str(tmp_path / "sheet"), "--count", "12", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["pictures"] == 12
+    sheet = tmp_path / "sheet" / "labels.csv"
+    lines = sheet.read_text().splitlines()
+    sheet.write_text("\n".join([lines[0], *(f"{line}{number % 10}" for number, line in enumerate(lines[1:]))]))
+    assert main(["label", str(run), "--import", str(sheet)]) == 0
+    assert "12 pictures labelled (human), 0 invalid." in capsys.readouterr().out
+    assert main(["label", str(run)]) == 0
+    assert "human: 12, oracle: 0, intended: 0" in capsys.readouterr().out
+    assert main(["label", str(run), "--intended"]) == 2
+    assert "was not asked for a class" in capsys.readouterr().err
+    assert main(["label", str(run), "--partial"]) == 2
+    shutil.rmtree(tmp_path / "sheet" / "pictures")
+    again = Path(shutil.copytree(selected, tmp_path / "selected"))
+    words = ["select", str(again), "--features", "pixels", "--trees", "10", "--force", "--json", "-q"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "random" in out
+    assert json.loads(out.splitlines()[-1])["features"] == "pixels"
+    Image.fromarray(load("digits:test").images[0, 0]).save(tmp_path / "one.png")
+    assert main(["predict", str(again), str(tmp_path / "one.png")]) == 0
+    assert capsys.readouterr().out.startswith("file,label,name,model\none.png,")
