@@ -262,7 +262,7 @@ def read_store(folder: RunFolder, finds: Finds) -> LabelStore:
     Raises:
         UserError: the file is damaged.
     """
-    if not (folder.path / "labels.npz").is_file():
+    if not folder.has_arrays("labels"):
         return LabelStore.empty(finds.hashes.shape[1])
     try:
         return LabelStore.from_arrays(folder.read_arrays("labels"))

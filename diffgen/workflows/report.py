@@ -162,7 +162,7 @@ def report_data(folder: RunFolder) -> ReportData:
 
 def _selection(folder: RunFolder, triggers: dict[str, Any]) -> SelectionView | None:
     """What ``select`` wrote, or None when it has not been run."""
-    if not (folder.path / "selection.npz").is_file():
+    if not folder.has_arrays("selection"):
         return None
     stored = folder.read_arrays("selection")
     about, shown = stored["about"], stored["shown"].tolist()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
-from diffgen.config import LabelConfig
+from diffgen.config import GanConfig, LabelConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.labels.agreement import merge
@@ -175,7 +175,7 @@ def test_a_reference_model_with_other_classes(run: RunFolder) -> None:
 
 def test_intended_classes(tmp_path: Path) -> None:
     truth = truth_of(TRIGGERS)
-    latents = np.column_stack([np.zeros((TRIGGERS, 100)), truth]).astype(np.float32)
+    latents = np.column_stack([np.zeros((TRIGGERS, GanConfig().latent_dim)), truth]).astype(np.float32)
     run = make_run(tmp_path / "run", latents=latents)
     assert label_as_intended(run.path).labelled == VALID
     labels, sources = read_store(run, read_finds(run)).of(read_finds(run).hashes)
@@ -183,7 +183,7 @@ def test_intended_classes(tmp_path: Path) -> None:
     assert set(sources.tolist()) == {"intended"}
 
 
-@pytest.mark.parametrize("latents", [None, np.zeros((TRIGGERS, 100), np.float32)])
+@pytest.mark.parametrize("latents", [None, np.zeros((TRIGGERS, GanConfig().latent_dim), np.float32)])
 def test_no_class_was_intended(tmp_path: Path, latents: np.ndarray | None) -> None:
     run = make_run(tmp_path / "run", latents=latents)
     with pytest.raises(UserError, match="was not asked for a class"):
