@@ -39,7 +39,7 @@ _Network = TypeVar("_Network", bound=nn.Module)
 _REPORT_EVERY = 10
 _SECONDS_BETWEEN_SAVES = 60.0
 # batch norm's averages are gathered anew for the averaged weights, over this many batches
-_BATCH_NORM_BATCHES = 50
+_BATCH_NORM_BATCHES = 20
 _BATCH_NORM_BATCH_SIZE = 256
 # from this share of the steps on the learning rates fall, linearly, to zero
 _DECAY_FROM = 0.5

@@ -145,7 +145,8 @@ def _read_member(
     except UserError:
         raise
     except Exception as error:  # damage shows itself as BadZipFile, zlib.error, EOFError, ValueError, TypeError, ...
-        reason = (str(error) or type(error).__name__).partition("\n")[0]
+        # what numpy says after a colon is the file's own content
+        reason = (str(error) or type(error).__name__).partition("\n")[0].partition(":")[0]
         raise UserError(
             f"The array {name!r} in {source!r} cannot be read ({reason}); the file is damaged, so save it again."
         ) from error
