@@ -114,7 +114,7 @@ def _texts(values: np.ndarray[Any, Any], source: str) -> tuple[str, ...]:
         )
     try:
         return tuple(text.decode() if isinstance(text, bytes) else str(text) for text in values.tolist())
-    except ValueError as error:  # bytes that are no UTF-8
+    except (ValueError, SystemError) as error:  # bytes that are no UTF-8, code points beyond Unicode's last
         raise UserError(f"The class names of {source!r} cannot be read as text; save them as str.") from error
 
 

@@ -216,6 +216,8 @@ def test_class_names(tmp_path: Path, refused: Any) -> None:
     assert found.class_names == ("ant", "bee", "cat")
     refused(save(tmp_path / "x.npz", images=IMAGES, class_names=np.arange(3)), "np.array(['cat', 'dog'])")
     refused(save(tmp_path / "x.npz", images=IMAGES, class_names=np.array([b"\xff"])), "cannot be read as text")
+    beyond = np.array([0x110000], dtype="<u4").view("<U1")
+    refused(save(tmp_path / "x.npz", images=IMAGES, class_names=beyond), "cannot be read as text")
     refused(save(tmp_path / "x.npz", images=IMAGES, class_names=np.array(["a\x1b"])), "not printable")
     refused(save(tmp_path / "x.npz", images=IMAGES, labels=LABELS, class_names=names[:2]), "2 names")
 

@@ -98,8 +98,8 @@ def test_wheel_holds_every_module_once_and_nothing_else(wheel: Path, repository:
         for package, folder in package_folders(repository).items()
         for file in folder.glob("*.py")
     }
-    templates = repository / "diffgen" / "report" / "templates"
-    expected |= {f"diffgen/report/templates/{file.name}" for file in templates.glob("*") if file.is_file()}
+    templates = (repository / "diffgen").glob("*/templates/*")
+    expected |= {file.relative_to(repository).as_posix() for file in templates if file.is_file()}
     expected |= {"diffgen/py.typed"} if (repository / "diffgen" / "py.typed").is_file() else set()
     assert len(names) == len(set(names))
     assert set(names) == expected

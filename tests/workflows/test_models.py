@@ -95,7 +95,7 @@ def test_code_is_not_run_again_without_consent(fresh: Path, tmp_path: Path) -> N
     with pytest.raises(UserError, match="--a-arch"):
         replay(run, options=CompareConfig(model_b=pickled))
     assert not (fresh / "imported").exists()
-    with pytest.raises(UserError, match="is a pickle, which may run any code; add --b-allow-pickle"):
+    with pytest.raises(UserError, match="--allow-pickle, which may run any code; add --b-allow-pickle"):
         replay(run, options=CompareConfig(model_a=arch))
     assert "workflow_nets" in sys.modules  # model A was allowed
     result = replay(run, options=CompareConfig(model_a=arch, model_b=pickled))

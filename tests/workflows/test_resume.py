@@ -198,7 +198,10 @@ def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
     listener = Listener()
     result = start(hungry, progress=listener)
     assert result.queries == finished.queries
-    np.testing.assert_array_equal(columns(result.run)["images"], columns(finished.run)["images"])
+    # smaller batches round otherwise: one grey level here and there
+    difference = np.abs(columns(result.run)["images"].astype(int) - columns(finished.run)["images"])
+    assert difference.max() <= 1
+    assert (difference > 0).mean() <= 1e-4
     said = [line for line in listener.warnings if "too little memory" in line]
     told("Answers of a model", "too little memory for the batch in mid-run: halved, and the run goes on", said[0])
     assert [line.split(" image(s)")[0].split()[-1] for line in said] == ["25", "12"]

@@ -183,14 +183,16 @@ def test_all_triggers_of_one_kind(finished: CompareResult, tmp_path: Path) -> No
 def test_the_verbs(finished: CompareResult, selected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Path(shutil.copytree(finished.run, tmp_path / "run"))
     assert main(["label", str(run), "--export", str(tmp_path / "sheet"), "--count", "12", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["pictures"] == 12
+    # no more than there are valid triggers that do not look the same
+    pictures = json.loads(capsys.readouterr().out.splitlines()[-1])["pictures"]
+    assert 0 < pictures <= 12
     sheet = tmp_path / "sheet" / "labels.csv"
     lines = sheet.read_text().splitlines()
     sheet.write_text("\n".join([lines[0], *(f"{line}{number % 10}" for number, line in enumerate(lines[1:]))]))
     assert main(["label", str(run), "--import", str(sheet)]) == 0
-    assert "12 pictures labelled (human), 0 invalid." in capsys.readouterr().out
+    assert f"{pictures} pictures labelled (human), 0 invalid." in capsys.readouterr().out
     assert main(["label", str(run)]) == 0
-    assert "human: 12, oracle: 0, intended: 0" in capsys.readouterr().out
+    assert f"human: {pictures}, oracle: 0, intended: 0" in capsys.readouterr().out
     # the run's own GAN is conditional: every picture has an intended class
     assert main(["label", str(run), "--intended"]) == 0
     assert f"{finished.valid_triggers} pictures labelled (intended)" in capsys.readouterr().out
