@@ -1,6 +1,6 @@
 """What the GANs of the three schedules, and single parts of them, are worth to the judge.
 
-    python -m benchmarks.gan DATA OUT [--variant NAME ...] [--seeds N] [--page FILE]
+    python -m benchmarks.gan DATA OUT [--variant NAME ...] [--seeds N]
 
 DATA is a folder or a zip with a training and a test split, such as that of MNIST. Trains a GAN on the test images for
 each variant and seed, measures 10,000 of its images with benchmarks/judge.py, and adds a line to OUT/gan.jsonl. What is
@@ -14,10 +14,14 @@ import argparse
 import json
 import statistics
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
+from unittest import mock
 
 import torch
+import torch.nn.functional as F
 from torchvision.utils import save_image
 
 from benchmarks.judge import GENERATED_IMAGES, judge_for, measure
@@ -25,6 +29,7 @@ from diffgen.cli.progress import TerminalProgress
 from diffgen.config import GanConfig, replace
 from diffgen.data import load
 from diffgen.features import cells
+from diffgen.gan_training import networks, trainer
 from diffgen.generators import gan as gan_loader
 from diffgen.generators.prior import draw_latents
 from diffgen.types import Generator, ImageSet
@@ -41,6 +46,18 @@ VARIANTS = {
     "slower generator": replace(QUICK, learning_rate_generator=2e-4),
     "float32": replace(QUICK, bfloat16=False),
     "last step, not the best": replace(QUICK, readings=0),
+    "no spectral norm": QUICK,
+    "logistic loss": QUICK,
+    "rates that do not fall": QUICK,
+}
+# variant -> what it puts in the place of what: no user needs these parts to be settings
+REPLACED: dict[str, list[tuple[ModuleType, str, object]]] = {
+    "no spectral norm": [(networks, "spectral_norm", lambda layer: layer)],
+    "logistic loss": [
+        (trainer, "discriminator_loss", lambda real, fake: F.softplus(-real).mean() + F.softplus(fake).mean()),
+        (trainer, "generator_loss", lambda fake: F.softplus(-fake).mean()),
+    ],
+    "rates that do not fall": [(trainer, "_DECAY_FROM", 1 - 1e-9)],
 }
 
 
@@ -58,9 +75,12 @@ def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: P
     progress = TerminalProgress()
     encoder = cells.prepare(test, device=device, progress=progress).encoder
     wall, processor = time.monotonic(), time.process_time()
-    trained = train_and_save(test, config, encoder, file, device=device, progress=progress)
+    with ExitStack() as changed:
+        for module, attribute, instead in REPLACED.get(name, []):
+            changed.enter_context(mock.patch.object(module, attribute, instead))
+        trained = train_and_save(test, config, encoder, file, device=device, progress=progress)
+        generator, _, _ = gan_loader.load(file, device=device)
     wall, processor = time.monotonic() - wall, time.process_time() - processor
-    generator, _, _ = gan_loader.load(file, device=device)
     verdict = measure(judge, test, draw(generator, GENERATED_IMAGES, seed=1))
     save_image(_sheet(generator) / 255.0, file.with_suffix(".png"), nrow=10)
     return {

@@ -312,6 +312,9 @@ class TrainGanConfig:
         resize: side of the square that real images are brought to on reading, or None: they keep their size.
         draws, images: how often and with how many generated images, at most as many as there are real ones, the
             finished GAN is scored; as published.
+        features: what the images are compared by in the scores of the finished GAN; "domain" is the data set's own
+            encoder, which tuning and the collapse guard use in any case. Published scores are those of "inception".
+        features_weights: file with the weights of "inception" or "vgg16", or None: torchvision's.
     """
 
     gan: GanConfig = field(default_factory=GanConfig)
@@ -320,6 +323,8 @@ class TrainGanConfig:
     resize: int | None = None
     draws: int = 10
     images: int = 10_000
+    features: Literal["domain", "inception", "vgg16"] = "domain"
+    features_weights: str | None = None
 
 
 @dataclass(frozen=True)

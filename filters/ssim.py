@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 
 from diffgen.filters.base import in_batches
-from diffgen.metrics.cosine import unit_vectors
 from diffgen.metrics.ssim import structural_similarity
 
 _BATCH = 256  # images whose similarity to the whole reference set is held at once
@@ -39,7 +39,7 @@ class SsimFilter:
     def fit(self, real: torch.Tensor) -> None:
         """Take in the real images to compare with; uint8 (N, C, H, W)."""
         self._reference = real.to(self._device)
-        self._directions = unit_vectors(self._reference)
+        self._directions = _directions(self._reference)
         self.description = f"SSIM with the most similar of {len(real)} real images (all but the held-out ones)."
 
     def score(self, images: torch.Tensor) -> torch.Tensor:
@@ -58,7 +58,7 @@ class SsimFilter:
         k = min(self._neighbors, len(self._reference))
         for batch in in_batches(images, _BATCH):
             batch = batch.to(self._device)
-            candidates = (unit_vectors(batch) @ self._directions.T).topk(k, dim=1).indices  # (n, k)
+            candidates = (_directions(batch) @ self._directions.T).topk(k, dim=1).indices  # (n, k)
             pairs = structural_similarity(
                 batch.repeat_interleave(k, dim=0), self._reference[candidates.flatten()]
             ).reshape(-1, k)
@@ -66,3 +66,8 @@ class SsimFilter:
             scores.append(best.values.cpu())
             rows.append(candidates.gather(1, best.indices[:, None]).squeeze(1).cpu())
         return torch.cat(scores), torch.cat(rows)
+
+
+def _directions(images: torch.Tensor) -> torch.Tensor:
+    """float32 (N, C H W) of length 1 for uint8 (N, C, H, W), for cosine similarities; a blank image stays zero."""
+    return F.normalize(images.flatten(1).to(torch.float32))

@@ -205,16 +205,14 @@ def _update(training: TrainingState, batches: Batches, config: GanConfig, steps:
     latents, asked = batches.latents(config.batch_size)
     with autocast(device, enabled=half):
         fake = generator(latents)
-        loss_discriminator = (
-            F.relu(1 - discriminator(real, labels)).mean() + F.relu(1 + discriminator(fake.detach(), asked)).mean()
-        )
+        loss_discriminator = discriminator_loss(discriminator(real, labels), discriminator(fake.detach(), asked))
     training.optimisers["discriminator"].zero_grad(set_to_none=True)
     loss_discriminator.backward()
     training.optimisers["discriminator"].step()
 
     discriminator.requires_grad_(False)
     with autocast(device, enabled=half):
-        loss_generator = -discriminator(fake, asked).mean()
+        loss_generator = generator_loss(discriminator(fake, asked))
     training.optimisers["generator"].zero_grad(set_to_none=True)
     loss_generator.backward()
     training.optimisers["generator"].step()
@@ -225,6 +223,16 @@ def _update(training: TrainingState, batches: Batches, config: GanConfig, steps:
     training.losses[training.step, 0] = loss_discriminator.detach()
     training.losses[training.step, 1] = loss_generator.detach()
     training.step += 1
+
+
+def discriminator_loss(real: torch.Tensor, fake: torch.Tensor) -> torch.Tensor:
+    """Hinge loss of the scores (N,) of real and of generated images (Lim and Ye 2017)."""
+    return F.relu(1 - real).mean() + F.relu(1 + fake).mean()
+
+
+def generator_loss(fake: torch.Tensor) -> torch.Tensor:
+    """What goes with the hinge loss: the scores (N,) of the generated images shall rise."""
+    return -fake.mean()
 
 
 def _figures(training: TrainingState) -> dict[str, str]:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,14 +23,14 @@ import torch
 from optuna.exceptions import OptunaError, StorageInternalError
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.pruners import MedianPruner
-from optuna.samplers import BaseSampler, TPESampler
-from optuna.trial import BaseTrial, FixedTrial, FrozenTrial, TrialState
+from optuna.trial import FixedTrial, FrozenTrial, TrialState
 from safetensors import SafetensorError
 
 from diffgen.config import GanConfig, TuningConfig
 from diffgen.errors import RunError, UserError
-from diffgen.gan_training.schedule import number_of_steps
+from diffgen.gan_training.sampler import SeededByTrial
 from diffgen.gan_training.study_storage import open_storage
+from diffgen.gan_training.tuning_space import check_space, own_values, suggest
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.types import Progress
 
@@ -55,7 +54,7 @@ class Evaluate(Protocol):
             report: to be told the number of every reading and its KID; raises to prune the trial.
 
         Returns:
-            scores, ``kid`` among them.
+            scores, ``kid`` among them, and ``collapsed``: 1 for a GAN that the collapse guard finds no good.
 
         Raises:
             RunError: the training diverged; no other trial is touched by it.
@@ -98,7 +97,7 @@ class Tuned:
     Attributes:
         study: its name in the storage.
         trials: finished ones, in their order.
-        best: number of the complete trial with the lowest KID.
+        best: number of the complete trial with the lowest KID, of those that have not collapsed if there are any.
         importance: setting -> share of the variation in KID that it explains (PED-ANOVA, Watanabe et al. 2023); empty
             when there are too few complete trials to say.
         config: settings of the best trial.
@@ -149,12 +148,12 @@ def tune(
         UserError: the storage cannot be opened, or the space is empty.
         RunError: the storage fails on the way, or no trial came to an end.
     """
-    _check(space)
+    check_space(space)
     progress = progress or Progress()
     study = _open(base, space, made_from, journal)
     _take_up(study, progress)
     if not study.trials:
-        study.enqueue_trial(_own_values(base), skip_if_exists=True)
+        study.enqueue_trial(own_values(base), skip_if_exists=True)
     work = _Work(study, evaluate, base, space, images, folder, progress)
     with _quiet():
         while len(finished(study)) + _under_way(study) < space.trials:
@@ -164,84 +163,6 @@ def tune(
                 raise RunError(f"The study broke off ({error}); mend that, and the same command goes on.") from error
             work.tell()
     return _outcome(study, base, space, images)
-
-
-def _check(space: TuningConfig) -> None:
-    for name in ("learning_rates", "averaging", "transformed"):
-        low, high = getattr(space, name)
-        least = 0.0 if name == "transformed" else math.ulp(0.0)
-        if not least <= low <= high or (name != "learning_rates" and high > 1):
-            raise UserError(f"The range tuning.{name} is {low:g} to {high:g}; give the lower end first, both in range.")
-    for name in ("batch_sizes", "widths", "latent_dims"):
-        if not all(value >= 1 for value in getattr(space, name)):
-            raise UserError(f"The choice tuning.{name} holds a number below 1; give positive whole numbers.")
-
-
-# -- the space -------------------------------------------------------------------------------------------------------
-
-
-def suggest(trial: BaseTrial, base: GanConfig, space: TuningConfig, *, images: int) -> GanConfig:
-    """The settings of a trial.
-
-    Args:
-        images: training images, transformations included; the number of updates follows from it.
-    """
-    own = _own_values(base)
-
-    def between(name: str, low: float, high: float, *, log: bool = False) -> float:
-        return trial.suggest_float(name, min(low, own[name]), max(high, own[name]), log=log)
-
-    def one_of(name: str, values: tuple[int, ...]) -> int:
-        return trial.suggest_categorical(name, sorted({*values, own[name]}))
-
-    changed: dict[str, Any] = {
-        name: between(name, *space.learning_rates, log=True)
-        for name in ("learning_rate_generator", "learning_rate_discriminator")
-    }
-    changed["batch_size"] = one_of("batch_size", space.batch_sizes)
-    changed["width"] = one_of("width", space.widths)
-    changed["latent_dim"] = one_of("latent_dim", space.latent_dims)
-    averaging = between("averaging", *space.averaging, log=True)
-    changed["ema_decay"] = base.ema_decay if averaging == own["averaging"] else 1 - averaging
-    if base.augment:
-        changed["transformed"] = between("transformed", *space.transformed)
-    asked = replace(base, **changed)
-    length = between("length", space.shortest, 1.0)
-    # the batch size alone changes how many updates a schedule has; only a shorter one is written down as a number
-    return asked if length == 1 else replace(asked, steps=max(1, round(length * number_of_steps(asked, images))))
-
-
-def _own_values(base: GanConfig) -> dict[str, Any]:
-    """The point of the space at which a trial has the base's settings."""
-    names = ["learning_rate_generator", "learning_rate_discriminator", "batch_size", "width", "latent_dim"]
-    values = {name: getattr(base, name) for name in names}
-    values |= {"averaging": 1 - base.ema_decay, "length": 1.0}
-    return values | ({"transformed": base.transformed} if base.augment else {})
-
-
-class _SeededByTrial(BaseSampler):
-    """TPE whose random numbers follow from the seed and the trial's number.
-
-    With one seed for the whole study, a resumed one and every other process would suggest what was already tried.
-    """
-
-    def __init__(self, seed: int, startup: int) -> None:
-        self._seed, self._startup = seed, startup
-        self._tpe = TPESampler(seed=seed, n_startup_trials=startup)
-
-    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        digest = hashlib.sha256(f"{self._seed},{trial.number}".encode()).digest()
-        self._tpe = TPESampler(seed=int.from_bytes(digest[:4], "big"), n_startup_trials=self._startup)
-        self._tpe.before_trial(study, trial)
-
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
-        return self._tpe.infer_relative_search_space(study, trial)
-
-    def sample_relative(self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, Any]) -> dict[str, Any]:
-        return self._tpe.sample_relative(study, trial, search_space)
-
-    def sample_independent(self, study: optuna.Study, trial: FrozenTrial, param_name: str, distribution: Any) -> Any:
-        return self._tpe.sample_independent(study, trial, param_name, distribution)
 
 
 # -- the trials ------------------------------------------------------------------------------------------------------
@@ -301,17 +222,16 @@ class _Work:
         last = trials.get(self._number)
         if last is None:  # its heartbeat had stopped, and another process gave it up
             return
-        complete = {number: trial.kid for number, trial in trials.items() if trial.kid is not None}
-        best = min(complete, key=lambda number: complete[number], default=None)
+        best = min((trial for trial in trials.values() if trial.kid is not None), key=_rank, default=None)
         said = f"Trial {last.number + 1} ({len(trials)} of {self._space.trials} finished, {last.seconds:.0f} s): "
         said += f"KID {last.kid:.5f}, FID {last.scores['fid']:.2f}" if last.kid is not None else last.state
         if last.error:
             said += f" ({last.error})"
         if best is not None:
-            said += f"; best is trial {best + 1} with KID {complete[best]:.5f}"
+            said += f"; best is trial {best.number + 1} with KID {best.kid:.5f}"
         self._progress.say(said + ".")
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-            if trial.number != best:
+            if best is None or trial.number != best.number:
                 _remove(Path(trial.user_attrs["folder"]))
 
 
@@ -342,7 +262,7 @@ def _open(base: GanConfig, space: TuningConfig, made_from: dict[str, Any], journ
                 study_name=f"gan-{hashlib.sha256(key.encode()).hexdigest()[:16]}",
                 load_if_exists=True,
                 direction="minimize",
-                sampler=_SeededByTrial(base.seed, space.startup),
+                sampler=SeededByTrial(base.seed, space.startup),
                 pruner=MedianPruner(n_startup_trials=space.startup, n_warmup_steps=space.warmup),
             )
         except (OSError, OptunaError, ValueError, KeyError) as error:
@@ -418,6 +338,12 @@ def finished(study: optuna.Study) -> tuple[Trial, ...]:
     )
 
 
+def _rank(trial: Trial) -> tuple[bool, float, int]:
+    """By KID, but a GAN that the collapse guard finds no good comes after all others."""
+    assert trial.kid is not None
+    return bool(trial.scores.get("collapsed")), trial.kid, trial.number
+
+
 def _outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: int) -> Tuned:
     trials = finished(study)
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -427,7 +353,8 @@ def _outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: 
             f"None of the {len(trials)} trials has brought forth a GAN yet"
             + (f"; the last one failed: {reasons[-1]}" if reasons else "; others may still be under way.")
         )
-    best = min(complete, key=lambda trial: (trial.value or 0.0, trial.number))
+    number = min((trial for trial in trials if trial.kid is not None), key=_rank).number
+    best = next(trial for trial in complete if trial.number == number)
     importance: dict[str, float] = {}
     if len(complete) >= _FEWEST_FOR_IMPORTANCE:
         with _quiet():

@@ -48,6 +48,14 @@ def add_parser(verbs: Any) -> None:
     training.add_argument(
         "--draws", type=int, metavar="N", help=f"times that the finished GAN is scored (default: {defaults.draws})"
     )
+    training.add_argument(
+        "--features",
+        choices=("domain", "inception", "vgg16"),
+        help="what the scores of the finished GAN compare images by (default: domain, an encoder of the data itself)",
+    )
+    training.add_argument(
+        "--features-weights", metavar="FILE", help="weights of inception or vgg16 (default: torchvision's)"
+    )
     tuning = parser.add_argument_group("tuning")
     tuning.add_argument("--tune", type=int, metavar="N", help="search for the settings until there are N trials")
     tuning.add_argument(
@@ -84,7 +92,13 @@ def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
         tuning=replace(config.tuning, **_given(tuning)),
         device=arguments.device,
         resize=arguments.resize,
-        **_given({"draws": arguments.draws}),
+        **_given(
+            {
+                "draws": arguments.draws,
+                "features": arguments.features,
+                "features_weights": arguments.features_weights,
+            }
+        ),
     )
     check_limits(config)
     return config

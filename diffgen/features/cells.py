@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder, train
-from diffgen.runs.cache import cache_file
+from diffgen.runs.cache import cache_file, cached
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet, Int64Array, Progress
 
@@ -61,14 +61,13 @@ def prepare(data: ImageSet, *, device: torch.device | str = "cpu", progress: Pro
     """
     progress = progress or Progress()
     path = cache_file("cells", {"data": data.digest, "cells": FORMAT, "device": torch.device(device).type})
-    if path.is_file():
-        try:
-            return load(path, data.image_shape, device=device)
-        except UserError as error:
-            progress.warn(f"{error} Making them now.")
-    cells = build(data, device=device, progress=progress)
-    save(cells, path)
-    return cells
+
+    def make() -> Cells:
+        cells = build(data, device=device, progress=progress)
+        save(cells, path)
+        return cells
+
+    return cached(path, lambda file: load(file, data.image_shape, device=device), make, progress)
 
 
 def save(cells: Cells, path: Path) -> None:

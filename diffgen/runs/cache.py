@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 
 from diffgen.errors import UserError
+from diffgen.types import Progress
+
+_Made = TypeVar("_Made")
 
 ENVIRONMENT = "DIFFGEN_CACHE"
 # the folders in it: trained GANs, networks of the filters, cells of data sets, published data sets that were fetched;
@@ -39,3 +43,20 @@ def cache_file(kind: str, made_from: Any, *, suffix: str = ".safetensors") -> Pa
             f"The cache folder {folder} cannot be made ({error.strerror}); name another in {ENVIRONMENT}."
         ) from error
     return folder / f"{key}{suffix}"
+
+
+def cached(path: Path, load: Callable[[Path], _Made], make: Callable[[], _Made], progress: Progress) -> _Made:
+    """What a file of the cache holds; where it is missing or damaged, what is made now.
+
+    Args:
+        path: from :func:`cache_file`.
+        load: reads it; a UserError says that it is damaged.
+        make: makes it, and writes the file.
+        progress: is told of damage.
+    """
+    if path.is_file():
+        try:
+            return load(path)
+        except UserError as error:
+            progress.warn(f"{error} It is made anew now.")
+    return make()

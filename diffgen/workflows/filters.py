@@ -8,9 +8,8 @@ from collections.abc import Callable
 import torch
 
 from diffgen.config import CompareConfig
-from diffgen.errors import UserError
-from diffgen.features import encoder as encoders
 from diffgen.features import vae as vaes
+from diffgen.features.encoder import DomainEncoder
 from diffgen.filters import (
     DiscriminatorFilter,
     Filter,
@@ -19,9 +18,9 @@ from diffgen.filters import (
     ReconstructionFilter,
     SsimFilter,
 )
-from diffgen.gan_training.split import split_rows
-from diffgen.runs.cache import cache_file
+from diffgen.runs.cache import cache_file, cached
 from diffgen.types import ImageSet, Progress
+from diffgen.workflows.domain_encoder import prepare_encoder
 from diffgen.workflows.gan import DomainModels
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
@@ -49,28 +48,16 @@ def make_pipeline(
 
     def auto_encoder(real: torch.Tensor) -> vaes.Vae:
         path = cache_file("filters", {**made_from, "vae": vaes.FORMAT, "steps": settings.training_steps})
-        if path.is_file():
-            try:
-                return vaes.load(path, data.image_shape, device=device)
-            except UserError as error:
-                progress.warn(f"{error} Training it now.")
-        network = vaes.train(real, steps=settings.training_steps, seed=_SEED, device=device, progress=progress)
-        vaes.save(network, path)
-        return network
 
-    def domain_encoder(real: torch.Tensor) -> encoders.DomainEncoder:
-        # not that of the cells, which has seen the held-out images too
-        path = cache_file("filters", {**made_from, "encoder": encoders.FORMAT})
-        if path.is_file():
-            try:
-                return encoders.load(path, data.image_shape, device=device)
-            except UserError as error:
-                progress.warn(f"{error} Training it now.")
-        rows = split_rows(len(data), config.gan)[0]
-        labels = None if data.labels is None else torch.from_numpy(data.labels)[rows]
-        network = encoders.train(real, labels, seed=_SEED, device=device, progress=progress)
-        encoders.save(network, path)
-        return network
+        def make() -> vaes.Vae:
+            network = vaes.train(real, steps=settings.training_steps, seed=_SEED, device=device, progress=progress)
+            vaes.save(network, path)
+            return network
+
+        return cached(path, lambda file: vaes.load(file, data.image_shape, device=device), make, progress)
+
+    def domain_encoder(real: torch.Tensor) -> DomainEncoder:
+        return prepare_encoder(data, config.gan, device=device, progress=progress)
 
     makers: dict[str, Callable[[], Filter]] = {
         "reconstruction": lambda: ReconstructionFilter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -12,7 +11,6 @@ from typing import Any, TypeVar
 import torch
 
 from diffgen.config import GanConfig
-from diffgen.errors import UserError
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import check_image_shape
@@ -20,7 +18,7 @@ from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import TrainedGan, train
 from diffgen.gan_training.watch import Reading, Watch, collapse
 from diffgen.generators import gan as gan_loader
-from diffgen.runs.cache import cache_file
+from diffgen.runs.cache import cache_file, cached
 from diffgen.types import Generator, ImageSet, Progress, Scorer
 
 
@@ -65,12 +63,18 @@ def prepare_gan(
     path = cache_file("gan", made_from(data, config, device))
     rows, held_out_rows = split_rows(len(data), config)
     images = torch.from_numpy(data.images)
-    loaded = _load_cached(path, device, progress)
-    if loaded is None:
+
+    def load(file: Path) -> tuple[Generator, Scorer | None, checkpoint.GanCheckpoint]:
+        found = gan_loader.load(file, device=device)
+        progress.say(f"The GAN for this data set is in the cache ({file.name}); nothing to train.")
+        return found
+
+    def make() -> tuple[Generator, Scorer | None, checkpoint.GanCheckpoint]:
         progress.say(f"Training a GAN on {len(rows):,} images and their transformations (kept for the next run).")
         train_and_save(data, config, encoder, path, device=device, progress=progress)
-        loaded = gan_loader.load(path, device=device)
-    generator, scorer, stored = loaded
+        return gan_loader.load(path, device=device)
+
+    generator, scorer, stored = cached(path, load, make, progress)
     assert scorer is not None
     wrong = stored.header["wrong"]
     if wrong:
@@ -83,19 +87,7 @@ def prepare_gan(
 
 def made_from(data: ImageSet, config: GanConfig, device: torch.device) -> dict[str, Any]:
     """What decides about a GAN's weights; its place in the cache follows from it."""
-    conditional = {"labels": _digest_of(data)} if config.conditional and data.labels is not None else {}
-    return {
-        "data": data.digest,
-        "gan": asdict(config),
-        "format": checkpoint.FORMAT,
-        "device": device.type,
-        **conditional,
-    }
-
-
-def _digest_of(data: ImageSet) -> str:
-    assert data.labels is not None
-    return hashlib.sha256(data.labels.tobytes()).hexdigest()
+    return {"data": data.digest, "gan": asdict(config), "format": checkpoint.FORMAT, "device": device.type}
 
 
 def train_and_save(
@@ -188,17 +180,3 @@ def gan_facts(header: dict[str, Any], *, real: int, held_out: int) -> dict[str, 
     if header["wrong"]:
         facts["warning"] = header["wrong"]
     return facts
-
-
-def _load_cached(
-    path: Path, device: torch.device, progress: Progress
-) -> tuple[Generator, Scorer | None, checkpoint.GanCheckpoint] | None:
-    if not path.is_file():
-        return None
-    try:
-        loaded = gan_loader.load(path, device=device)
-    except UserError as error:
-        progress.warn(f"{error} Training it now.")
-        return None
-    progress.say(f"The GAN for this data set is in the cache ({path.name}); nothing to train.")
-    return loaded

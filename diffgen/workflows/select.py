@@ -15,7 +15,6 @@ from torch import nn
 from diffgen.config import CompareConfig, SelectorConfig, from_dict, to_dict
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
-from diffgen.features.encoder import train as train_encoder
 from diffgen.features.vgg16 import Vgg16
 from diffgen.gan_training.split import split_rows
 from diffgen.labels.store import SOURCES
@@ -31,6 +30,7 @@ from diffgen.selector.onnx_file import Selector, load_selector, save_selector
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_device
+from diffgen.workflows.domain_encoder import prepare_encoder
 from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.label import read_store
 from diffgen.workflows.models import stored_model
@@ -225,10 +225,7 @@ def make_features(
             "The encoder is trained on the run's real images, which cannot be read any more; put them back, or take "
             "--features pixels."
         )
-    rows = split_rows(len(data), settings.gan)[0]
-    labels = None if data.labels is None else torch.from_numpy(data.labels)[rows]
-    images = torch.from_numpy(data.images)[rows]
-    return kind, train_encoder(images, labels, seed=config.seed, device=device, progress=progress).cpu()
+    return kind, prepare_encoder(data, settings.gan, device=device, progress=progress).cpu()
 
 
 def extract(network: nn.Module, images: UInt8Array, *, device: torch.device) -> Float32Array:

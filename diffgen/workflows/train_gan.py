@@ -17,6 +17,7 @@ from diffgen.config import GanConfig, TrainGanConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features import cells as cell_store
+from diffgen.features import loading as feature_loading
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.header import add_to_header, read_header
@@ -25,7 +26,7 @@ from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.scores import GeneratorScores, score_generator
 from diffgen.gan_training.split import split_rows
-from diffgen.gan_training.watch import FEWEST_HELD_OUT, Reading
+from diffgen.gan_training.watch import FEWEST_HELD_OUT, Reading, collapse
 from diffgen.generators import gan as gan_loader
 from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_file
@@ -102,13 +103,21 @@ def train_gan(
     check_image_shape(images.image_shape)
     path = cache_file("gan", made_from(images, config.gan, device))
     encoder = cell_store.prepare(images, device=device, progress=progress).encoder
+    # before the training: weights that are missing are said at once
+    extractor = (
+        encoder
+        if config.features == "domain" and config.features_weights is None
+        else feature_loading.load(
+            config.features, data=images, weights=config.features_weights, device=device, progress=progress
+        )
+    )
     if config.tuning.trials:
         _tune(images, config, encoder, path, device=device, progress=progress)
     elif not path.is_file() or force:
         train_and_save(images, config.gan, encoder, path, device=device, progress=progress)
     else:
         progress.say(f"The GAN for this data set is in the cache ({path.name}); --force trains it anew.")
-    header = _scored(path, images, config, encoder, device=device, progress=progress)
+    header = _scored(path, images, config, extractor, device=device, progress=progress)
     if header["wrong"]:
         progress.warn(complaint(header["wrong"]))
     page = write_gan_report(path, images, encoder, device=device)
@@ -180,7 +189,7 @@ def _scored(
     path: Path,
     data: ImageSet,
     config: TrainGanConfig,
-    encoder: FeatureExtractor,
+    extractor: FeatureExtractor,
     *,
     device: torch.device,
     progress: Progress,
@@ -190,11 +199,11 @@ def _scored(
         generator, _, stored = gan_loader.load(path, device=device)
         # of a small data set no more are drawn than there are real ones
         images = min(config.images, len(data))
-        asked = {"draws": config.draws, "generated": images}
+        asked = {"features": extractor.name, "draws": config.draws, "generated": images}
         known = stored.header.get("scores")
         if known is not None and {name: known[name] for name in asked} == asked:
             return stored.header
-        found = score(generator, data, None, encoder, draws=config.draws, images=images, progress=progress)
+        found = score(generator, data, None, extractor, draws=config.draws, images=images, progress=progress)
         # unless another process of the same study has put a better GAN there meanwhile
         if read_header(path) == stored.header:
             return add_to_header(path, {"scores": found.as_dict()})
@@ -228,7 +237,7 @@ def _tune(
             # trials of different length are compared at the same share of their training
             report(math.ceil(reading.step / every) - 1, watch.kid)
 
-        train_and_save(
+        trained = train_and_save(
             data,
             settings,
             encoder,
@@ -242,7 +251,9 @@ def _tune(
         found = score(
             generator, data, against, encoder, draws=config.tuning.draws, images=drawn, progress=progress
         ).as_dict()
-        return {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}
+        scores = {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}
+        # at few updates KID has preferred a generator of one picture to one of blurred ones
+        return {**scores, "collapsed": float(trained.kept is not None and collapse(trained.kept) is not None)}
 
     found = tuning.tune(
         evaluate,

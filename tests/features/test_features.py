@@ -232,7 +232,7 @@ def test_damaged_cells_in_the_cache_are_made_anew(
         file.write_bytes(damage)
         listener = Listener()
         again = cell_store.prepare(few, progress=listener)
-        assert [("cannot be read" in line, line.endswith("Making them now.")) for line in listener.warnings] == [
+        assert [("cannot be read" in line, line.endswith("It is made anew now.")) for line in listener.warnings] == [
             (True, True)
         ]
         assert torch.equal(again.centroids, made.centroids)

@@ -15,7 +15,7 @@ from optuna.trial import FixedTrial
 from diffgen.config import GanConfig, TuningConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.features import cells
-from diffgen.gan_training import tuning
+from diffgen.gan_training import tuning, tuning_space
 from diffgen.gan_training.fid import frechet_distance
 from diffgen.gan_training.kid import squared_discrepancy
 from diffgen.gan_training.kid_watch import KidWatch
@@ -109,14 +109,14 @@ def test_a_full_disk_ends_the_study_and_the_trial_runs_again(
 
 
 def test_the_first_trial_is_the_configuration_itself(gan_config: GanConfig) -> None:
-    own = tuning._own_values(gan_config)
-    assert tuning.suggest(FixedTrial(own), gan_config, TuningConfig(), images=5_000) == gan_config
+    own = tuning_space.own_values(gan_config)
+    assert tuning_space.suggest(FixedTrial(own), gan_config, TuningConfig(), images=5_000) == gan_config
 
 
 def test_another_point_changes_what_it_says_and_nothing_else(gan_config: GanConfig) -> None:
     base = replace(gan_config, steps=None, schedule="quick")
-    point = tuning._own_values(base) | {"batch_size": 128, "averaging": 0.004, "length": 0.5, "transformed": 0.25}
-    found = tuning.suggest(FixedTrial(point), base, TuningConfig(), images=120_000)
+    point = tuning_space.own_values(base) | {"batch_size": 128, "averaging": 0.004, "length": 0.5, "transformed": 0.25}
+    found = tuning_space.suggest(FixedTrial(point), base, TuningConfig(), images=120_000)
     # half of as many updates as the schedule's passes come to in batches of 128
     steps = round(math.ceil(SCHEDULES["quick"].passes * 120_000 / 128) / 2)
     expected = replace(base, batch_size=128, ema_decay=1 - 0.004, transformed=0.25, steps=steps)

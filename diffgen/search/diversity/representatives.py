@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from diffgen.config import SearchConfig
 from diffgen.search.archive import Archive
@@ -94,7 +95,7 @@ class Diversity:
         self._append(np.asarray(numbers, dtype=np.int64), clustered=clustered)
 
     def _append(self, numbers: Int64Array, *, clustered: int) -> None:
-        vectors = _unit(self._points(numbers))
+        vectors = F.normalize(self._points(numbers))
         self._vectors = vectors if self._vectors is None else torch.cat([self._vectors, vectors])
         self._numbers = torch.cat([self._numbers, torch.from_numpy(numbers)])
         self._clustered = clustered
@@ -118,7 +119,7 @@ class Diversity:
         farthest = self._space.farthest
         if self._vectors is None or len(self._vectors) == 0:
             return torch.where(blank, 0.0, farthest)
-        vectors = _unit(self._space.points(images))
+        vectors = F.normalize(self._space.points(images))
         nearest = torch.full((len(images),), -torch.inf, device=self._device)
         for rows in torch.arange(len(self._vectors)).split(_ROWS):
             few = slice(int(rows[0]), int(rows[-1]) + 1)
@@ -127,11 +128,6 @@ class Diversity:
             nearest = torch.maximum(nearest, similarity.masked_fill_(itself, -torch.inf).amax(dim=1))
         # -inf, nothing but itself to compare with, becomes the farthest
         return torch.where(blank, 0.0, (1.0 - nearest).clamp(0.0, farthest))
-
-
-def _unit(points: torch.Tensor) -> torch.Tensor:
-    """Rows of length 1; a row of zeros stays one."""
-    return points / torch.linalg.vector_norm(points, dim=1, keepdim=True).clamp_min_(1e-12)
 
 
 def stratified_rows(labels: Int64Array, limit: int, rng: np.random.Generator) -> Int64Array:

@@ -1,0 +1,64 @@
+"""What a study of a GAN's settings may choose from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from optuna.trial import BaseTrial
+
+from diffgen.config import GanConfig, TuningConfig
+from diffgen.errors import UserError
+from diffgen.gan_training.schedule import number_of_steps
+
+
+def check_space(space: TuningConfig) -> None:
+    """Raise a UserError where a range or a choice of the space cannot be."""
+    for name in ("learning_rates", "averaging", "transformed"):
+        low, high = getattr(space, name)
+        least = 0.0 if name == "transformed" else math.ulp(0.0)
+        if not least <= low <= high or (name != "learning_rates" and high > 1):
+            raise UserError(f"The range tuning.{name} is {low:g} to {high:g}; give the lower end first, both in range.")
+    for name in ("batch_sizes", "widths", "latent_dims"):
+        if not all(value >= 1 for value in getattr(space, name)):
+            raise UserError(f"The choice tuning.{name} holds a number below 1; give positive whole numbers.")
+
+
+def suggest(trial: BaseTrial, base: GanConfig, space: TuningConfig, *, images: int) -> GanConfig:
+    """The settings of a trial.
+
+    Args:
+        images: training images, transformations included; the number of updates follows from it.
+    """
+    own = own_values(base)
+
+    def between(name: str, low: float, high: float, *, log: bool = False) -> float:
+        return trial.suggest_float(name, min(low, own[name]), max(high, own[name]), log=log)
+
+    def one_of(name: str, values: tuple[int, ...]) -> int:
+        return trial.suggest_categorical(name, sorted({*values, own[name]}))
+
+    changed: dict[str, Any] = {
+        name: between(name, *space.learning_rates, log=True)
+        for name in ("learning_rate_generator", "learning_rate_discriminator")
+    }
+    changed["batch_size"] = one_of("batch_size", space.batch_sizes)
+    changed["width"] = one_of("width", space.widths)
+    changed["latent_dim"] = one_of("latent_dim", space.latent_dims)
+    averaging = between("averaging", *space.averaging, log=True)
+    changed["ema_decay"] = base.ema_decay if averaging == own["averaging"] else 1 - averaging
+    if base.augment:
+        changed["transformed"] = between("transformed", *space.transformed)
+    asked = replace(base, **changed)
+    length = between("length", space.shortest, 1.0)
+    # the batch size alone changes how many updates a schedule has; only a shorter one is written down as a number
+    return asked if length == 1 else replace(asked, steps=max(1, round(length * number_of_steps(asked, images))))
+
+
+def own_values(base: GanConfig) -> dict[str, Any]:
+    """The point of the space at which a trial has the base's settings."""
+    names = ["learning_rate_generator", "learning_rate_discriminator", "batch_size", "width", "latent_dim"]
+    values = {name: getattr(base, name) for name in names}
+    values |= {"averaging": 1 - base.ema_decay, "length": 1.0}
+    return values | ({"transformed": base.transformed} if base.augment else {})
