@@ -135,7 +135,7 @@ def _load_file(path: Path, split: Split | None, source: str, resize: int | None,
     except OSError as error:
         raise UserError(f"The file {source!r} cannot be read ({error.strerror}); check its permissions.") from error
     # a zip that was cut off has lost the end by which zipfile knows it, but not its beginning
-    if head[:4] in (b"PK\x03\x04", b"PK\x05\x06") or zipfile.is_zipfile(path):
+    if head[:4] in (b"PK\x03\x04", b"PK\x05\x06") or _ends_as_a_zip(path):
         from diffgen.data.npz import load_npz, looks_like_npz
 
         if looks_like_npz(path):
@@ -195,3 +195,10 @@ def _published(source: str) -> list[str]:
 
     wanted = source.lower().replace("-", "").replace("_", "")
     return [_TORCHVISION + name for name in KNOWN if name.lower().replace("-", "") == wanted]
+
+
+def _ends_as_a_zip(path: Path) -> bool:
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # a damaged end that it takes for that of one part of several
+        return True

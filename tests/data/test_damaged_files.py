@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import warnings
 from pathlib import Path
 
@@ -54,3 +55,12 @@ def test_the_same_seed_damages_in_the_same_way(corpus: dict[str, list[bytes]]) -
     for contents in corpus.values():
         first, again = (mutate(contents[0], contents[-1], random.Random(7)) for _ in range(2))
         assert first == again
+
+
+def test_the_end_of_one_zip_of_several(tmp_path: Path) -> None:
+    locator = b"PK\x06\x07" + struct.pack("<LQL", 0, 0, 2)  # a zip64's, with two disks
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 0, 0, 0, 0, 0)
+    path = tmp_path / "images"
+    path.write_bytes(b"\x00" * 100 + locator + end)
+    with pytest.raises(UserError, match=r"cannot be opened .* make it again\.$"):
+        load(path)

@@ -20,6 +20,7 @@ from diffgen.gan_training.fid import frechet_distance
 from diffgen.gan_training.kid import squared_discrepancy
 from diffgen.gan_training.kid_watch import KidWatch
 from diffgen.gan_training.networks import to_uint8
+from diffgen.gan_training.sampler import SeededByTrial
 from diffgen.gan_training.schedule import SCHEDULES
 from diffgen.gan_training.study_storage import open_storage
 from diffgen.gan_training.trainer import train
@@ -127,9 +128,7 @@ def resumed(parts: tuple[int, ...]) -> list[dict[str, object]]:
     """The settings of a study in parts; each part has a sampler of its own, as a process has."""
     storage = optuna.storages.InMemoryStorage()
     for part in parts:
-        study = optuna.create_study(
-            storage=storage, study_name="s", load_if_exists=True, sampler=tuning._SeededByTrial(7, 3)
-        )
+        study = optuna.create_study(storage=storage, study_name="s", load_if_exists=True, sampler=SeededByTrial(7, 3))
         study.optimize(
             lambda trial: (trial.suggest_float("x", 0, 1) - 0.3) ** 2 + trial.suggest_categorical("y", [1, 2, 3]), part
         )
