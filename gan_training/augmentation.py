@@ -17,7 +17,7 @@ ROTATION_DEGREES = 12.0
 SHIFT_PERCENT = 8.0
 SHEAR_DEGREES = 12.0
 BRIGHTNESS_PERCENT = 20.0
-BLUR_SIGMA = (0.4, 0.8)  # pixels
+BLUR_PERCENT = (10 / 7, 20 / 7)  # standard deviation of the Gaussian, least and most: 0.4 to 0.8 pixels of 28
 
 # torchvision draws one set of parameters for a whole batch; images are dealt into this many groups, each with its own
 _GROUPS = 64
@@ -115,9 +115,10 @@ def _brighten(images: torch.Tensor, background: list[float] | None, generator: t
 
 
 def _blur(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
-    low, high = BLUR_SIGMA
+    low, high = (percent / 100 * images.shape[-1] for percent in BLUR_PERCENT)
     sigma = low + (high - low) * torch.rand((), generator=generator).item()
-    return transform.gaussian_blur(images, kernel_size=[5, 5], sigma=[sigma, sigma])
+    reach = round(2.5 * high)  # what lies further away weighs less than a hundredth
+    return transform.gaussian_blur(images, kernel_size=[2 * reach + 1] * 2, sigma=[sigma, sigma])
 
 
 TRANSFORMATIONS: dict[str, Callable[[torch.Tensor, list[float] | None, torch.Generator], torch.Tensor]] = {
