@@ -96,6 +96,20 @@ def test_when_every_trial_diverges_the_reason_is_said(digits: ImageSet, gan_conf
         tune(Trainer(digits, {0: {"learning_rate_generator": 1e30}}), gan_config, tmp_path, trials=1)
 
 
+def test_a_collapsed_gan_is_the_best_only_where_all_have_collapsed(gan_config: GanConfig, tmp_path: Path) -> None:
+    verdicts = iter([(0.1, 1.0), (0.6, 0.0), (0.5, 0.0), (0.05, 1.0)])
+
+    def scored(config: GanConfig, path: Path, report: Callable[[int, float], None]) -> dict[str, float]:
+        path.write_bytes(b"weights")
+        kid, collapsed = next(verdicts)
+        return {"kid": kid, "fid": 10 * kid, "collapsed": collapsed}
+
+    assert tune(scored, gan_config, tmp_path, trials=1).best == 0
+    found = tune(scored, gan_config, tmp_path, trials=4)
+    assert found.best == 2
+    assert list((tmp_path / "trials").rglob("gan.safetensors")) == [found.checkpoint]
+
+
 def test_a_full_disk_ends_the_study_and_the_trial_runs_again(
     digits: ImageSet, gan_config: GanConfig, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -11,9 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import torchvision
+from safetensors.torch import save_file
 
 from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
+from diffgen.errors import UserError
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
 from diffgen.gan_training.split import split_rows
@@ -76,9 +80,10 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> TrainGanResult:
 def test_the_best_trial_is_kept_where_compare_looks(tuned: TrainGanResult, digits: ImageSet) -> None:
     header = read_header(Path(tuned.gan))
     study = header["tuning"]
-    kids = {trial["number"]: trial["scores"]["kid"] for trial in study["trials"] if trial["state"] == "complete"}
+    complete = {trial["number"]: trial["scores"] for trial in study["trials"] if trial["state"] == "complete"}
     assert tuned.tuning is not None and tuned.tuning["trials"] == len(study["trials"]) == 3
-    assert study["best"] == min(kids, key=lambda number: kids[number])
+    # a GAN that the guard calls collapsed comes after all others
+    assert study["best"] == min(complete, key=lambda number: (complete[number]["collapsed"], complete[number]["kid"]))
     assert {name: header["gan"][name] for name in study["settings"]} == study["settings"]
     said = Said()
     found = prepare_gan(digits, GAN, cells.prepare(digits).encoder, device=CPU, progress=said)
@@ -128,6 +133,32 @@ def test_without_tuning_a_gan_in_the_cache_is_only_scored(tuned: TrainGanResult)
     assert set(result.scores) >= {"fid", "kid", "precision", "recall", "density", "coverage"}
 
 
+def test_scores_by_a_published_networks_features(digits: ImageSet, tmp_path: Path) -> None:
+    assert digits.labels is not None
+    few = dataclasses.replace(digits, images=digits.images[:40], labels=digits.labels[:40])
+    with torch.device("meta"):
+        network = torchvision.models.vgg16(weights=None, init_weights=False).features
+    network.to_empty(device="cpu")
+    torch.manual_seed(0)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.05)
+    weights = tmp_path / "vgg16.safetensors"
+    save_file({f"features.{name}": value for name, value in network.state_dict().items()}, weights)
+    config = replace(SMALL, tuning=TuningConfig(), images=8)
+    by_vgg16 = train_gan(few, config=replace(config, features="vgg16", features_weights=str(weights)))
+    assert read_header(Path(by_vgg16.gan))["scores"]["features"] == "vgg16"
+    by_encoder = train_gan(few, config=config)
+    assert by_encoder.gan == by_vgg16.gan
+    assert read_header(Path(by_vgg16.gan))["scores"]["features"] == "domain"
+    assert by_encoder.scores["fid"] != pytest.approx(by_vgg16.scores["fid"], rel=0.01)
+
+
+def test_weights_that_nobody_takes(tmp_path: Path) -> None:
+    config = replace(SMALL, features_weights=str(tmp_path / "some.pth"))
+    with pytest.raises(UserError, match="takes no weights"):
+        train_gan("digits:test", config=config)
+
+
 def start(repository: Path, storage: Path, trials: int) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(repository)}
     command = [sys.executable, "-c", SCRIPT, str(storage), str(trials)]
@@ -138,7 +169,7 @@ def test_a_killed_study_goes_on(repository: Path, tmp_path: Path, digits: ImageS
     cells.prepare(digits)  # not in the process that is killed
     journal = tmp_path / "study.log"
     process = start(repository, journal, 2)
-    while process.poll() is None and not (journal.is_file() and '"folder"' in journal.read_text()):
+    while process.poll() is None and not (journal.is_file() and '"host"' in journal.read_text()):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
