@@ -19,6 +19,7 @@ from diffgen.cli import (
     inspect,
     label,
     predict,
+    quantize,
     replay,
     report,
     select,
@@ -38,6 +39,7 @@ examples:
   diffgen compare a.onnx b.pt --data test/            search for 60 seconds, write a report
   diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
   diffgen inspect a.onnx --data test/                 which pre-processing a model wants
+  diffgen quantize a.onnx --data test/                its 8-bit version, and what that costs
   diffgen train-gan test/ --tune 12                   find good settings for the GAN of a data set
   diffgen replay runs/mine                            ask the models again about what was found
   diffgen shrink runs/mine                            the smallest difference that still triggers
@@ -69,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
         compare,
         demo,
         inspect,
+        quantize,
         train_gan,
         replay,
         shrink,

@@ -20,6 +20,11 @@ _BOTH = (
 _OUTPUT = "output_name"
 
 
+def add_preprocessing_options(parser: argparse.ArgumentParser) -> None:
+    """--mean, --std, ... of one model."""
+    _add(parser.add_argument_group("model", _DESCRIPTION), "", shown=True, opening=False)
+
+
 def add_model_options(parser: argparse.ArgumentParser, *, pair: bool = True) -> None:
     """--mean, --std, ..., --arch and --allow-pickle, and with ``pair`` also those for A or B alone."""
     group = parser.add_argument_group("models", _BOTH if pair else _DESCRIPTION)
@@ -32,7 +37,7 @@ def add_model_options(parser: argparse.ArgumentParser, *, pair: bool = True) -> 
         _add(group, "b-", shown=False)
 
 
-def _add(group: Any, prefix: str, *, shown: bool) -> None:
+def _add(group: Any, prefix: str, *, shown: bool, opening: bool = True) -> None:
     def add(name: str, text: str, **settings: Any) -> None:
         group.add_argument(f"--{prefix}{name}", help=text if shown else argparse.SUPPRESS, **settings)
 
@@ -46,6 +51,8 @@ def _add(group: Any, prefix: str, *, shown: bool) -> None:
     add("layout", "auto (default), nchw or nhwc", **_choice("layout"))
     add("outputs", "auto (default), probabilities, logits or scores", **_choice("outputs"))
     add("output-name", "which output to read, of a model that gives several", metavar="NAME")
+    if not opening:
+        return
     add("arch", "builds the network of a state_dict; runs that code", metavar="PACKAGE.MODULE:FACTORY")
     add("allow-pickle", "open pickled models, which runs any code that is in them", action="store_true", default=None)
 

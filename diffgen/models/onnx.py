@@ -12,10 +12,11 @@ from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.class_names import names_from_metadata
-from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
+from diffgen.models.inputs import ImageShape, Layout, as_tensor, grey_levels_only
 from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
 from diffgen.models.wording import counted, reason
+from diffgen.types import UInt8Array
 
 DTYPES: dict[str, type[np.generic]] = {
     "tensor(float)": np.float32,
@@ -68,11 +69,21 @@ class OnnxModel(BlackBox):
         if self._named_by_file:
             self.class_names = names_from_metadata(metadata)
 
+    def feed(self, images: UInt8Array) -> dict[str, np.ndarray]:
+        """What the graph itself is handed for images: the name of its input, and the pre-processed array.
+
+        Args:
+            images: uint8 (N, C, H, W) of the shape that the model was prepared with; N is ``fixed_batch`` if there is
+                one.
+        """
+        assert self._transform is not None, "prepare comes first"
+        return self._fed(self._transform(as_tensor(images)))
+
+    def _fed(self, batch: torch.Tensor) -> dict[str, np.ndarray]:
+        return {self._input_name: batch.numpy().astype(self._dtype, copy=False)}
+
     def _ask(self, batch: torch.Tensor) -> object:
-        array = batch.numpy()
-        if self._dtype is not np.float32:
-            array = array.astype(self._dtype)
-        answer = self._session.run([self._wanted_output()], {self._input_name: array})[0]
+        answer = self._session.run([self._wanted_output()], self._fed(batch))[0]
         return torch.from_numpy(answer) if isinstance(answer, np.ndarray) else answer
 
     def _rows(self, answer: object, count: int) -> torch.Tensor:

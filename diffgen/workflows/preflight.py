@@ -18,6 +18,7 @@ from diffgen.types import Float32Array, ImageSet, Int64Array, Progress
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
 _SMALLEST_MARGIN = 1e-6
 _SAME_FUNCTION = 1e-4  # two models that never differ by more are one model in two formats
+_PREPARED = 256  # images that a model looks at first
 _PROBED = 64  # images that the noise is measured on
 _BATCH = 1024
 
@@ -37,15 +38,24 @@ class RealAnswers:
     disagreements: Int64Array
 
 
+def prepare_model(model: BlackBox, data: ImageSet) -> None:
+    """Let a model look at some real images, spread over the data.
+
+    Raises:
+        UserError: it does not take these images.
+    """
+    rows = np.linspace(0, len(data) - 1, min(len(data), _PREPARED)).astype(np.int64)
+    model.prepare(torch.from_numpy(data.images[rows]))
+
+
 def prepare_models(models: Sequence[BlackBox], data: ImageSet) -> None:
     """Let each model look at some real images, and see that they fit each other and the data.
 
     Raises:
         UserError: a model does not take these images, or the numbers of classes differ.
     """
-    sample = torch.from_numpy(data.images[np.linspace(0, len(data) - 1, min(len(data), 256)).astype(np.int64)])
     for model in models:
-        model.prepare(sample)
+        prepare_model(model, data)
     a, b = models
     if a.num_classes != b.num_classes:
         raise UserError(

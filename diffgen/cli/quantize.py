@@ -1,0 +1,114 @@
+"""``diffgen quantize``: the 8-bit version of an ONNX model, and what it costs on real images."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from diffgen.cli import model_options, options
+from diffgen.config import QUANTIZE_CHOICES, QuantizeConfig
+
+if TYPE_CHECKING:
+    from diffgen.workflows.quantize import QuantizeResult
+
+_EXAMPLES = """\
+examples:
+  diffgen quantize net.onnx --data val/                          net-int8.onnx and its sidecar, calibrated on val/
+  diffgen quantize net.onnx --data val/ --calibrate-on train/ --images 2000
+  diffgen quantize net.onnx --data val/ --per-channel --calibration entropy -o better.onnx
+  diffgen quantize net.onnx --data val/ --dynamic                ranges are found while the model runs
+  diffgen compare net.onnx net-int8.onnx --data val/             then: what has changed, in pictures
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    usual = QuantizeConfig()
+    parser = verbs.add_parser(
+        "quantize",
+        help="make the 8-bit version of an ONNX model",
+        description="Make the 8-bit version of an ONNX model with onnxruntime's quantizer, calibrated on real images "
+        "with the model's own pre-processing, and say what it costs in accuracy on them.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file that computes in floating point")
+    parser.add_argument("--data", metavar="D", required=True, help="real images, as for compare; better with labels")
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to (default: MODEL-int8.onnx beside the model)")
+    parser.add_argument("--force", action="store_true", help="replace the file and the sidecar that are there")
+    parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
+    group = parser.add_argument_group("quantization")
+    how = group.add_mutually_exclusive_group()
+    how.add_argument("--static", action="store_true", help="measure the ranges of activations beforehand (default)")
+    how.add_argument(
+        "--dynamic", action="store_true", help="find them anew for every batch, on which answers then depend"
+    )
+    group.add_argument("--per-channel", action="store_true", help="one scale for each channel of the weights")
+    group.add_argument("--reduce-range", action="store_true", help="weights of 7 bits, for x86 without VNNI")
+    _choice(group, "format", usual.format, "of a static one: QuantizeLinear pairs, or operators on integers")
+    _choice(group, "activations", usual.activations, "type of the activations of a static one")
+    _choice(group, "calibration", usual.calibration, "how ranges follow from activations")
+    group.add_argument("--calibrate-on", metavar="D2", help="measure ranges on these images instead, say training ones")
+    group.add_argument(
+        "--images", type=int, default=usual.images, metavar="N", help=f"so many at most (default: {usual.images})"
+    )
+    group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images handed to a network at once")
+    model_options.add_preprocessing_options(parser)
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def _choice(group: Any, name: str, usual: str, text: str) -> None:
+    allowed = QUANTIZE_CHOICES[name]
+    group.add_argument(
+        f"--{name}", choices=allowed, default=usual, metavar="|".join(allowed), help=f"{text} (default: {usual})"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Quantize and print what it costs."""
+    config = QuantizeConfig(
+        method="dynamic" if arguments.dynamic else "static",
+        format=arguments.format,
+        activations=arguments.activations,
+        per_channel=arguments.per_channel,
+        reduce_range=arguments.reduce_range,
+        calibration=arguments.calibration,
+        images=arguments.images,
+        batch_size=options.batch_size(arguments.batch_size),
+        resize=arguments.resize,
+        preprocessing=model_options.preprocessing_from(arguments),
+    )
+    progress = options.make_progress(arguments)
+    from diffgen.workflows.quantize import quantize
+
+    result = quantize(
+        arguments.model,
+        data=arguments.data,
+        output=arguments.out,
+        calibration_data=arguments.calibrate_on,
+        config=config,
+        force=arguments.force,
+        progress=progress,
+    )
+    for warning in result.warnings:
+        progress.warn(warning)
+    _print(result)
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return 0
+
+
+def _print(result: QuantizeResult) -> None:
+    accuracies = (None, None) if result.accuracy is None else result.accuracy
+    width = max(len(result.source), len(result.output))
+    for path, size, accuracy in zip((result.source, result.output), result.bytes, accuracies, strict=True):
+        figure = "" if accuracy is None else f"  accuracy {accuracy:.4f}"
+        print(f"{path:<{width}}  {size / 1024:>8,.0f} KiB{figure}")
+    print(
+        f"different labels for {result.differing:,} of {result.images:,} real images ({result.disagreement:.2%}); "
+        f"largest change of a probability {result.largest_shift:.3f}"
+    )
+    if result.calibrated:
+        print(f"calibrated on {result.calibrated:,} images")
+    print(f"written: {result.output}, {result.sidecar}")

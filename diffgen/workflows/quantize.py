@@ -1,0 +1,171 @@
+"""Makes the 8-bit version of an ONNX model, and says what that cost on real images."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import QuantizeConfig
+from diffgen.data import load as load_data
+from diffgen.errors import UserError
+from diffgen.models import BlackBox
+from diffgen.models import load as load_model
+from diffgen.models.loading import identify
+from diffgen.models.onnx import OnnxModel
+from diffgen.models.onnx_quantizer import is_quantized, quantize_file
+from diffgen.models.sidecar import sidecar_path, sidecar_text
+from diffgen.models.sniffing import FileKind
+from diffgen.runs.files import write_text, write_whole
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.device import resolve_batch_size
+from diffgen.workflows.preflight import inspect_real_images, prepare_model, prepare_models
+
+_EXPORT = "export the model to ONNX first (torch.onnx.export)"
+
+
+@dataclass(frozen=True)
+class QuantizeResult:
+    """What was made, and what it costs on real images.
+
+    Attributes:
+        source, output, sidecar: the file that was quantized, the new one, and the sidecar beside it.
+        bytes: size of both files.
+        method: "static" or "dynamic".
+        calibrated: real images that the ranges were measured on; 0 for a dynamic one.
+        images: real images that both were asked about.
+        accuracy: share of right answers of both, or None without labels.
+        differing: images that both give different labels to.
+        largest_shift: largest change of a probability.
+        warnings: sentences about figures that wrong pre-processing would explain.
+    """
+
+    source: str
+    output: str
+    sidecar: str
+    bytes: tuple[int, int]
+    method: str
+    calibrated: int
+    images: int
+    accuracy: tuple[float, float] | None
+    differing: int
+    largest_shift: float
+    warnings: tuple[str, ...]
+
+    @property
+    def disagreement(self) -> float:
+        """Share of the real images that both give different labels to."""
+        return self.differing / self.images
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {**asdict(self), "disagreement": self.disagreement}
+
+
+def quantize(
+    model: str | os.PathLike[str],
+    *,
+    data: Any,
+    output: str | os.PathLike[str] | None = None,
+    calibration_data: Any = None,
+    config: QuantizeConfig | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> QuantizeResult:
+    """Make the 8-bit version of an ONNX file with onnxruntime's quantizer, and a sidecar that says how to feed it.
+
+    Args:
+        model: an ONNX file that computes in floating point.
+        data: real images that both are asked about afterwards; see :func:`diffgen.data.load`.
+        output: the file to write, or None: ``net-int8.onnx`` beside ``net.onnx``.
+        calibration_data: real images that the ranges of a static one are measured on, or None: those of ``data``.
+        config: how; what its pre-processing does not say is taken from the sidecar of ``model``.
+        force: replace files that are there.
+        progress: where to say how far it is.
+
+    Raises:
+        UserError: model or data cannot be used, it is quantized already, or the file exists or cannot be written.
+    """
+    progress, config = progress or Progress(), config or QuantizeConfig()
+    source = Path(model).expanduser()
+    kind, _ = identify(source)
+    if kind is not FileKind.ONNX:
+        raise UserError(f"{source} is {kind.value}, and only ONNX files can be quantized here; {_EXPORT}.")
+    target = source.with_name(f"{source.stem}-int8.onnx") if output is None else Path(output).expanduser()
+    _check_target(target, source, force=force)
+    before = _open(source, config)
+    if is_quantized(source):
+        raise UserError(f"{source} is quantized already; give the floating-point model that it was made from.")
+    images = load_data(data, resize=config.resize, progress=progress)
+    calibration = images if calibration_data is None else load_data(calibration_data, resize=config.resize)
+    if calibration.image_shape != images.image_shape:
+        raise UserError(
+            f"The images of {calibration.source} have the shape {_shape(calibration)} but those of {images.source} "
+            f"{_shape(images)}; calibrate on images of the same shape."
+        )
+    prepare_model(before, images)
+    rows = np.linspace(0, len(calibration) - 1, min(len(calibration), config.images)).astype(np.int64)
+    with tempfile.TemporaryDirectory() as folder:
+        # under its own name, so that messages about it speak of the file that was asked for
+        made = Path(folder) / target.name
+        quantize_file(before, made, calibration.images[rows], config=config, progress=progress)
+        after = load_model(
+            made, batch_size=before.batch_size, preprocessing=before.preprocessing, class_names=before.class_names
+        )
+        prepare_models((before, after), images)
+        answers = inspect_real_images((before, after), images, progress=progress)
+        write_whole(target, lambda temporary: shutil.copyfile(made, temporary))
+    beside = sidecar_path(target)
+    remark = f"written by diffgen quantize: the pre-processing of {source.name}"
+    write_text(beside, sidecar_text(before.preprocessing, before.class_names, remark))
+    labels = answers.probabilities.argmax(axis=2)
+    return QuantizeResult(
+        source=str(source),
+        output=str(target),
+        sidecar=str(beside),
+        bytes=(source.stat().st_size, target.stat().st_size),
+        method=config.method,
+        calibrated=len(rows) if config.method == "static" else 0,
+        images=len(images),
+        accuracy=answers.summary.accuracy,
+        differing=int((labels[:, 0] != labels[:, 1]).sum()),
+        largest_shift=float(np.abs(answers.probabilities[:, 0] - answers.probabilities[:, 1]).max()),
+        warnings=answers.summary.warnings,
+    )
+
+
+def _open(path: Path, config: QuantizeConfig) -> OnnxModel:
+    # the quantizer calibrates on the CPU, where 8-bit models run too
+    box: BlackBox = load_model(
+        path,
+        batch_size=resolve_batch_size(config.batch_size, torch.device("cpu")),
+        preprocessing=config.preprocessing,
+    )
+    assert isinstance(box, OnnxModel)
+    return box
+
+
+def _check_target(target: Path, source: Path, *, force: bool) -> None:
+    """See to it before anything is computed that the new file can be written."""
+    folder = target.parent
+    if target.resolve() == source.resolve():
+        raise UserError(f"{target} is the model itself; name another file with -o.")
+    if target.is_dir():
+        raise UserError(f"{target} is a folder; name a file with -o, such as {target / 'model-int8.onnx'}.")
+    if not folder.is_dir():
+        raise UserError(f"The folder {folder} does not exist; make it, or name another file with -o.")
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"The folder {folder} cannot be written; name a file elsewhere with -o.")
+    there = next((file for file in (target, sidecar_path(target)) if file.exists()), None)
+    if there is not None and not force:
+        raise UserError(f"The file {there} exists; name another with -o, or add --force to replace it.")
+
+
+def _shape(images: ImageSet) -> str:
+    return "x".join(map(str, images.image_shape))
