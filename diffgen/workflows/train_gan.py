@@ -102,22 +102,23 @@ def train_gan(
     images = load_data(data, resize=config.resize, progress=progress)
     check_image_shape(images.image_shape)
     path = cache_file("gan", made_from(images, config.gan, device))
-    encoder = cell_store.prepare(images, device=device, progress=progress).encoder
-    # before the training: weights that are missing are said at once
-    extractor = (
-        encoder
-        if config.features == "domain" and config.features_weights is None
+    own = config.features == "domain" and config.features_weights is None
+    # before anything is trained: weights that are missing are said at once
+    published = (
+        None
+        if own
         else feature_loading.load(
             config.features, data=images, weights=config.features_weights, device=device, progress=progress
         )
     )
+    encoder = cell_store.prepare(images, device=device, progress=progress).encoder
     if config.tuning.trials:
         _tune(images, config, encoder, path, device=device, progress=progress)
     elif not path.is_file() or force:
         train_and_save(images, config.gan, encoder, path, device=device, progress=progress)
     else:
         progress.say(f"The GAN for this data set is in the cache ({path.name}); --force trains it anew.")
-    header = _scored(path, images, config, extractor, device=device, progress=progress)
+    header = _scored(path, images, config, published or encoder, device=device, progress=progress)
     if header["wrong"]:
         progress.warn(complaint(header["wrong"]))
     page = write_gan_report(path, images, encoder, device=device)

@@ -135,7 +135,7 @@ def test_without_tuning_a_gan_in_the_cache_is_only_scored(tuned: TrainGanResult)
 
 def test_scores_by_a_published_networks_features(digits: ImageSet, tmp_path: Path) -> None:
     assert digits.labels is not None
-    few = dataclasses.replace(digits, images=digits.images[:40], labels=digits.labels[:40])
+    few = dataclasses.replace(digits, images=digits.images[:60], labels=digits.labels[:60])
     with torch.device("meta"):
         network = torchvision.models.vgg16(weights=None, init_weights=False).features
     network.to_empty(device="cpu")
@@ -144,7 +144,7 @@ def test_scores_by_a_published_networks_features(digits: ImageSet, tmp_path: Pat
         torch.nn.init.normal_(parameter, std=0.05)
     weights = tmp_path / "vgg16.safetensors"
     save_file({f"features.{name}": value for name, value in network.state_dict().items()}, weights)
-    config = replace(SMALL, tuning=TuningConfig(), images=8)
+    config = replace(SMALL, tuning=TuningConfig(), images=10)
     by_vgg16 = train_gan(few, config=replace(config, features="vgg16", features_weights=str(weights)))
     assert read_header(Path(by_vgg16.gan))["scores"]["features"] == "vgg16"
     by_encoder = train_gan(few, config=config)
