@@ -199,8 +199,9 @@ class GanConfig:
         latent_dim: continuous values in a latent vector; 100 in the paper.
         width: channels of the widest feature map are 4 * width (8 * width at 64 pixels), of the narrowest ``width``.
         conditional: train on the labels too, where there are any: every picture then has an intended class.
-        schedule: how long to train: "quick" (about a minute), "default" (some minutes), "thorough" (up to 90 minutes on
-            2 cores); see :mod:`diffgen.gan_training.schedule`.
+        schedule: how long to train: for 10,000 images of 28 pixels "quick" takes one or two minutes, "default" five,
+            "thorough" fifteen on one core that computes in bfloat16 (benchmarks/results/gan.md); see
+            :mod:`diffgen.gan_training.schedule`.
         steps: updates of the generator, or None: as the schedule says.
         batch_size: images in one update.
         learning_rate_generator, learning_rate_discriminator: Adam's step sizes.

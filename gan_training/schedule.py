@@ -17,7 +17,7 @@ class Schedule:
     most: int
 
 
-# Measured on 2 cores for MNIST's 10,000 test images: benchmarks/results/gan.md.
+# Measured for MNIST's 10,000 test images: benchmarks/results/gan.md.
 SCHEDULES: dict[str, Schedule] = {
     "quick": Schedule(passes=1, fewest=500, most=1_200),
     "default": Schedule(passes=4.75, fewest=2_000, most=8_000),

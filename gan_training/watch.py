@@ -18,7 +18,7 @@ from diffgen.gan_training.manifold import manifold_scores
 IMAGES = 2_000  # generated for one reading, and real ones at most
 FEWEST_HELD_OUT = 300  # with fewer, the training images are measured against instead
 _NEIGHBOURS = 5
-# Readings of a collapsed generator: far below those of any generator that was of use (docs/decisions/007-the-gan.md).
+# Readings of a collapsed generator: far below those of any generator that was of use (benchmarks/results/gan.md).
 _FEWEST_COVERED = 0.15
 _FEWEST_RECOGNISED = 0.15
 _LEAST_DISTANCE = 0.3
