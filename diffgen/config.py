@@ -171,11 +171,55 @@ DEFAULT_PREPROCESSING = Preprocessing(
 
 
 @dataclass(frozen=True)
+class RemoteConfig:
+    """How a model behind an address is asked. None means "not said": ``DEFAULT_REMOTE`` is asked.
+
+    Attributes:
+        auth_env: name of the environment variable that holds the Authorization header, or None: there is none. The
+            header itself is never written anywhere.
+        query_budget: most images that may be sent to the model, also in one run with all its resumptions; or None.
+        timeout: seconds that one answer may take.
+        retries: how often a try that failed is made again.
+
+    Raises:
+        UserError: a number that cannot be.
+    """
+
+    auth_env: str | None = None
+    query_budget: int | None = None
+    timeout: float | None = None
+    retries: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.query_budget is not None and self.query_budget < 1:
+            raise UserError(f"A query budget of {self.query_budget} images cannot be; give a number from 1.")
+        if self.timeout is not None and not 0 < self.timeout <= MAX_TIMEOUT:
+            raise UserError(f"A timeout of {self.timeout:g} seconds cannot be; give more than 0 and at most a day.")
+        if self.retries is not None and not 0 <= self.retries <= MAX_RETRIES:
+            raise UserError(f"A request cannot be made again {self.retries} times; give 0 to {MAX_RETRIES}.")
+
+    def over(self, other: RemoteConfig) -> RemoteConfig:
+        """What is said here, and what ``other`` says where nothing is."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        return replace(other, **said)
+
+
+MAX_TIMEOUT, MAX_RETRIES = 86_400, 1000
+DEFAULT_REMOTE = RemoteConfig(timeout=60.0, retries=8)
+
+
+def is_address(model: object) -> bool:
+    """Whether what names a model is the address of a server."""
+    return isinstance(model, str) and model.lower().startswith(("http://", "https://"))
+
+
+@dataclass(frozen=True)
 class ModelConfig:
-    """How one model's file is opened, and what its classes are called.
+    """How one model is opened, and what its classes are called.
 
     ``arch`` and ``allow_pickle`` run code that diffgen did not bring. In a run folder they say what was used; to open
-    the models of that run again, they must be given again.
+    the models of that run again, they must be given again. So must ``allow_remote``, which lets pictures be sent to an
+    address that a run folder names, and ``remote.auth_env``, which lets the header be sent there.
 
     Attributes:
         arch: ``package.module:factory``, a function without arguments that builds the network of a state_dict.
@@ -183,10 +227,14 @@ class ModelConfig:
         class_names: K names in the order of the model's answers; empty when unknown.
         class_order: K numbers, for each of the model's own classes the class that it stands for; empty for the
             model's own order. Made from a label map.
+        allow_remote: ask a model at the address that a run names.
+        remote: how a model at an address is asked.
     """
 
     arch: str | None = None
     allow_pickle: bool = False
+    allow_remote: bool = False
+    remote: RemoteConfig = field(default_factory=RemoteConfig)
     class_names: tuple[str, ...] = ()
     class_order: tuple[int, ...] = ()
 
@@ -634,6 +682,7 @@ def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
 
 __all__ = [
     "DEFAULT_PREPROCESSING",
+    "DEFAULT_REMOTE",
     "FILTERS",
     "FILTER_PRESETS",
     "PREPROCESSING_CHOICES",
@@ -648,12 +697,14 @@ __all__ = [
     "PixelRange",
     "Preprocessing",
     "QuantizeConfig",
+    "RemoteConfig",
     "SearchConfig",
     "SelectorConfig",
     "TrainGanConfig",
     "TuningConfig",
     "asdict",
     "from_dict",
+    "is_address",
     "replace",
     "to_dict",
 ]

@@ -28,3 +28,10 @@ class RunError(DiffgenError):
     """
 
     exit_code = 3
+
+
+class ServiceError(RunError):
+    """The server of a remote model does not answer, refuses, or may not be asked about more images.
+
+    Other images, or the same ones in another form, would fare no better; asking later may.
+    """

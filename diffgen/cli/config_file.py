@@ -23,7 +23,7 @@ from typing import Any, get_type_hints
 import tomli_w
 
 from diffgen.cli.config_types import Problem, checked
-from diffgen.config import Budget, CompareConfig, to_dict
+from diffgen.config import Budget, CompareConfig, is_address, to_dict
 from diffgen.errors import UserError
 
 # what only a command line can say
@@ -165,6 +165,8 @@ def _located(key: str, value: Any, folder: Path) -> Any:
         return {name: _located(f"{key}.{name}", each, folder) for name, each in value.items()}
     if key not in _PATHS or not isinstance(value, str):
         return value
+    if is_address(value):
+        return value
     if "\0" in value:
         raise Problem(f"the key {key} is {value!r}, which is no path; give one that is.")
     try:
@@ -213,7 +215,7 @@ def to_toml(config: CompareConfig, base: CompareConfig, arguments: argparse.Name
     for name in MODELS:
         path = getattr(arguments, name)
         if path is not None:
-            values[name] = str(Path(path).absolute())
+            values[name] = path if is_address(path) else str(Path(path).absolute())
     if arguments.data is not None:
         values["data"] = _data_path(arguments.data, Path())
     if arguments.output is not None:

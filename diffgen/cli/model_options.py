@@ -6,7 +6,15 @@ import argparse
 from dataclasses import fields
 from typing import Any
 
-from diffgen.config import PREPROCESSING_CHOICES, CompareConfig, ModelConfig, Preprocessing, replace
+from diffgen.config import (
+    DEFAULT_REMOTE,
+    PREPROCESSING_CHOICES,
+    CompareConfig,
+    ModelConfig,
+    Preprocessing,
+    RemoteConfig,
+    replace,
+)
 from diffgen.errors import UserError
 
 _DESCRIPTION = (
@@ -55,6 +63,11 @@ def _add(group: Any, prefix: str, *, shown: bool, opening: bool = True) -> None:
         return
     add("arch", "builds the network of a state_dict; runs that code", metavar="PACKAGE.MODULE:FACTORY")
     add("allow-pickle", "open pickled models, which runs any code that is in them", action="store_true", default=None)
+    add("auth-env", "environment variable with the Authorization header of a remote model", metavar="NAME")
+    add("query-budget", "most images sent to a remote model, repeated ones too", type=int, metavar="N")
+    add("timeout", f"of a remote model's answer (default: {DEFAULT_REMOTE.timeout:g})", type=float, metavar="SECONDS")
+    add("retries", f"of a request that failed (default: {DEFAULT_REMOTE.retries})", type=int, metavar="N")
+    add("allow-remote", "send pictures to the address in a run folder", action="store_true", default=None)
 
 
 def _choice(name: str) -> dict[str, Any]:
@@ -82,9 +95,12 @@ def preprocessing_from(arguments: argparse.Namespace, prefix: str = "") -> Prepr
 
 
 def opening_from(arguments: argparse.Namespace, prefix: str = "") -> ModelConfig:
-    """--arch and --allow-pickle."""
+    """--arch, --allow-pickle, and how a remote model is asked."""
     return ModelConfig(
-        arch=getattr(arguments, f"{prefix}arch", None), allow_pickle=bool(getattr(arguments, f"{prefix}allow_pickle"))
+        arch=getattr(arguments, f"{prefix}arch"),
+        allow_pickle=bool(getattr(arguments, f"{prefix}allow_pickle")),
+        allow_remote=bool(getattr(arguments, f"{prefix}allow_remote")),
+        remote=RemoteConfig(**{f.name: getattr(arguments, f"{prefix}{f.name}") for f in fields(RemoteConfig)}),
     )
 
 
@@ -101,7 +117,9 @@ def apply(arguments: argparse.Namespace, config: CompareConfig) -> CompareConfig
         said = preprocessing_from(arguments, prefix).over(both).over(preprocessing)
         arch = own.arch or opening.arch or model.arch
         allow_pickle = own.allow_pickle or opening.allow_pickle or model.allow_pickle
-        return said, replace(model, arch=arch, allow_pickle=allow_pickle)
+        allow_remote = own.allow_remote or opening.allow_remote or model.allow_remote
+        remote = own.remote.over(opening.remote).over(model.remote)
+        return said, replace(model, arch=arch, allow_pickle=allow_pickle, allow_remote=allow_remote, remote=remote)
 
     preprocessing_a, model_a = settled("a_", config.preprocessing_a, config.model_a)
     preprocessing_b, model_b = settled("b_", config.preprocessing_b, config.model_b)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import overload
@@ -11,7 +13,7 @@ import numpy as np
 import torch
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
-from diffgen.errors import DiffgenError, RunError, UserError
+from diffgen.errors import DiffgenError, RunError, ServiceError, UserError
 from diffgen.models.class_names import is_name
 from diffgen.models.inputs import ImageShape, Layout, PixelTransform, as_tensor, check_images, model_shape
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
@@ -69,6 +71,7 @@ class BlackBox(ABC):
 
     Attributes:
         name, path, digest, device, batch_size, class_order, arch, unpickled: see :class:`ModelSettings`.
+        url: its address, for a model that a server answers for.
         format: what kind of model it is, in words.
         class_names: K names in the order of :meth:`predict`'s columns, or empty; as many as classes after ``prepare``.
         preprocessing: nothing in it is None; after ``prepare`` neither layout nor outputs is "auto".
@@ -82,6 +85,7 @@ class BlackBox(ABC):
     def __init__(self, settings: ModelSettings) -> None:
         self.name = settings.name
         self.path = settings.path
+        self.url: str | None = None
         self.digest = settings.digest
         self.device = settings.device
         self.batch_size = settings.batch_size
@@ -130,6 +134,33 @@ class BlackBox(ABC):
         """
         self.preprocessing = self._admit(preprocessing.over(DEFAULT_PREPROCESSING))
         self.num_classes = 0
+
+    @property
+    def images_left(self) -> int | None:
+        """How many images it may still be asked about; None: as many as one likes."""
+        return None
+
+    def keep_answers(self, file: Path | None) -> None:
+        """From now on remember the answers, in memory or in a file, if asking costs more than remembering.
+
+        Raises:
+            UserError: the file is damaged.
+            RunError: the disk is full.
+        """
+        return  # asking a model on this machine costs nothing
+
+    @contextmanager
+    def asking_again(self, occasion: str) -> Iterator[None]:
+        """While the block runs, answers from before it do not count: the model itself is asked.
+
+        Args:
+            occasion: what for; answers given under the same name before, in the same run, do count.
+        """
+        yield
+
+    def forget_answers(self) -> None:
+        """Remember answers no longer; a file with them stays."""
+        return
 
     def shapes_taken(self, image_shape: ImageShape) -> list[ImageShape]:
         """Shapes (C, H, W) that the model takes, those that are most like a given one first.
@@ -298,6 +329,8 @@ class BlackBox(ABC):
             self._transform = PixelTransform(self.preprocessing, layout, image_shape, self._input_device, self.name)
             try:
                 return layout, self._all_raw_outputs(images)
+            except ServiceError:
+                raise
             except _OUT_OF_MEMORY as error:
                 raise UserError(
                     f"Model {self.name} has too little memory for {self.fixed_batch or self.batch_size} images at "
@@ -319,7 +352,7 @@ class BlackBox(ABC):
     def _all_raw_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         try:
             return self._in_batches(images)
-        except _OUT_OF_MEMORY:
+        except (*_OUT_OF_MEMORY, ServiceError):
             raise
         except Exception as error:
             if self.fixed_batch is not None or len(images) == 1:
@@ -330,6 +363,8 @@ class BlackBox(ABC):
                 self.fixed_batch = size
                 try:
                     return self._in_batches(images)
+                except ServiceError:
+                    raise
                 except Exception:  # not this size either
                     self.fixed_batch = None
             raise
@@ -350,7 +385,10 @@ class BlackBox(ABC):
         if self.fixed_batch is not None or len(images) == 1:
             return
         try:
-            self._raw_outputs(images[:1])
+            with self.asking_again("alone"):
+                self._raw_outputs(images[:1])
+        except ServiceError:
+            raise
         except Exception as error:
             raise UserError(
                 f"Model {self.name} answers {len(images)} images at once but not a single one ({reason(error)}); "
@@ -364,6 +402,8 @@ class BlackBox(ABC):
         count = self.fixed_batch or 1
         try:
             self._rows(self._ask(torch.zeros((count, *sides), device=self._input_device)), count)
+        except ServiceError:
+            raise
         except Exception:  # to refuse is an answer here, in whatever way the model does it
             return False
         return True

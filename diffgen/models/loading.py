@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from diffgen.config import Preprocessing
+from diffgen.config import Preprocessing, RemoteConfig, is_address
 from diffgen.errors import UserError
 from diffgen.models.advice import describe_directory, describe_file
 from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.callable import CallableModel
 from diffgen.models.identity import file_sha256, onnx_sha256
+from diffgen.models.remote.address import parse_address
 from diffgen.models.sidecar import read_sidecar
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.torch_module import TorchModule
@@ -36,13 +37,15 @@ def load(
     class_names: Sequence[str] = (),
     class_order: Sequence[int] = (),
     sidecar: bool = True,
+    remote: RemoteConfig | None = None,
 ) -> BlackBox:
     """A black box for a model. Call its ``prepare`` before its ``predict``.
 
     Args:
         model: path of a TorchScript, torch.export or ONNX file, or of weights with ``arch``, or of a pickled network
-            with ``allow_pickle``; or a torch module (used as it is, not copied); or a function from a
-            float32 numpy array (N, C, H, W) to (N, K); or a black box, which is given back as it is.
+            with ``allow_pickle``; or the address ``http(s)://HOST/v2/models/NAME`` of a server; or a torch module
+            (used as it is, not copied); or a function from a float32 numpy array (N, C, H, W) to (N, K); or a black
+            box, which is given back as it is.
         device: where tensors of probabilities are wanted; torch computes there too, ONNX if onnxruntime can.
         batch_size: most images handed to the model at once.
         preprocessing: what is done to the images first; what it does not say is taken from the sidecar beside the
@@ -53,10 +56,11 @@ def load(
         class_names: K names in the order of the model's answers, or none: those of the sidecar or the file.
         class_order: K numbers, for each class of the model the one that it is counted as, or none.
         sidecar: whether to look for one.
+        remote: how a model at an address is asked.
 
     Raises:
         UserError: there is no such file, it cannot be read as a model (the message says what it is and how to convert
-            it), or there is no such device.
+            it), the server at an address has no such model, or there is no such device.
 
     Example:
         >>> box = load(lambda pixels: pixels.reshape(len(pixels), -1)[:, :10], name="first ten pixels")
@@ -74,6 +78,12 @@ def load(
         class_names=tuple(class_names),
         class_order=tuple(class_order),
     )
+    if is_address(model):
+        from diffgen.models.remote.model import RemoteModel
+
+        address = parse_address(str(model))
+        named = replace(settings, name=name if name is not None else address.name)
+        return RemoteModel(address, named, remote or RemoteConfig())
     if isinstance(model, (str, os.PathLike)):
         path = Path(model).expanduser()
         kind, digest = identify(path)
@@ -109,7 +119,10 @@ def identify(path: Path) -> tuple[FileKind, str]:
         UserError: there is no such file, or it cannot be read.
     """
     if "://" in str(path) or str(path).startswith(("http:/", "https:/")):
-        raise UserError(f"{path} is an address on the network; download the model and give the path of its file.")
+        raise UserError(
+            f"{path} is an address on the network but not http(s)://HOST/v2/models/NAME as text; download the model "
+            "and give the path of its file."
+        )
     try:
         if path.is_dir():
             raise UserError(describe_directory(path))

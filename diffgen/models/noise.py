@@ -33,9 +33,11 @@ def numeric_noise(black_box: BlackBox, images: torch.Tensor | UInt8Array) -> flo
         raise UserError(f"The numeric noise of model {black_box.name} cannot be measured without images.")
     images = images[:_MOST_IMAGES]
     together = _in_batches(black_box, images, len(images))
-    return max(
-        float(np.abs(together - _in_batches(black_box, images, size)).max()) for size in (len(images), _ODD_BATCH, 1)
-    )
+    changes = []
+    for size in (len(images), _ODD_BATCH, 1):
+        with black_box.asking_again(f"numeric noise in batches of {size}"):
+            changes.append(float(np.abs(together - _in_batches(black_box, images, size)).max()))
+    return max(changes)
 
 
 def _in_batches(black_box: BlackBox, images: torch.Tensor | UInt8Array, size: int) -> np.ndarray:

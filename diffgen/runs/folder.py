@@ -8,6 +8,7 @@
     checkpoint.npz     state of the search after a whole generation, or that it is finished
     checkpoint.previous.npz   the one before, for the case that something is wrong with the newest
     lock               while a process works in the folder
+    answers-A.sqlite   what a remote model A has answered, so that no image is paid for twice; B's likewise
     verdicts.npz       filter scores, reason of rejection, cell and confirmation of every trigger
     report.npz         arrays of the report: real disagreements, held-out scores, generator samples
     shrunk.npz         what `diffgen shrink` found
@@ -49,6 +50,7 @@ _CONCLUSIONS = (
     "summary.md",
     "images",
 )
+_ANSWERS = {role: f"answers-{role}.sqlite" for role in "AB"}
 # the manifest last: it is what tells a run that --force may replace, also when the replacing was cut short
 _OWN = (
     "labels.npz",
@@ -56,6 +58,7 @@ _OWN = (
     "triggers",
     "checkpoint.npz",
     "checkpoint.previous.npz",
+    *(name + ending for name in _ANSWERS.values() for ending in ("", "-wal", "-shm")),  # as SQLite names them
     *_CONCLUSIONS,
     "manifest.json",
 )
@@ -227,6 +230,10 @@ class RunFolder:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
     # -- everything else ---------------------------------------------------------------------------------------------
+
+    def answers_file(self, role: str) -> Path:
+        """Where the answers of a remote model A or B are kept."""
+        return self.path / _ANSWERS[role]
 
     def write_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Put a new checkpoint of the search in front of the one before, which is kept."""

@@ -61,6 +61,9 @@ class Evaluator:
         saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
         on_smaller_batch: told how many images are handed over at once from now on, when memory was too small.
         clock: seconds; a parameter for tests.
+
+    Attributes:
+        spent: the model whose own limit of images ended the search, or None.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Evaluator:
         self._divergence = divergence
         self._cells = cells
         self.memory = BatchHalver(on_smaller_batch)
+        self.spent: BlackBox | None = None
         self._clock = clock
         self._started: float | None = None
         self._on_answer: Callable[[], None] | None = None
@@ -136,12 +140,26 @@ class Evaluator:
             raise BudgetExhausted(f"The last {self.saturation_queries} queries found nothing new.")
         if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
             raise BudgetExhausted(f"The budget of {self.budget} is used up.")
+        allowed = min([self.batch_size, *map(self._affordable, self.black_boxes)])
         if self.budget.queries is None:
-            return self.batch_size
+            return allowed
         left = self.budget.queries - self.queries
         if left <= 0:
             raise BudgetExhausted(f"The budget of {self.budget} is used up.")
-        return min(left, self.batch_size)
+        return min(left, allowed)
+
+    def _affordable(self, model: BlackBox) -> int:
+        """How many images a model may be asked about so that it can still be asked again about every trigger."""
+        left = model.images_left
+        if left is None:
+            return self.batch_size
+        # a batch is padded to the fixed size of the model's, in the search and when triggers are asked again one by one
+        padded = model.fixed_batch or 1
+        afforded = (left - len(self.archive) * padded - padded + 1) // (1 + padded)
+        if afforded < 1:
+            self.spent = model
+            raise BudgetExhausted(f"The query budget of model {model.name} is used up.")
+        return afforded
 
     def ask(self, images: torch.Tensor, *, latents: torch.Tensor | None = None) -> Answers:
         """Ask every model about a batch of images and archive the triggers among them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -34,8 +34,8 @@ from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.generator import check_unchanged, generator_digests, own_generator, prepare_generator
 from diffgen.workflows.limits import check_limits
-from diffgen.workflows.models import load_models, match_classes, recorded, stored_model
-from diffgen.workflows.preflight import RealAnswers, inspect_real_images, prepare_models
+from diffgen.workflows.models import addresses_again, load_models, match_classes, recorded, stored_model
+from diffgen.workflows.preflight import RealAnswers, check_query_budgets, inspect_real_images, prepare_models
 from diffgen.workflows.results import write_results
 from diffgen.workflows.search import run_search
 from diffgen.workflows.validity import judge_triggers
@@ -106,7 +106,8 @@ def compare(
     """Search for realistic pictures on which two models disagree, and write a run folder.
 
     Args:
-        model_a, model_b: model files, or callables from arrays to probabilities; see :func:`diffgen.models.load`.
+        model_a, model_b: model files, addresses of remote models, or callables from arrays to probabilities; see
+            :func:`diffgen.models.load`.
         data: real images; see :func:`diffgen.data.load`.
         budget: ``60s``, ``5m``, ``20000q`` or both, of the search alone.
         technique, preset: how to search; see :mod:`diffgen.techniques`.
@@ -143,30 +144,46 @@ def compare(
     path = Path(output) if output is not None else _new_folder(black_boxes)
     check_output(path, force=force)
     check_free(path)
-    prepare_models(black_boxes, images)
-    match_classes(black_boxes, config.label_map, images.class_names)
-    # what was detected becomes part of the settings: a replay must not guess again
-    config = recorded(replace(config, batch_size=size), black_boxes)
-    manifest = {
-        "status": "running",
-        "version": diffgen.__version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "versions": _versions(),
-        "device": _device_name(place),
-        "threads": torch.get_num_threads(),
-        "files": {role: _file_entry(model) for role, model in zip("AB", black_boxes, strict=True)},
-        "generator": generator_digests(config.generator),
-        "data": {"source": images.source, "path": _data_path(data), "sha256": images.digest, "images": len(images)},
-    }
-
+    check_query_budgets(black_boxes, images)
     with ExitStack() as held:
+        for model in black_boxes:
+            held.callback(model.forget_answers)
+            model.keep_answers(None)
+        prepare_models(black_boxes, images)
+        match_classes(black_boxes, config.label_map, images.class_names)
+        # what was detected becomes part of the settings: a replay must not guess again
+        config = recorded(replace(config, batch_size=size), black_boxes)
+        manifest = {
+            "status": "running",
+            "version": diffgen.__version__,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": command,
+            "versions": _versions(),
+            "device": _device_name(place),
+            "threads": torch.get_num_threads(),
+            "files": {role: _file_entry(model) for role, model in zip("AB", black_boxes, strict=True)},
+            "generator": generator_digests(config.generator),
+            "data": {
+                "source": images.source,
+                "path": _data_path(data),
+                "sha256": images.digest,
+                "images": len(images),
+            },
+        }
 
         def open_folder() -> RunFolder:
             held.enter_context(RunLock(path))
-            return RunFolder.create(path, config=to_dict(config), manifest=manifest, force=force)
+            folder = RunFolder.create(path, config=to_dict(config), manifest=manifest, force=force)
+            _keep_answers(black_boxes, folder)
+            return folder
 
         return _run(black_boxes, images, config, open_folder, device=place, progress=progress)
+
+
+def _keep_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
+    """Let a run that is resumed pay for no image twice."""
+    for role, model in zip("AB", models, strict=True):
+        model.keep_answers(folder.answers_file(role))
 
 
 def _settled(
@@ -258,9 +275,13 @@ def _go_on(
             f"The data {images.source} is no longer what the run {folder.path} was started with; start a new run."
         )
     check_unchanged(config.generator, folder)
-    prepare_models(models, images)
-    _warn_of_changes(folder, device, progress)
-    return _run((models[0], models[1]), images, config, lambda: folder, device=device, progress=progress)
+    with ExitStack() as held:
+        for model in models:
+            held.callback(model.forget_answers)
+        _keep_answers(models, folder)
+        prepare_models(models, images)
+        _warn_of_changes(folder, device, progress)
+        return _run((models[0], models[1]), images, config, lambda: folder, device=device, progress=progress)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:
@@ -299,7 +320,8 @@ def _run(
     try:
         return _search_and_judge(models, images, config, folder, real, domain, cells, device=device, progress=progress)
     except (KeyboardInterrupt, Exception) as error:
-        error.add_note(f"what was found is kept; go on with 'diffgen compare --resume {folder.path}'")
+        again = f"diffgen compare --resume {folder.path}{addresses_again(config, models)}"
+        error.add_note(f"what was found is kept; go on with '{again}'")
         raise
 
 
@@ -387,7 +409,7 @@ def _new_folder(models: tuple[BlackBox, BlackBox]) -> Path:
 def _file_entry(model: BlackBox) -> dict[str, Any]:
     return {
         "name": model.name,
-        "path": None if model.path is None else str(Path(model.path).absolute()),
+        "path": model.url if model.path is None else str(Path(model.path).absolute()),
         "sha256": model.digest,
     }
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, Preprocessing, replace
+from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, Preprocessing, is_address, replace
 from diffgen.data import load as load_data
-from diffgen.errors import RunError, UserError
+from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
@@ -63,7 +63,7 @@ class Inspection:
 
     Attributes:
         model: its name.
-        path: its file, or None.
+        path: its file or address, or None.
         format: what it is, in words.
         takes: (C, H, W) that it takes, by its declaration or by trying, those most like the data first.
         image_shape: (C, H, W) of the data.
@@ -130,6 +130,7 @@ def inspect_model(
         allow_pickle=config.model_a.allow_pickle,
         class_names=config.model_a.class_names,
         sidecar=False,
+        remote=config.model_a.remote,
     )
     images = load_data(data, resize=config.resize, progress=progress)
     rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
@@ -158,7 +159,7 @@ def inspect_model(
         write_text(beside, sidecar_text(chosen.preprocessing, class_names, remark))
     return Inspection(
         model=box.name,
-        path=None if box.path is None else str(box.path),
+        path=box.url if box.path is None else str(box.path),
         format=box.format,
         takes=tuple(shapes),
         image_shape=images.image_shape,
@@ -177,6 +178,11 @@ def inspect_model(
 def _writable_sidecar(model: Any, *, force: bool) -> Path:
     if not isinstance(model, str | os.PathLike):
         raise UserError("A sidecar lies beside a model's file, but the model is a Python object; give a file.")
+    if is_address(model):
+        raise UserError(
+            f"A sidecar lies beside a model's file, but {model} is an address; leave --write out and give the options "
+            "that are found."
+        )
     path = sidecar_path(Path(model).expanduser())
     if path.exists() and not force:
         raise UserError(f"The sidecar {path} exists; add --force to replace it, or remove it.")
@@ -218,6 +224,8 @@ def _try_all(
                 seen.add(settled)
                 try:
                     found.append(_judged(box, name, settled, images, labels))
+                except ServiceError:
+                    raise
                 except (UserError, RunError) as error:  # the model does not take it, or overflows: no candidate
                     if first_error is None and isinstance(error, UserError):
                         first_error = error

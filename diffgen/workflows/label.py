@@ -204,6 +204,7 @@ def label_with_oracles(
             preprocessing=options.preprocessing_a,
             arch=options.model_a.arch,
             allow_pickle=options.model_a.allow_pickle,
+            remote=options.model_a.remote,
         )
         if model.digest is not None and model.digest in under_test:
             raise UserError(

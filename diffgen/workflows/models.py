@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from diffgen.config import CompareConfig, ModelConfig, Preprocessing, replace
+from diffgen.config import CompareConfig, ModelConfig, Preprocessing, is_address, replace
 from diffgen.errors import UserError
 from diffgen.models import BlackBox, read_label_map, read_sidecar
 from diffgen.models import load as load_model
 from diffgen.models.loading import file_digest
+from diffgen.models.remote.address import parse_address
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.device import resolve_batch_size
 
@@ -38,6 +39,7 @@ def load_models(
             allow_pickle=opening.allow_pickle,
             class_names=opening.class_names,
             class_order=opening.class_order,
+            remote=opening.remote,
         )
 
     return load(model_a, "A"), load(model_b, "B")
@@ -64,8 +66,9 @@ def match_classes(models: Sequence[BlackBox], label_map: str | None, class_names
 def recorded(config: CompareConfig, models: Sequence[BlackBox]) -> CompareConfig:
     """The settings with everything in them that was found out about the models, so that nothing is guessed again."""
 
-    def of(model: BlackBox) -> ModelConfig:
+    def of(model: BlackBox, said: ModelConfig) -> ModelConfig:
         return ModelConfig(
+            remote=said.remote,
             arch=model.arch,
             allow_pickle=model.unpickled,
             class_names=model.own_class_names,
@@ -77,8 +80,8 @@ def recorded(config: CompareConfig, models: Sequence[BlackBox]) -> CompareConfig
         config,
         preprocessing_a=a.preprocessing,
         preprocessing_b=b.preprocessing,
-        model_a=of(a),
-        model_b=of(b),
+        model_a=of(a, config.model_a),
+        model_b=of(b, config.model_b),
     )
 
 
@@ -91,15 +94,15 @@ def stored_model(
     device: torch.device,
     options: CompareConfig | None = None,
 ) -> BlackBox:
-    """Model A or B of a run: the file it was started with, or the one ``given`` in its place.
+    """Model A or B of a run: the file or address it was started with, or the one ``given`` in its place.
 
     The run's own model is opened with the run's own settings. Another one is opened as ``options`` say, then as its
-    sidecar says, then as the run's own. Code that the run was allowed to run is not run again unless ``options`` say
-    so: the folder may come from a stranger.
+    sidecar says, then as the run's own. Code that the run was allowed to run is not run again, and nothing is sent to
+    an address that it names, unless ``options`` say so: the folder may come from a stranger.
 
     Raises:
-        UserError: the run's own file is gone or has changed, it was no file and none is given, or it can only be
-            opened by running code that ``options`` do not allow.
+        UserError: the run's own model is gone or has changed, it was a Python object and none is given, or it can only
+            be opened by what ``options`` do not allow.
     """
     options = options or CompareConfig()
     entry = folder.manifest["files"][role]
@@ -108,20 +111,30 @@ def stored_model(
     preprocessing, before = _settings(config, role)
     said, consent = _settings(options, role)
     model = entry["path"] if given is None else given
-    is_file = isinstance(model, str | os.PathLike)
-    same = given is None or (is_file and file_digest(model) == entry["sha256"])
-    if given is None and file_digest(model) != entry["sha256"]:
-        raise UserError(
-            f"The file {entry['path']} has changed since the run {folder.path}; name the models to ask instead."
-        )
+    remote = is_address(model)
+    is_file = isinstance(model, str | os.PathLike) and not remote
+    if remote:
+        # what a server says of its model is looked at below; asking it needs consent first
+        same = given is None or str(parse_address(given)) == entry["path"]
+    else:
+        same = given is None or (is_file and file_digest(model) == entry["sha256"])
+        if given is None and file_digest(model) != entry["sha256"]:
+            raise UserError(
+                f"The file {entry['path']} has changed since the run {folder.path}; name the models to ask instead."
+            )
     if same:
+        if remote and given is None and not consent.allow_remote:
+            raise UserError(
+                f"Model {role} of the run {folder.path} is asked at {model}, which sends pictures there; add "
+                f"--{role.lower()}-allow-remote to allow it again."
+            )
         _check_consent(folder, role, before, consent)
         preprocessing = said.over(preprocessing)
     elif is_file:
         # another file: what was found out about the old one's layout and answers says nothing about it
         usual = replace(preprocessing, layout="auto", outputs="auto", output="")
         preprocessing = said.over(read_sidecar(Path(model).expanduser()).preprocessing).over(usual)
-    return load_model(
+    opened = load_model(
         model,
         device=device,
         batch_size=resolve_batch_size(config.batch_size, device),
@@ -131,7 +144,24 @@ def stored_model(
         class_names=before.class_names if same else (),
         class_order=before.class_order,
         sidecar=not same,
+        remote=consent.remote.over(replace(before.remote, auth_env=None)) if same else consent.remote,
     )
+    if same and remote and opened.digest != entry["sha256"]:
+        raise UserError(
+            f"The server of {entry['path']} says other things of its model than in the run {folder.path}, which was "
+            "made with another version of it; load that one, or start a new run."
+        )
+    return opened
+
+
+def addresses_again(config: CompareConfig, models: Sequence[BlackBox]) -> str:
+    """The options that allow a run to be gone on with, where a model in it is asked at an address; or nothing."""
+    words = []
+    for role, model in zip("ab", models, strict=True):
+        if model.url is not None:
+            variable = _settings(config, role.upper())[1].remote.auth_env
+            words.append(f" --{role}-allow-remote" + (f" --{role}-auth-env {variable}" if variable else ""))
+    return "".join(words)
 
 
 def _check_consent(folder: RunFolder, role: str, before: ModelConfig, consent: ModelConfig) -> None:
@@ -139,6 +169,12 @@ def _check_consent(folder: RunFolder, role: str, before: ModelConfig, consent: M
         raise UserError(
             f"Model {role} of the run {folder.path} was built by --arch {before.arch}, which runs that code; add "
             f"--{role.lower()}-arch {before.arch} to allow it again."
+        )
+    variable = before.remote.auth_env
+    if variable is not None and consent.remote.auth_env is None:
+        raise UserError(
+            f"Model {role} of the run {folder.path} was asked with the Authorization header in {variable}, which goes "
+            f"to the address in that run; add --{role.lower()}-auth-env {variable} to send it there again."
         )
     if before.allow_pickle and not consent.allow_pickle:
         raise UserError(

@@ -20,6 +20,7 @@ _SMALLEST_MARGIN = 1e-6
 _SAME_FUNCTION = 1e-4  # two models that never differ by more are one model in two formats
 _PREPARED = 256  # images that a model looks at first
 _PROBED = 64  # images that the noise is measured on
+_REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024
 
 
@@ -67,6 +68,22 @@ def prepare_models(models: Sequence[BlackBox], data: ImageSet) -> None:
             f"The data {data.source} has the label {int(data.labels.max())} but the models answer with only "
             f"{a.num_classes} classes (0 to {a.num_classes - 1}); give the data that the models were made for."
         )
+
+
+def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
+    """See that the models may be asked about what every comparison begins with. They need not be prepared.
+
+    Raises:
+        UserError: one may not.
+    """
+    needed = len(data) + _REPEATS * min(len(data), _PROBED)
+    for model in models:
+        if model.images_left is not None and model.images_left < needed:
+            raise UserError(
+                f"Model {model.name} may be asked about {model.images_left:,} images, but looking at the "
+                f"{len(data):,} real ones before the search takes about {needed:,}; give a larger --query-budget or "
+                "fewer real images."
+            )
 
 
 def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress: Progress) -> RealAnswers:

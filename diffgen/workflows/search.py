@@ -114,6 +114,11 @@ def run_search(
         outcome.queries, outcome.seconds = evaluator.queries, evaluator.seconds
         outcome.interrupted = evaluator.stopped
         outcome.saturated = evaluator.saturated
+        if evaluator.spent is not None:
+            progress.warn(
+                f"The query budget of model {evaluator.spent.name} ended the search after {evaluator.queries:,} "
+                "queries; what is left of it is for asking again about the triggers."
+            )
         if outcome.saturated:
             progress.say(f"The search ends here: the last {config.saturation_queries:,} queries found nothing new.")
         checkpointer.record()

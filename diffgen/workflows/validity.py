@@ -73,5 +73,8 @@ def _same_answers(
     models: Sequence[BlackBox], images: torch.Tensor, labels: Int64Array
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """bool (N,): whether every model gives the label that it gave before."""
-    again = np.stack([model.predict(images).argmax(dim=1).cpu().numpy() for model in models], axis=1)
-    return np.asarray((again == labels).all(axis=1))
+    again = []
+    for model in models:
+        with model.asking_again("verification"):
+            again.append(model.predict(images).argmax(dim=1).cpu().numpy())
+    return np.asarray((np.stack(again, axis=1) == labels).all(axis=1))

@@ -1,0 +1,350 @@
+"""A model behind an address, as a black box."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import DEFAULT_REMOTE, Preprocessing, RemoteConfig
+from diffgen.errors import ServiceError, UserError
+from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.inputs import ImageShape, Layout, as_tensor, grey_levels_only
+from diffgen.models.outputs import checked_rows, no_such_output
+from diffgen.models.remote.address import Address
+from diffgen.models.remote.answers import Answers, Key, keys_of
+from diffgen.models.remote.protocol import (
+    BINARY_EXTENSION,
+    FLOATING,
+    HEADER_LENGTH,
+    INPUTS,
+    Garbled,
+    Metadata,
+    TensorSpec,
+    decode_response,
+    encode_request,
+    read_metadata,
+    read_object,
+)
+from diffgen.models.remote.server import Refused, Reply, Server
+from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.wording import counted
+from diffgen.types import Float32Array
+
+_OWN_ERRORS_WHEN_PREPARED = 2  # a wrong shape may be answered with HTTP 500, each time
+_SHOWN = 64  # letters of a datatype or shape in a message
+
+
+class RemoteModel(BlackBox):
+    """A model with one image input that a server answers for, in the Open Inference Protocol v2 over HTTP.
+
+    Metadata say what it takes: (N, C, H, W), (N, H, W, C), or (N, C * H * W) for a model of flat vectors. A declared
+    batch size becomes ``fixed_batch``; where the server tells its largest batch (Triton), ``batch_size`` is at most
+    that. Tensors travel as bytes if the server offers the extension for it, else as JSON.
+
+    Args:
+        address: of the model.
+        settings: name, device and so on. For a model that takes UINT8, ``scale`` becomes "0..255".
+        remote: how it is asked; the rest is as in ``DEFAULT_REMOTE``.
+
+    Raises:
+        UserError: the server does not answer or refuses, does not speak the protocol, has no such model, or the model
+            takes or gives something else.
+
+    Attributes:
+        url: its address.
+        digest: of the address and what the server says of the model; see docs/decisions/011-remote-models.md.
+        server: that is asked.
+        binary: whether tensors travel as bytes.
+    """
+
+    format = "a remote model (Open Inference Protocol v2)"
+
+    def __init__(self, address: Address, settings: ModelSettings, remote: RemoteConfig) -> None:
+        super().__init__(settings)
+        self.url = str(address)
+        self._input_device = torch.device("cpu")
+        self._address = address
+        self._budget = remote.query_budget
+        self._answers: Answers | None = None
+        self._sent = 0
+        self._occasion = ""
+        self.server = Server(address.origin, self.name, remote.over(DEFAULT_REMOTE))
+        try:
+            extensions = self._extensions()
+            self._metadata = self._read_metadata()
+            largest = self._largest_batch() if "model_configuration" in extensions else None
+        except ServiceError as error:
+            raise UserError(str(error)) from error
+        self.binary = BINARY_EXTENSION in extensions
+        self.digest = _identity(address, self._metadata)
+        self._input = self._single_input()
+        self._dims = self._image_dims()
+        self._check_output_types()
+        if largest is not None:
+            self.batch_size = min(self.batch_size, largest)
+        self.preprocessing = self._admit(self.preprocessing)
+
+    # -- what the server says of it ----------------------------------------------------------------------------------
+
+    def _extensions(self) -> list[str]:
+        """What the server offers; nothing where it does not say."""
+        try:
+            found = self.server.ask(self._address.base, lambda reply: read_object(reply.body).get("extensions"))
+        except Refused:
+            return []
+        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+    def _read_metadata(self) -> Metadata:
+        try:
+            return self.server.ask(self._address.path, lambda reply: read_metadata(reply.body))
+        except Refused as refused:
+            raise UserError(
+                f"The server {self._address.origin} does not know the model {self._address.name} at "
+                f"{self._address.path} ({refused}); check its name and version."
+            ) from refused
+
+    def _largest_batch(self) -> int | None:
+        """The largest batch that Triton's configuration of the model allows; None for no limit that is known."""
+        try:
+            found = self.server.ask(f"{self._address.path}/config", lambda reply: read_object(reply.body))
+        except Refused:
+            return None
+        largest = found.get("max_batch_size")
+        return largest if type(largest) is int and largest > 0 else None
+
+    def _single_input(self) -> TensorSpec:
+        inputs = self._metadata.inputs
+        if len(inputs) != 1:
+            names = ", ".join(each.name for each in inputs)
+            said = f"takes {len(inputs)} inputs ({names})" if inputs else "does not say what it takes"
+            raise UserError(
+                f"Model {self.name} {said}; let its metadata on the server name one input, the images, with its "
+                "datatype and shape."
+            )
+        if inputs[0].datatype not in INPUTS:
+            raise UserError(
+                f"Model {self.name} takes {inputs[0].datatype[:_SHOWN]}, which images cannot be sent as; let it take "
+                f"one of {', '.join(INPUTS)}."
+            )
+        return inputs[0]
+
+    def _image_dims(self) -> DeclaredShape | None:
+        """The sides of one image as declared, None for open ones, or no sides for flat vectors; and the batch size."""
+        shape = self._input.shape
+        if len(shape) not in (2, 4):
+            raise UserError(
+                f"Model {self.name} takes an input of shape {str(list(shape))[:_SHOWN]}, not images; let the server "
+                "take (N, C, H, W), (N, H, W, C) or flat (N, C * H * W), the number of images first."
+            )
+        sides = [side if side > 0 else None for side in shape]
+        self.fixed_batch = sides[0]
+        return None if len(shape) == 2 else (sides[1], sides[2], sides[3])
+
+    def _check_output_types(self) -> None:
+        outputs = self._metadata.outputs
+        names = [output.name for output in outputs]
+        wanted = self.preprocessing.output or ""
+        if outputs and wanted not in names and (wanted or len(names) > 1):
+            raise UserError(no_such_output(self.name, names, wanted, counted(len(names), "output")))
+        chosen = next((output for output in outputs if output.name == wanted or not wanted), None)
+        if chosen is not None and chosen.datatype not in FLOATING:
+            raise UserError(
+                f"Model {self.name} gives {chosen.datatype[:_SHOWN]} values in its output {chosen.name}; let it give "
+                "floating point probabilities or logits, not labels or quantized numbers."
+            )
+
+    # -- as a black box ----------------------------------------------------------------------------------------------
+
+    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
+        return preprocessing if self._input.datatype != "UINT8" else grey_levels_only(preprocessing, self.name)
+
+    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
+        return layouts_by_declaration(self._dims, image_shape)
+
+    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
+        return None if self._dims is None else channels_first(self._dims, layout)
+
+    def _rows(self, answer: object, count: int) -> torch.Tensor:
+        # the output was picked when the answer was read
+        return checked_rows(answer, count, self.name)
+
+    @property
+    def images_left(self) -> int | None:
+        if self._budget is None:
+            return None
+        left = self._budget - self.images_sent
+        return max(left - left % self.fixed_batch if self.fixed_batch else left, 0)
+
+    @property
+    def images_sent(self) -> int:
+        """Images that were sent so far, repeated and padding ones counted each time."""
+        return self._sent if self._answers is None else self._answers.images_sent
+
+    def keep_answers(self, file: Path | None) -> None:
+        if self._answers is None:
+            self._answers = Answers()
+            self._answers.count_sent(self._sent)
+        if file is not None:
+            self._answers.move_to(file)
+
+    @contextmanager
+    def asking_again(self, occasion: str) -> Iterator[None]:
+        before, self._occasion = self._occasion, occasion
+        try:
+            yield
+        finally:
+            self._occasion = before
+
+    def forget_answers(self) -> None:
+        if self._answers is not None:
+            self._sent = self._answers.images_sent
+            self._answers.close()
+            self._answers = None
+
+    def _ask(self, batch: torch.Tensor) -> object:
+        pixels = self._pixels(batch)
+        if self._answers is None:
+            return self._from_server(pixels)
+        keys = keys_of(pixels, f"{self.digest}\n{self.preprocessing.output}\n{self._occasion}")
+        known = self._answers.find(keys)
+        rows = {key: row for row, key in enumerate(keys) if key not in known}
+        if rows:
+            given = self._from_server(pixels[list(rows.values())])
+            if not _are_rows(given, len(rows)):
+                return given
+            new = dict(zip(rows, given.to(torch.float32).numpy(), strict=True))
+            # NaN may be the fault of a moment; a resumed run asks again
+            self._answers.keep({key: row for key, row in new.items() if np.isfinite(row).all()})
+            known |= new
+        return _stacked(known, keys)
+
+    def _pixels(self, batch: torch.Tensor) -> np.ndarray[Any, Any]:
+        """The batch as it is sent.
+
+        Raises:
+            UserError: the model declares another shape.
+        """
+        pixels = batch.numpy().astype(INPUTS[self._input.datatype], copy=False)
+        if self._dims is None:
+            pixels = pixels.reshape(len(pixels), -1)
+        wanted, sides = self._input.shape[1:], pixels.shape[1:]
+        if any(want > 0 and want != side for want, side in zip(wanted, sides, strict=True)):
+            raise UserError(
+                f"Model {self.name} takes {_said(wanted)} for one image but the data's images have {_said(sides)}; "
+                "add --size or --channels to convert them for it, or compare it on data of that shape."
+            )
+        return np.ascontiguousarray(pixels)
+
+    def _from_server(self, pixels: np.ndarray[Any, Any]) -> Any:
+        """What the server answers to (N, ...), as a tensor if it is numbers."""
+        count = len(pixels)
+        missing = (self.fixed_batch or count) - count
+        if missing > 0:
+            pixels = np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)])
+        output = self.preprocessing.output or (self._metadata.outputs[0].name if self._metadata.outputs else "")
+        body, headers = encode_request(self._input, pixels, outputs=[output] if output else [], binary=self.binary)
+        preparing = self.num_classes == 0
+        try:
+            answer = self.server.ask(
+                f"{self._address.path}/infer",
+                lambda reply: self._output(reply, output, len(pixels)),
+                body=body,
+                headers=headers,
+                before=lambda: self._spend(len(pixels)),
+                own_errors=_OWN_ERRORS_WHEN_PREPARED if preparing else None,
+            )
+        except Refused as refused:
+            if refused.status == 413:
+                raise ServiceError(
+                    f"The server takes no {counted(len(pixels), 'image')} at once for model {self.name} ({refused}); "
+                    "give a smaller --batch-size."
+                ) from refused
+            if refused.status == 404:
+                raise ServiceError(
+                    f"The server no longer has model {self.name} ({refused}); load it there."
+                ) from refused
+            words = f"The server refuses to answer {counted(len(pixels), 'image')} for model {self.name} ({refused})"
+            if preparing:
+                raise UserError(f"{words}; see that it takes such images.") from refused
+            raise ServiceError(f"{words}; see the server's log.") from refused
+        if isinstance(answer, torch.Tensor) and answer.ndim and len(answer) == len(pixels):
+            return answer[:count]
+        return answer
+
+    def _output(self, reply: Reply, output: str, count: int) -> object:
+        """The output that is to be read.
+
+        Raises:
+            Garbled: it is not in the answer, or of another shape than those to ``count`` images were before.
+        """
+        found = decode_response(reply.body, reply.headers.get(HEADER_LENGTH))
+        if output and output not in found:
+            raise Garbled(f"its answer has no output {output}")
+        if not output and len(found) != 1:
+            raise UserError(no_such_output(self.name, list(found), "", counted(len(found), "output")))
+        array = found[output] if output else next(iter(found.values()))
+        if self.num_classes and array.shape != (count, self._columns):
+            raise Garbled(f"its answer has the shape {list(array.shape)[:4]}")
+        if array.dtype == object:
+            return array
+        return as_tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
+
+    def _spend(self, images: int) -> None:
+        """Count images before they are sent.
+
+        Raises:
+            ServiceError: they are more than may be sent.
+        """
+        if self._budget is not None and self.images_sent + images > self._budget:
+            raise ServiceError(
+                f"The query budget of {self._budget:,} images of model {self.name} is spent ({self.images_sent:,} were "
+                f"sent, and {counted(images, 'image')} more would be needed now); give a larger --query-budget."
+            )
+        if self._answers is None:
+            self._sent += images
+        else:
+            self._answers.count_sent(images)
+
+
+def _are_rows(answer: object, count: int) -> bool:
+    return isinstance(answer, torch.Tensor) and answer.ndim == 2 and len(answer) == count and answer.is_floating_point()
+
+
+def _stacked(known: dict[Key, Float32Array], keys: list[Key]) -> torch.Tensor:
+    rows = [known[key] for key in keys]
+    if len({len(row) for row in rows}) > 1:
+        raise ServiceError("The server gives rows of different lengths for different images; see its log.")
+    return torch.from_numpy(np.stack(rows))
+
+
+def _identity(address: Address, metadata: Metadata) -> str:
+    """SHA-256 of where a model is and what its server says of it, as 64 hexadecimal digits.
+
+    Where the address names no version, the versions that the server has are part of it: another one may answer then.
+    """
+    said = {
+        "address": str(address),
+        "name": metadata.name,
+        "platform": metadata.platform,
+        "versions": sorted(metadata.versions) if address.version is None else [address.version],
+        "tensors": [
+            [(each.name, each.datatype, each.shape) for each in tensors]
+            for tensors in (metadata.inputs, metadata.outputs)
+        ],
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _said(sides: tuple[int, ...]) -> str:
+    """``784 values`` or ``1x28x28``."""
+    if len(sides) == 1:
+        return f"{prod(sides)} values"
+    return "x".join("?" if side < 0 else str(side) for side in sides)

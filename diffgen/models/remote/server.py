@@ -1,0 +1,257 @@
+"""One server, asked over HTTP: authorization, timeouts, and a bounded number of tries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from diffgen.config import RemoteConfig
+from diffgen.errors import ServiceError, UserError
+from diffgen.models.remote.protocol import Garbled, read_object
+from diffgen.models.wording import counted
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between two tries
+_LONGEST_WAIT = 300.0  # that a server may ask for
+_CONNECT_SECONDS = 10.0
+_CHUNK = 1 << 16
+_LARGEST_BODY = 1 << 28
+_SHOWN = 300  # letters of a server's own words
+_TOO_MANY, _SERVER_ERRORS, _OWN_ERROR = 429, 500, 500
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The body of an answer, and its headers."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class Refused(Exception):
+    """The server answered that it does not do what it was asked for.
+
+    Attributes:
+        status: of HTTP.
+        words: the server's own, cut off.
+    """
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(f"HTTP {status}" + (f": {words}" if words else ""))
+        self.status = status
+        self.words = words
+
+
+class Server:
+    """A server that is asked one thing after another.
+
+    A try that ends with a lost connection, a timeout, HTTP 429, HTTP 5xx or an answer that cannot be read is made
+    again, ``retries`` times, after pauses that double and are drawn at random around that; a server that names a time
+    (Retry-After) is given that time. Anything else is the server's word. Redirects are never followed, so that the
+    Authorization header never goes anywhere else. Certificates are verified.
+
+    Args:
+        origin: scheme, host and port.
+        name: of the model, for messages.
+        remote: nothing in it is None but ``auth_env`` and ``query_budget``.
+
+    Raises:
+        UserError: urllib3 is missing, or the environment variable with the header is, or it holds no header.
+
+    Attributes:
+        retried: tries that were made again so far.
+    """
+
+    def __init__(self, origin: str, name: str, remote: RemoteConfig) -> None:
+        try:
+            import urllib3
+        except ImportError as error:
+            raise UserError(
+                f"{origin} is the address of a server, and asking it needs urllib3; run pip install diffgen[remote]."
+            ) from error
+        assert remote.timeout is not None and remote.retries is not None
+        self._urllib3 = urllib3
+        self._name = name
+        self._origin = origin
+        self._seconds = remote.timeout
+        self._retries = remote.retries
+        self._secret = _secret(remote.auth_env)
+        self._headers = {"Authorization": self._secret} if self._secret else {}
+        context = {"ssl_context": ssl.create_default_context()} if origin.startswith("https:") else {}
+        self._pool = urllib3.connection_from_url(origin, maxsize=1, **context)
+        # of its own: the search's random numbers do not depend on how a server behaves
+        self._random = random.Random()
+        self.retried = 0
+
+    def ask(
+        self,
+        path: str,
+        read: Callable[[Reply], Read],
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        before: Callable[[], None] = lambda: None,
+        own_errors: int | None = None,
+    ) -> Read:
+        """GET, or POST where there is a body.
+
+        Args:
+            path: on the host.
+            read: makes of the answer what is wanted.
+            before: called before every try; what it raises is passed on.
+            own_errors: how often HTTP 500, with which a server may also refuse, is tried again; None: as the others.
+
+        Raises:
+            Refused: HTTP 4xx other than 429; HTTP 500 at every try.
+            ServiceError: every try failed in another way, or the server leads elsewhere.
+        """
+        started = time.monotonic()
+        tries = 0
+        while True:
+            before()
+            tries += 1
+            wait = 0.0
+            refusal: Refused | None = None
+            try:
+                status, reply = self._once(path, body, {**self._headers, **(headers or {})})
+            except (self._urllib3.exceptions.HTTPError, OSError) as error:
+                self._check_certificate(error)
+                problem = self._worded(error)
+            else:
+                if status == 200:
+                    try:
+                        return read(reply)
+                    except Garbled as error:
+                        problem = str(error)
+                else:
+                    refusal = Refused(status, self._words_of(reply))
+                    self._check_refusal(refusal, reply)
+                    problem, wait = str(refusal), self._asked_to_wait(reply)
+            own = refusal is not None and refusal.status == _OWN_ERROR
+            allowed = self._retries if own_errors is None or not own else min(own_errors, self._retries)
+            if tries > allowed or wait > _LONGEST_WAIT:
+                if refusal is not None and own:
+                    raise refusal
+                asked = f", and asks to wait {wait:,.0f} s" if wait > _LONGEST_WAIT else ""
+                raise ServiceError(
+                    f"The server {self._origin} of model {self._name} gave no usable answer in "
+                    f"{counted(tries, 'try').replace('trys', 'tries')} within {time.monotonic() - started:.0f} s "
+                    f"({problem}{asked}); see that it runs."
+                )
+            self.retried += 1
+            pause = min(_FIRST_PAUSE * 2.0 ** (tries - 1), _LONGEST_PAUSE) * self._random.uniform(0.5, 1.5)
+            time.sleep(max(pause, wait))
+
+    def _once(self, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, Reply]:
+        deadline = time.monotonic() + self._seconds
+        response = self._pool.urlopen(
+            "GET" if body is None else "POST",
+            path,
+            body=body,
+            headers=headers,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+            timeout=self._urllib3.Timeout(connect=min(_CONNECT_SECONDS, self._seconds), read=self._seconds),
+        )
+        try:
+            content = bytearray()
+            # read1 gives what is there, so that a server that sends one byte a second does not go on for ever
+            while chunk := response.read1(_CHUNK):
+                content += chunk
+                if time.monotonic() > deadline:
+                    raise self._urllib3.exceptions.TimeoutError("its answer takes longer than the timeout")
+                if len(content) > _LARGEST_BODY:
+                    raise self._urllib3.exceptions.HTTPError(f"its answer is longer than {_LARGEST_BODY:,} bytes")
+        except BaseException:
+            response.close()  # the connection too: what is left in it belongs to nobody
+            raise
+        finally:
+            response.release_conn()
+        return response.status, Reply(bytes(content), response.headers)
+
+    def _check_certificate(self, error: Exception) -> None:
+        """A certificate that is not trusted stays so."""
+        reason = error.args[-1] if isinstance(error, self._urllib3.exceptions.SSLError) and error.args else error
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise ServiceError(
+                f"The certificate of {self._origin} is not trusted ({reason.verify_message}); name a file with the "
+                "certificate of its authority in the environment variable SSL_CERT_FILE."
+            ) from error
+
+    def _check_refusal(self, refusal: Refused, reply: Reply) -> None:
+        """Raise what asking again would not change."""
+        if 300 <= refusal.status < 400:
+            where = self._plain(reply.headers.get("Location", "")).partition("?")[0] or "somewhere else"
+            raise ServiceError(
+                f"The server {self._origin} of model {self._name} leads on to {where} (HTTP {refusal.status}), which "
+                "is not followed; give the address where the model is."
+            )
+        if refusal.status in (401, 403):
+            hint = "its Authorization header is not accepted" if self._secret else "it wants an Authorization header"
+            raise ServiceError(
+                f"The server {self._origin} does not let us ask model {self._name} ({refusal}); {hint}, so name an "
+                "environment variable that holds the right one with --auth-env."
+            )
+        if refusal.status != _TOO_MANY and refusal.status < _SERVER_ERRORS:
+            raise refusal
+
+    def _asked_to_wait(self, reply: Reply) -> float:
+        given = reply.headers.get("Retry-After")
+        if given is None:
+            return 0.0
+        try:
+            return float(self._urllib3.Retry().parse_retry_after(given))
+        except (self._urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
+            return 0.0
+
+    def _worded(self, error: Exception) -> str:
+        exceptions = self._urllib3.exceptions
+        if isinstance(error, exceptions.ProtocolError):
+            return "the connection was lost"
+        if isinstance(error, exceptions.NameResolutionError):
+            return "there is no such host"
+        if isinstance(error, exceptions.NewConnectionError):
+            return "nothing listens there"
+        if isinstance(error, exceptions.TimeoutError):
+            return f"no answer within {self._seconds:g} s"
+        return self._plain(f"{type(error).__name__}: {error}")
+
+    def _words_of(self, reply: Reply) -> str:
+        """What the server says, from the JSON of the protocol or as it stands."""
+        text = reply.body.decode("utf-8", errors="replace")
+        if text.lstrip().startswith("<"):
+            return "a web page"
+        with contextlib.suppress(Garbled):
+            said = read_object(reply.body).get("error")
+            text = said if isinstance(said, str) else text
+        return self._plain(text)
+
+    def _plain(self, text: str) -> str:
+        """Foreign text for a message: on one line, cut off, without the header that it may repeat."""
+        for secret in sorted({self._secret, self._secret.rpartition(" ")[2]} - {""}, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+        return (text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...").rstrip(".")
+
+
+def _secret(variable: str | None) -> str:
+    """The Authorization header; its value is never part of a message."""
+    if variable is None:
+        return ""
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise UserError(
+            f"The environment variable {variable} is not set; let it hold the whole Authorization header, such as "
+            "'Bearer ...'."
+        )
+    if not (value.isascii() and value.isprintable()):
+        raise UserError(f"The environment variable {variable} holds no Authorization header; it must be one line.")
+    return value
