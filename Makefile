@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check format coverage clean distclean same-python
+.PHONY: help demo test test-slow check format coverage mlserver clean distclean same-python
 
 help:
 	@echo "make demo        install diffgen into .venv and compare two small models, from nothing to a report"
@@ -23,8 +23,9 @@ help:
 	@echo "make check       ruff, mypy and import-linter"
 	@echo "make format      let ruff mend imports and layout"
 	@echo "make coverage    the tests that are not slow, with the lines they miss"
+	@echo "make mlserver    an environment of its own with MLServer, for the slow tests of remote models"
 	@echo "make clean       remove what building, testing and the demo left behind; keeps .venv"
-	@echo "make distclean   make clean, and remove .venv"
+	@echo "make distclean   make clean, and remove .venv and .venv-mlserver"
 	@echo "PYTHON=python3.12 chooses the interpreter, ARGS=\"...\" is handed on to diffgen demo or pytest."
 
 demo: $(USER_STAMP)
@@ -49,13 +50,18 @@ format: $(DEV_STAMP)
 coverage: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term $(ARGS)
 
+# Beside torch and onnx it would change their versions. The tests find it there.
+mlserver:
+	$(PYTHON) -m venv .venv-mlserver
+	.venv-mlserver/bin/python -m pip --disable-pip-version-check --no-input install "mlserver==1.7.1" onnxruntime
+
 clean:
 	rm -rf build dist *.egg-info demo-run .coverage htmlcov
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find diffgen filters gan_training tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-mlserver
 
 # One plain install, so that pip resolves torch and torchvision together: docs/decisions/002-torch-from-the-index.md.
 $(DEV_STAMP): setup.cfg pyproject.toml $(VENV_STAMP) | same-python

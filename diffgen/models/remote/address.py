@@ -36,7 +36,7 @@ class Address:
     @property
     def name(self) -> str:
         """What the model is called in messages and reports."""
-        return self.model if self.version is None else f"{self.model}.v{self.version}"
+        return self.model if self.version is None else f"{self.model}.{self.version}"
 
     def __str__(self) -> str:
         return self.origin + self.path

@@ -105,7 +105,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind == "dropped":
             self._hang_up()
         else:
-            status, answer, headers = self._forward(body)
+            try:
+                status, answer, headers = self._forward(body)
+            except (OSError, http.client.HTTPException):  # the server itself is gone
+                self._upstream = None
+                self._hang_up()
+                return
             if kind == "delay":
                 time.sleep(self.proxy.delay)
             if kind == "answer lost":

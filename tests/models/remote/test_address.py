@@ -26,7 +26,7 @@ def test_an_address_is_read(text: str, expected: Address) -> None:
 
 def test_a_version_is_part_of_the_name_and_of_the_path() -> None:
     address = parse_address("http://h/v2/models/a%2Fb/versions/3")
-    assert (address.name, address.path) == ("a/b.v3", "/v2/models/a%2Fb/versions/3")
+    assert (address.name, address.path) == ("a/b.3", "/v2/models/a%2Fb/versions/3")
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_unknown_models_and_versions_are_said(served: Callable[..., Served]) -> 
                 UserError, match=rf"does not know the model {name[0]}.* at /v2/models/{name} \(HTTP 404"
             ):
                 load(server.address(name), remote=QUICK)
-        assert load(server.address("m/versions/2"), remote=QUICK).name == "m.v2"
+        assert load(server.address("m/versions/2"), remote=QUICK).name == "m.2"
 
 
 def test_what_answers_but_speaks_another_language_is_said(pauses: list[float]) -> None:
