@@ -41,9 +41,10 @@ settings.load_profile("diffgen")
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Puts diffgen's cache into a folder of this test session."""
+    """Puts diffgen's cache, and what Keras writes when it is imported, into folders of this test session."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DIFFGEN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
         yield
 
 

@@ -28,9 +28,9 @@ examples:
   diffgen compare a.pt b.onnx --data val/ --print-config > mine.toml
   diffgen compare --config mine.toml --seed 8              the same settings, but another seed
 
-Models are TorchScript, torch.export (.pt2) or ONNX files, or weights with --arch, told apart by their content;
-'diffgen inspect' finds out how one wants to be fed. The GAN is trained once for a data set and kept; the next
-comparison on the same data trains nothing.
+Models are TorchScript, torch.export (.pt2), ONNX, Keras (.keras, .h5) or TensorFlow Lite files, or weights with
+--arch, told apart by their content; 'diffgen inspect' finds out how one wants to be fed. The GAN is trained once for a
+data set and kept; the next comparison on the same data trains nothing.
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diffgen.models.sniffing import FileKind
 
-_SUPPORTED = "give a TorchScript file (torch.jit.save), a torch.export program (.pt2) or an ONNX file"
+_SUPPORTED = "give a TorchScript (torch.jit.save), torch.export (.pt2), ONNX, Keras or TensorFlow Lite file"
 _EXAMPLE = "torch.zeros(1, 1, 28, 28)"
 _SHAPE = "with the shape of your images in place of (1, 1, 28, 28)"
 
@@ -45,27 +45,6 @@ def _from_module(path: Path) -> str:
     )
 
 
-def _from_hdf5(path: Path) -> str:
-    return (
-        'convert it to ONNX with TensorFlow 2.15 and tf2onnx (pip install "tensorflow<2.16" tf2onnx): '
-        f'tf2onnx.convert.from_keras(tf.keras.models.load_model("{path.name}"), output_path="{path.stem}.onnx")'
-    )
-
-
-def _from_keras_zip(path: Path) -> str:
-    return (
-        f'convert it to ONNX with Keras: keras.models.load_model("{path.name}").export("{path.stem}.onnx", '
-        'format="onnx")'
-    )
-
-
-def _from_tflite(path: Path) -> str:
-    return (
-        "convert it to ONNX with tf2onnx (pip install tensorflow tf2onnx): "
-        f"python -m tf2onnx.convert --tflite {path.name} --output {path.stem}.onnx"
-    )
-
-
 def _from_saved_model(path: Path) -> str:
     return (
         "convert it to ONNX with tf2onnx (pip install tensorflow tf2onnx): "
@@ -92,12 +71,9 @@ _ADVICE: dict[FileKind, Callable[[Path], str]] = {
         f"{_SUPPORTED}"
     ),
     FileKind.SAFETENSORS: _from_weights,
-    FileKind.KERAS_ZIP: _from_keras_zip,
-    FileKind.KERAS_HDF5: _from_hdf5,
     FileKind.KERAS_WEIGHTS: _always(
-        "if it holds weights, build their network, load them into it and export both together to ONNX"
+        "if it holds weights, build their network, load them into it and save both together with model.save"
     ),
-    FileKind.TFLITE: _from_tflite,
     FileKind.SAVED_MODEL: lambda path: _from_saved_model(path.parent),
     FileKind.ORT: _always("give the ONNX file that it was made from"),
     FileKind.NUMPY: _always(f"arrays are data, not a model; {_SUPPORTED}"),

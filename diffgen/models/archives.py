@@ -19,4 +19,9 @@ def unpacks_too_far(archive: zipfile.ZipFile, size: int) -> bool:
 
     A member that is larger than it declares is refused by those who read it.
     """
-    return sum(member.file_size for member in archive.filelist) > _ALWAYS_ALLOWED + _MOST_TIMES * size
+    return declares_too_much(sum(member.file_size for member in archive.filelist), size)
+
+
+def declares_too_much(unpacked: int, size: int) -> bool:
+    """Whether contents of ``unpacked`` bytes are far more than a file of ``size`` bytes can honestly hold."""
+    return unpacked > _ALWAYS_ALLOWED + _MOST_TIMES * size

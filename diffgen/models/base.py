@@ -78,9 +78,11 @@ class BlackBox(ABC):
         image_shape: (C, H, W) of the images it is asked about; known after ``prepare``.
         num_classes: K; 0 before ``prepare``.
         fixed_batch: the only batch size that the model takes, or None. Shorter batches are padded.
+        remarks: sentences for whoever opens it.
     """
 
     format = "a model"
+    remarks: tuple[str, ...] = ()
 
     def __init__(self, settings: ModelSettings) -> None:
         self.name = settings.name

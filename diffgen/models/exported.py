@@ -108,6 +108,7 @@ def open_program(path: Path, *, allow_pickle: bool) -> tuple[Any, bool]:
         with _quiet(), path.open("rb") as file:
             try:
                 with zipfile.ZipFile(file) as archive:
+                    _register_quantized(archive)
                     content = checked_copy(archive)
             except UntrustedError as error:
                 if not allow_pickle:
@@ -125,6 +126,13 @@ def open_program(path: Path, *, allow_pickle: bool) -> tuple[Any, bool]:
             f"{path} is a torch.export program that torch {torch.__version__} cannot read ({reason(error)}); export "
             "it again with this version of torch."
         ) from error
+
+
+def _register_quantized(archive: zipfile.ZipFile) -> None:
+    """Make the operators known that the quantization of torch.export programs (PT2E) writes, if there are any."""
+    graphs = [name for name in archive.namelist() if name.endswith(".json") and "/models/" in f"/{name}"]
+    if any(b"quantized_decomposed" in archive.read(name) for name in graphs):
+        import torch.ao.quantization.fx._decomposed  # noqa: F401
 
 
 def on_device(program: Any, device: torch.device, name: str) -> Any:

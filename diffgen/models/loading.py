@@ -42,11 +42,12 @@ def load(
     """A black box for a model. Call its ``prepare`` before its ``predict``.
 
     Args:
-        model: path of a TorchScript, torch.export or ONNX file, or of weights with ``arch``, or of a pickled network
-            with ``allow_pickle``; or the address ``http(s)://HOST/v2/models/NAME`` of a server; or a torch module
-            (used as it is, not copied); or a function from a float32 numpy array (N, C, H, W) to (N, K); or a black
-            box, which is given back as it is.
-        device: where tensors of probabilities are wanted; torch computes there too, ONNX if onnxruntime can.
+        model: path of a TorchScript, torch.export, ONNX, Keras (.keras, .h5) or TensorFlow Lite file, or of weights
+            with ``arch``, or of a pickled network with ``allow_pickle``; or the address
+            ``http(s)://HOST/v2/models/NAME`` of a server; or a torch module (used as it is, not copied); or a function
+            from a float32 numpy array (N, C, H, W) to (N, K); or a black box, which is given back as it is.
+        device: where tensors of probabilities are wanted; torch and Keras compute there too, ONNX if onnxruntime can,
+            TensorFlow Lite never.
         batch_size: most images handed to the model at once.
         preprocessing: what is done to the images first; what it does not say is taken from the sidecar beside the
             file, then from ``DEFAULT_PREPROCESSING``.
@@ -161,6 +162,14 @@ def _from_file(
         from diffgen.models.exported import ExportedModel
 
         return ExportedModel(path, settings, allow_pickle=allow_pickle)
+    if kind is FileKind.TFLITE:
+        from diffgen.models.tflite import TfliteModel
+
+        return TfliteModel(path, settings)
+    if kind in (FileKind.KERAS_ZIP, FileKind.KERAS_HDF5):
+        from diffgen.models.keras import KerasModel
+
+        return KerasModel(path, settings, archive=kind is FileKind.KERAS_ZIP)
     weights = kind in (FileKind.TORCH_WEIGHTS, FileKind.SAFETENSORS)
     if arch is not None and (weights or kind is FileKind.TORCH_MODULE):
         from diffgen.models.state_dict import StateDictModel

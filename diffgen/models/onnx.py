@@ -52,6 +52,8 @@ class OnnxModel(BlackBox):
         self._input_device = torch.device("cpu")
         self._session = open_session(path, settings.device)
         self.provider: str = self._session.get_providers()[0]
+        if settings.device.type == "cuda" and self.provider == "CPUExecutionProvider":
+            self.remarks = (f"Model {self.name} runs on the CPU; onnxruntime-gpu in place of onnxruntime mends that.",)
         try:
             declared = self._single_input()
             self._input_name: str = declared.name

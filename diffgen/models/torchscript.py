@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -11,12 +12,12 @@ from diffgen.errors import UserError
 from diffgen.models.archives import UntrustedError
 from diffgen.models.base import ModelSettings
 from diffgen.models.torch_module import TorchModule
-from diffgen.models.torchscript_archive import check_archive
+from diffgen.models.torchscript_archive import check_archive, is_quantized
 from diffgen.models.wording import reason
 
 
 class TorchScriptModel(TorchModule):
-    """A traced or scripted network.
+    """A traced or scripted network. A quantized one runs on the CPU, which alone has its operators.
 
     Args:
         path: the file.
@@ -31,7 +32,12 @@ class TorchScriptModel(TorchModule):
 
     def __init__(self, path: Path, settings: ModelSettings, *, allow_pickle: bool = False) -> None:
         trusted = _only_because_trusted(path, allow_pickle=allow_pickle)
-        super().__init__(open_torchscript(path, settings.device, checked=True), settings)
+        place = settings.device
+        if place.type != "cpu" and is_quantized(path):
+            place = torch.device("cpu")
+            self.remarks = (f"Model {settings.name} runs on the CPU, which alone has torch's quantized operators.",)
+        super().__init__(open_torchscript(path, place, checked=True), replace(settings, device=place))
+        self.device = settings.device
         self.unpickled = trusted
 
 

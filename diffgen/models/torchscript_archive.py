@@ -57,6 +57,12 @@ def check_archive(path: Path) -> None:
                     _check_weights(archive, program, f"{folder}/{file.removesuffix('.pkl')}/".removeprefix("/"))
 
 
+def is_quantized(path: Path) -> bool:
+    """Whether the code of a sound TorchScript file calls quantized operators."""
+    with zipfile.ZipFile(path) as archive:
+        return any(b"quantized." in archive.read(name) for name in archive.namelist() if name.endswith(".py"))
+
+
 def _check_weights(archive: zipfile.ZipFile, program: IO[bytes], folder: str) -> None:
     """See that every array of numbers in ``folder`` is as long as the pickle says."""
     reader = _StorageReader(program)

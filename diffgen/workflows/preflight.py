@@ -119,7 +119,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         outputs=(str(a.preprocessing.outputs), str(b.preprocessing.outputs)),
         numeric_noise=noise,
         margin=margin,
-        warnings=tuple(_smells(models, data, labels, accuracy)),
+        warnings=(*(remark for model in models for remark in model.remarks), *_smells(models, data, labels, accuracy)),
     )
     return RealAnswers(summary, probabilities, np.flatnonzero(differ & sure))
 

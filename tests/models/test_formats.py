@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from diffgen.data import load as load_data
 from diffgen.models import load
 from diffgen.models.sniffing import FileKind, sniff
+from diffgen.models.torchscript_archive import is_quantized
 
 FACTORY = """
 import torch
@@ -159,3 +161,79 @@ def test_every_format_works_and_agrees_with_the_eager_network(name, saved, eager
     assert (answers.argmax(axis=1) == digits.labels).mean() == (eager.argmax(axis=1) == digits.labels).mean() > 0.8
     np.testing.assert_allclose(box.predict(digits.images[:1]), eager[:1], atol=1e-5)
     assert (box.arch is not None, box.unpickled) == ("arch" in options, "allow_pickle" in options)
+
+
+@pytest.fixture(scope="module")
+def quantized(network, digits):
+    """The network with quantized operators, as torch.ao.quantization makes it."""
+    from torch.ao.quantization import get_default_qconfig_mapping
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
+    pixels = torch.from_numpy(digits.images.astype(np.float32) / 255)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepared = prepare_fx(network.layers, get_default_qconfig_mapping(), (pixels[:4],))
+        prepared(pixels[:256])
+        return convert_fx(prepared)
+
+
+@pytest.mark.parametrize("way", ["traced", "scripted", "dynamic"])
+def test_quantized_torchscript(way, quantized, network, digits, eager, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if way == "dynamic":
+            quantized = torch.ao.quantization.quantize_dynamic(network, {torch.nn.Linear}, dtype=torch.qint8)
+        script = (
+            torch.jit.trace(quantized, torch.zeros(4, 1, 28, 28)) if way == "traced" else torch.jit.script(quantized)
+        )
+        torch.jit.save(script, str(tmp_path / "q.pt"))
+    assert is_quantized(tmp_path / "q.pt")
+    box = load(tmp_path / "q.pt")
+    box.prepare(digits.images[:256])
+    answers = box.predict(digits.images)
+    with torch.no_grad():
+        pixels = torch.from_numpy(digits.images.astype(np.float32) / 255)
+        direct = torch.cat([quantized(part) for part in pixels.split(256)]).softmax(dim=1).numpy()
+    np.testing.assert_allclose(answers, direct, atol=1e-6)
+    assert 0 < np.abs(answers - eager).max() < 0.2
+
+
+def test_the_other_torchscript_files_are_not_taken_for_quantized(saved):
+    assert not is_quantized(saved["TorchScript"])
+
+
+def test_a_quantized_torch_export_program(network, digits, eager, tmp_path):
+    """With the operators that PT2E writes; its own tools live in torchao by now, so they are put in by hand."""
+    import torch.ao.quantization.fx._decomposed
+
+    operators = torch.ops.quantized_decomposed
+
+    class Quantized(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = network.layers
+
+        def forward(self, pixels):
+            low = (0.0039, -128, -128, 127, torch.int8)
+            steps = operators.quantize_per_tensor(pixels, *low)
+            return self.layers(operators.dequantize_per_tensor(steps, *low))
+
+    path = tmp_path / "q.pt2"
+    batch = ({0: torch.export.Dim("n")},)
+    torch.export.save(torch.export.export(Quantized(), (torch.zeros(4, 1, 28, 28),), dynamic_shapes=batch), path)
+    # in a process that has not registered the operators
+    np.save(tmp_path / "images.npy", digits.images)
+    program = f"""
+import numpy as np
+from diffgen.models import load
+images = np.load({str(tmp_path / "images.npy")!r})
+box = load({str(path)!r})
+box.prepare(images[:256])
+np.save({str(tmp_path / "answers.npy")!r}, box.predict(images))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    answers = np.load(tmp_path / "answers.npy")
+    assert 0 < np.abs(answers - eager).max() < 0.2
+    with torch.no_grad():
+        direct = Quantized()(torch.from_numpy(digits.images.astype(np.float32) / 255)).softmax(dim=1).numpy()
+    np.testing.assert_allclose(answers, direct, atol=1e-5)

@@ -109,6 +109,7 @@ def test_what_cannot_be_quantized_is_refused_and_nothing_is_written(model_files,
     )
     opset = [onnx.helper.make_opsetid("", 17)]
     onnx.save(onnx.helper.make_model(relu, opset_imports=opset, ir_version=9), tmp_path / "flat.onnx")
+    (tmp_path / "folder").mkdir()
     before = sorted(tmp_path.iterdir())
     for case, words, named in [
         ("no ONNX file", [model_files["a"]], "is a TorchScript file"),
@@ -117,7 +118,7 @@ def test_what_cannot_be_quantized_is_refused_and_nothing_is_written(model_files,
         ("the file exists", [model_files["b"], "-o", int8], "add --force"),
         ("onto the model itself", [model_files["b"], "-o", model_files["b"]], "is the model itself"),
         ("a folder that is not there", [model_files["b"], "-o", tmp_path / "no" / "x.onnx"], "does not exist"),
-        ("a folder for a file", [model_files["b"], "-o", tmp_path], "is a folder"),
+        ("a folder for a file", [model_files["b"], "-o", tmp_path / "folder"], "is a folder"),
         ("no images to calibrate on", [model_files["b"], "-o", tmp_path / "x.onnx", "--images", "0"], "1 or more"),
         ("static and dynamic", [model_files["b"], "--static", "--dynamic"], "not allowed with"),
     ]:

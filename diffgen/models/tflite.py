@@ -1,0 +1,218 @@
+"""TensorFlow Lite files, run by LiteRT on the CPU."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import Preprocessing
+from diffgen.errors import UserError
+from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
+from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.wording import reason
+
+_INTEGERS = (np.int8, np.uint8, np.int16)
+# A model that was made for pixels in [0, 1], with or without mean and std, has no use for a range up to here.
+_GREY_LEVELS_FROM = 16.0
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """An input or output of the file.
+
+    Attributes:
+        index: what the interpreter calls it.
+        name: what its author called it.
+        dtype: float32, or a type of integers.
+        scale, zero_point: of integers: the value is ``scale * (number - zero_point)``; a scale of 0 for none.
+    """
+
+    index: int
+    name: str
+    dtype: Any
+    scale: float
+    zero_point: int
+
+    @property
+    def highest(self) -> float:
+        """The largest value that the integers reach."""
+        return self.scale * (int(np.iinfo(self.dtype).max) - self.zero_point)
+
+    def numbers(self, values: torch.Tensor) -> np.ndarray:
+        """What the interpreter is handed for float32 values."""
+        if self.dtype is np.float32:
+            return values.numpy()
+        if self.scale:
+            steps = values.double().div_(self.scale)
+            # halves go away from zero, as in TensorFlow Lite's own QUANTIZE
+            values = steps.abs().add_(0.5).floor_().mul_(steps.sign()).add_(self.zero_point)
+        limits = np.iinfo(self.dtype)
+        return values.clamp_(limits.min, limits.max).numpy().astype(self.dtype)
+
+    def values(self, numbers: np.ndarray) -> torch.Tensor:
+        """What the interpreter's numbers mean; whole numbers without a scale are given back as they are."""
+        tensor = torch.from_numpy(numbers)
+        return (tensor.float() - self.zero_point) * self.scale if self.scale else tensor
+
+
+class TfliteModel(BlackBox):
+    """A file with one image input, of floating-point numbers or of integers with scale and zero point.
+
+    It takes batches of any size if its graph allows it; otherwise the declared one becomes ``fixed_batch``. Where
+    nothing is said of the scale of the pixels, a file whose integers reach beyond 16 gets 0..255.
+
+    Args:
+        path: the file.
+        settings: name, device and so on. Its answers come from the CPU whatever the device.
+
+    Raises:
+        UserError: LiteRT is missing or cannot read the file, or the graph takes something else than images.
+    """
+
+    format = "a TensorFlow Lite model"
+
+    def __init__(self, path: Path, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._input_device = torch.device("cpu")
+        if settings.device.type != "cpu":
+            self.remarks = (f"Model {self.name} runs on the CPU, where LiteRT computes.",)
+        self._path = path
+        self._interpreter = _opened(path)
+        inputs, outputs = self._interpreter.get_input_details(), self._interpreter.get_output_details()
+        self._dims = self._image_dims(inputs)
+        self._input, self._outputs = _tensor(inputs[0]), [_tensor(each) for each in outputs]
+        self._check_type(self._input)
+        declared = int(inputs[0].get("shape_signature", inputs[0]["shape"])[0])
+        self._shape: tuple[int, ...] | None = None
+        if declared > 0 and not self._takes_more_than(declared):
+            self.fixed_batch = declared
+        if settings.preprocessing.scale is None and self._input.scale and self._input.highest > _GREY_LEVELS_FROM:
+            self.preprocessing = replace(self.preprocessing, scale="0..255")
+        self.preprocessing = self._admit(self.preprocessing)
+
+    def _ask(self, batch: torch.Tensor) -> object:
+        shape = tuple(batch.shape)
+        if any(side not in (None, given) for side, given in zip(self._dims, shape[1:], strict=True)):
+            # it could be made to take other sides, and would answer nonsense
+            raise ValueError(f"the file declares {self._dims}, not {shape[1:]}")
+        if shape != self._shape:
+            self._shape = None
+            with _quiet():
+                self._interpreter.resize_tensor_input(self._input.index, shape)
+                self._interpreter.allocate_tensors()
+            self._shape = shape
+        self._interpreter.set_tensor(self._input.index, self._input.numbers(batch))
+        self._interpreter.invoke()
+        answers = {each.name: each.values(self._interpreter.get_tensor(each.index)) for each in self._outputs}
+        return answers if len(answers) > 1 else next(iter(answers.values()))
+
+    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
+        if self._input.dtype is np.uint8 and not self._input.scale:
+            return grey_levels_only(preprocessing, self.name)
+        return preprocessing
+
+    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
+        return layouts_by_declaration(self._dims, image_shape)
+
+    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
+        return channels_first(self._dims, layout)
+
+    def _image_dims(self, inputs: list[dict[str, Any]]) -> DeclaredShape:
+        shapes = [[int(side) for side in each.get("shape_signature", each["shape"])] for each in inputs]
+        if len(shapes) != 1 or len(shapes[0]) != 4:
+            text = "; ".join(f"({', '.join('?' if side < 1 else str(side) for side in shape)})" for shape in shapes)
+            raise UserError(
+                f"Model {self.name} takes {len(shapes)} input{'' if len(shapes) == 1 else 's'} of shape {text}, not "
+                "images alone; convert it so that it takes (N, H, W, C)."
+            )
+        height, width, channels = (side if side > 0 else None for side in shapes[0][1:])
+        return (height, width, channels)
+
+    def _check_type(self, tensor: _Tensor) -> None:
+        unscaled = tensor.dtype in _INTEGERS and not tensor.scale and tensor.dtype is not np.uint8
+        if unscaled or tensor.dtype not in (np.float32, *_INTEGERS):
+            without = " without a scale" if unscaled else ""
+            raise UserError(
+                f"Model {self.name} takes {np.dtype(tensor.dtype).name} values{without}, which is not supported; "
+                "convert it so that it takes float32 or quantized images."
+            )
+
+    def _takes_more_than(self, declared: int) -> bool:
+        """Whether larger batches than the declared one are taken too, and answered in the same way.
+
+        Files without an open batch mostly do, but a graph may hold the batch size as a constant.
+        """
+        if None in self._dims:
+            return False
+        generator = torch.Generator().manual_seed(0)
+        reach = self._input.highest if self._input.scale else 1.0
+        batch = torch.rand((declared + 1, *(int(side or 0) for side in self._dims)), generator=generator) * reach
+        try:
+            alone, together = (self._ask(batch[:size].contiguous()) for size in (declared, declared + 1))
+            if isinstance(alone, torch.Tensor) and isinstance(together, torch.Tensor):
+                alone, together = {"": alone}, {"": together}
+            assert isinstance(alone, dict) and isinstance(together, dict)
+            step = max((each.scale for each in self._outputs), default=0.0)
+            return all(
+                torch.allclose(together[name][:declared].float(), answer.float(), rtol=1e-3, atol=1e-4 + 2 * step)
+                and len(together[name]) == declared + 1
+                for name, answer in alone.items()
+            )
+        except Exception:  # to refuse is an answer here, in whatever way LiteRT does it
+            self._interpreter = _opened(self._path)
+            self._shape = None
+            return False
+
+
+def _opened(path: Path) -> Any:
+    """An interpreter with its tensors allocated.
+
+    Raises:
+        UserError: LiteRT is missing or cannot read the file.
+    """
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+    except ImportError as error:
+        raise UserError(
+            f"{path} is a TensorFlow Lite model, and asking it needs LiteRT; run pip install 'diffgen[tflite]'."
+        ) from error
+    try:
+        with _quiet():
+            # by its content and not by its path: that way LiteRT looks first whether the file is whole
+            interpreter = Interpreter(model_content=path.read_bytes(), num_threads=torch.get_num_threads())
+            interpreter.allocate_tensors()
+            interpreter.get_input_details(), interpreter.get_output_details()
+    except Exception as error:  # ValueError and RuntimeError, but also what damaged names lead to
+        raise UserError(
+            f"{path} is a TensorFlow Lite model that LiteRT cannot read ({reason(error)}); convert it again."
+        ) from error
+    return interpreter
+
+
+def _tensor(details: dict[str, Any]) -> _Tensor:
+    scale, zero_point = details["quantization"]
+    return _Tensor(int(details["index"]), str(details["name"]), details["dtype"], float(scale), int(zero_point))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the lines that LiteRT writes to the process's stderr, past Python, on which delegates it uses."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(silent, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(silent)
+        os.close(kept)
