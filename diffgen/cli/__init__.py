@@ -12,6 +12,7 @@ from types import FrameType
 
 import diffgen
 from diffgen.cli import (
+    check,
     compare,
     demo,
     doctor,
@@ -38,6 +39,7 @@ examples:
   diffgen demo                                        a whole run on embedded digits, in some minutes
   diffgen compare a.onnx b.pt --data test/            search for 60 seconds, write a report
   diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
+  diffgen check old.onnx new.onnx --data val/         may the new one replace the old one? for pipelines
   diffgen inspect a.onnx --data test/                 which pre-processing a model wants
   diffgen quantize a.onnx --data test/                its 8-bit version, and what that costs
   diffgen train-gan test/ --tune 12                   find good settings for the GAN of a data set
@@ -69,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
     for module in (
         compare,
+        check,
         demo,
         inspect,
         quantize,

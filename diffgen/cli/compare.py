@@ -46,6 +46,13 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("model_a", nargs="?", metavar="A", help="the first model's file")
     parser.add_argument("model_b", nargs="?", metavar="B", help="the second model's file")
+    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was broken off")
+    add_options(parser, defaults)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def add_options(parser: argparse.ArgumentParser, defaults: CompareConfig) -> None:
+    """Everything about data, search, generator, filters and models: what ``check`` has too."""
     parser.add_argument(
         "--data",
         metavar="D",
@@ -60,7 +67,6 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--budget", metavar="60s|20000q", help=f"of the search (default: {defaults.budget})")
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to write (default: a new one under runs/)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was broken off")
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file; options go before them")
     parser.add_argument("--print-config", action="store_true", help="print all settings as such a file, and end")
     search = parser.add_argument_group("search")
@@ -81,6 +87,12 @@ def add_parser(verbs: Any) -> None:
     search.add_argument("--gan-steps", type=int, metavar="N", help="updates of the GAN's training (default: by size)")
     search.add_argument(
         "--gan-seed", type=int, metavar="N", help=f"seed of the GAN's training (default: {defaults.gan.seed})"
+    )
+    search.add_argument(
+        "--gan",
+        dest="gan_file",
+        metavar="FILE",
+        help="a GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained",
     )
     generator = parser.add_argument_group("a generator of your own, in place of the GAN")
     generator.add_argument(
@@ -127,7 +139,6 @@ def add_parser(verbs: Any) -> None:
     model_options.add_model_options(parser)
     options.add_machine(parser, default=None)
     options.add_talk(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 # settings with few values that have options of their own; all others are in the configuration file
@@ -159,7 +170,7 @@ _SETTINGS = {
 
 
 def config_from(
-    arguments: argparse.Namespace, file: ConfigFile, progress: Progress
+    arguments: argparse.Namespace, file: ConfigFile, progress: Progress, defaults: CompareConfig | None = None
 ) -> tuple[CompareConfig, CompareConfig]:
     """The settings that options and configuration file name, and what they would be if neither named any.
 
@@ -185,13 +196,14 @@ def config_from(
     if arguments.batch_size is not None:
         given["batch_size"] = options.batch_size(arguments.batch_size)
     settings = dict(file.settings)
-    config = config_file.apply(config_file.apply(CompareConfig(), settings), given)
+    defaults = defaults or CompareConfig()
+    config = config_file.apply(config_file.apply(defaults, settings), given)
     check_limits(config)
     # torch and pymoo are imported only now: wrong usage and --help answer at once
     from diffgen.techniques import preset
 
-    base = replace(CompareConfig(), search=preset(config.technique, config.preset))
-    named = config_file.apply(CompareConfig(), settings)
+    base = replace(defaults, search=preset(config.technique, config.preset))
+    named = config_file.apply(defaults, settings)
     if "search" in settings and (config.technique, config.preset) != (named.technique, named.preset):
         del settings["search"]
         progress.warn(f"The preset {config.preset} brings its own search; that of the configuration file is left out.")

@@ -30,7 +30,7 @@ from diffgen.errors import UserError
 _NOT_IN_A_FILE = ("help", "config", "print_config", "resume")
 MODELS = ("model_a", "model_b")
 _PATHS = (
-    *("data", "output", "label_map", *MODELS),
+    *("data", "output", "label_map", "gan_file", "store", *MODELS),
     *("generator_file", "discriminator", "generator.file", "generator.discriminator"),
 )
 _PLAIN_KEY = re.compile(r"[\w.-]+")

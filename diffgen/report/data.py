@@ -148,6 +148,87 @@ class SelectionView:
 
 
 @dataclass(frozen=True)
+class ConditionView:
+    """One row of the table of a check: a value, and what its limit came to.
+
+    Attributes:
+        status: PASS, WARN, FAIL or ERROR; empty where no limit was set.
+        value, interval, limit: as text; the last two may be empty.
+        sentence: why; empty where no limit was set.
+    """
+
+    name: str
+    title: str
+    status: str
+    value: str
+    interval: str
+    limit: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class GateBehaviour:
+    """One behaviour that a check met.
+
+    Attributes:
+        names: what base and candidate say.
+        count: distinct pictures.
+        new: the store does not know it.
+        shift: largest change of a probability on any of them.
+        replayed: it was met on pictures of the store.
+        pictures: some of them; ``identifier`` is the number of the trigger, -1 for one of the store.
+    """
+
+    said: tuple[int, int]
+    names: tuple[str, str]
+    cell: int
+    count: int
+    new: bool
+    shift: float
+    replayed: bool
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True)
+class GateView:
+    """What a check came to.
+
+    Attributes:
+        status: the worst of the conditions.
+        rows: the conditions, and the values without a limit.
+        behaviours: new ones first, of these the one with the largest shift first.
+        fails_on_behaviours: whether the new ones are more than are allowed.
+        store: its folder, or empty.
+        created: ISO 8601.
+        report: whether there is a report.html beside this.
+    """
+
+    run: str
+    status: str
+    base: str
+    candidate: str
+    data_name: str
+    rows: tuple[ConditionView, ...]
+    behaviours: tuple[GateBehaviour, ...]
+    fails_on_behaviours: bool
+    store: str
+    created: str
+    version: str
+    seconds: float
+    report: bool = True
+
+    @property
+    def new(self) -> tuple[GateBehaviour, ...]:
+        """Those that the store does not know."""
+        return tuple(each for each in self.behaviours if each.new)
+
+    @property
+    def conditions(self) -> tuple[ConditionView, ...]:
+        """The rows that have a status."""
+        return tuple(each for each in self.rows if each.status)
+
+
+@dataclass(frozen=True)
 class ReportData:
     """Everything that report.html and summary.md show.
 
@@ -176,6 +257,7 @@ class ReportData:
         behaviours_estimated: how many behaviours there are, found or not (Chao1); None when it was not estimated.
         saturated: the search ended because nothing new was found any more.
         selection: the selector, when one was trained.
+        gate: the verdict, when the run is a check.
     """
 
     run: str
@@ -219,6 +301,7 @@ class ReportData:
     behaviours_estimated: int | None = None
     saturated: bool = False
     selection: SelectionView | None = None
+    gate: GateView | None = None
 
     @property
     def headline_count(self) -> int:

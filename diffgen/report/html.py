@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from diffgen.report import gallery, matrix, selection, wording
+from diffgen.report import gallery, gate, matrix, selection, wording
 from diffgen.report.charts import progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData
 from diffgen.report.pictures import display_size
@@ -24,6 +24,7 @@ _THUMBNAIL = 96
 _SHORT_NAME = 3
 
 _PARTS = (
+    ("gate", "Verdict"),
     ("preflight", "Real images first"),
     ("matrix", "Who says what"),
     ("gallery", "Pictures"),
@@ -86,6 +87,8 @@ def render_html(data: ReportData) -> str:
         near_duplicates=wording.near_duplicates(data),
         samples=gallery.make_samples(data.samples),
         progress=_progress(data),
+        verdict=None if data.gate is None else gate.verdict(data.gate),
+        gate_groups=gate.make_gate(data),
         selection=None if data.selection is None else selection.make_selection(data.selection, data.class_names),
         filter_charts=_filter_charts(data),
         settings=tuple(settings_sections(data.settings)),
@@ -95,7 +98,7 @@ def render_html(data: ReportData) -> str:
 
 def _parts(data: ReportData) -> list[tuple[str, str]]:
     """The parts of the page that this run has something for."""
-    there = {"shrunk": bool(data.shrunk), "selector": data.selection is not None}
+    there = {"gate": data.gate is not None, "shrunk": bool(data.shrunk), "selector": data.selection is not None}
     return [part for part in _PARTS if there.get(part[0], True)]
 
 

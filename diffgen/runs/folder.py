@@ -13,7 +13,8 @@
     report.npz         arrays of the report: real disagreements, held-out scores, generator samples
     shrunk.npz         what `diffgen shrink` found
     results.json       the figures
-    report.html summary.md
+    check.npz          pictures of the behaviours that `diffgen check` met
+    report.html summary.md junit.xml
     images/            the pictures of the report
     labels.npz         what the pictures show, as people, reference models or the generator said
     selector.onnx      which model to trust, from the picture alone
@@ -44,10 +45,12 @@ _CONCLUSIONS = (
     "verdicts.npz",
     "report.npz",
     "shrunk.npz",
+    "check.npz",
     *_SELECTION,
     "results.json",
     "report.html",
     "summary.md",
+    "junit.xml",
     "images",
 )
 _ANSWERS = {role: f"answers-{role}.sqlite" for role in "AB"}

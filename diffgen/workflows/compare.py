@@ -31,13 +31,14 @@ from diffgen.techniques import preset as technique_preset
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.gan import DomainModels
-from diffgen.workflows.generator import check_unchanged, generator_digests, own_generator, prepare_generator
+from diffgen.workflows.gan import DomainModels, settings_of
+from diffgen.workflows.generator import check_unchanged, generator_digests, prepare_generator, settled_generator
 from diffgen.workflows.limits import check_limits
 from diffgen.workflows.models import addresses_again, load_models, match_classes, recorded, stored_model
 from diffgen.workflows.preflight import RealAnswers, check_query_budgets, inspect_real_images, prepare_models
 from diffgen.workflows.results import write_results
 from diffgen.workflows.search import run_search
+from diffgen.workflows.stages import Prepared, Stages
 from diffgen.workflows.validity import judge_triggers
 
 _RECORDED_PACKAGES = ("torch", "torchvision", "numpy", "pymoo", "hdbscan", "umap-learn", "scikit-learn", "onnxruntime")
@@ -127,14 +128,36 @@ def compare(
         UserError: something given cannot be used; nothing was written.
         RunError: the run broke off; what was found is in the run folder.
     """
+    config = settled(config or CompareConfig(), budget, technique, preset, seed, device, batch_size)
+    config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
+    config = config if resize is None else replace(config, resize=resize)
+    return run_comparison(
+        model_a, model_b, data=data, config=config, output=output, force=force, progress=progress, command=command
+    )
+
+
+def run_comparison(
+    model_a: Any,
+    model_b: Any,
+    *,
+    data: Any,
+    config: CompareConfig,
+    output: str | Path | None,
+    force: bool,
+    progress: Progress | None,
+    command: str,
+    stages: Stages | None = None,
+) -> CompareResult:
+    """:func:`compare` with settled settings; ``stages`` is told what is ready on the way.
+
+    Raises:
+        UserError, RunError: see :func:`compare`.
+    """
     progress = progress or Progress()
-    config = _settled(config or CompareConfig(), budget, technique, preset, seed, device, batch_size)
-    own = own_generator(config.generator, file=generator, latent_dim=latent_dim, prior=prior)
-    config = replace(config, generator=own)
+    stages = stages or Stages()
     check_limits(config)
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)
-    config = config if resize is None else replace(config, resize=resize)
     if config.generator.file is None:
         check_resize(config.resize)
     images = load_data(data, resize=config.resize, progress=progress)
@@ -144,6 +167,8 @@ def compare(
     path = Path(output) if output is not None else _new_folder(black_boxes)
     check_output(path, force=force)
     check_free(path)
+    if config.gan_file is not None:
+        config = replace(config, gan=settings_of(config.gan_file, images, config.gan, progress))
     check_query_budgets(black_boxes, images)
     with ExitStack() as held:
         for model in black_boxes:
@@ -151,6 +176,7 @@ def compare(
             model.keep_answers(None)
         prepare_models(black_boxes, images)
         match_classes(black_boxes, config.label_map, images.class_names)
+        stages.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
         config = recorded(replace(config, batch_size=size), black_boxes)
         manifest = {
@@ -169,6 +195,7 @@ def compare(
                 "sha256": images.digest,
                 "images": len(images),
             },
+            **stages.about(),
         }
 
         def open_folder() -> RunFolder:
@@ -177,7 +204,7 @@ def compare(
             _keep_answers(black_boxes, folder)
             return folder
 
-        return _run(black_boxes, images, config, open_folder, device=place, progress=progress)
+        return _run(black_boxes, images, config, open_folder, device=place, progress=progress, stages=stages)
 
 
 def _keep_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
@@ -186,7 +213,7 @@ def _keep_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
         model.keep_answers(folder.answers_file(role))
 
 
-def _settled(
+def settled(
     config: CompareConfig,
     budget: str | Budget | None,
     technique: str | None,
@@ -260,6 +287,8 @@ def _figures_of_done(folder: RunFolder) -> CompareResult | None:
 def _go_on(
     folder: RunFolder, model_a: Any, model_b: Any, data: Any, options: CompareConfig | None, progress: Progress
 ) -> CompareResult:
+    if "check" in folder.manifest:
+        raise UserError(f"The run {folder.path} is a check; start it again with 'diffgen check' and --force.")
     config: CompareConfig = from_dict(CompareConfig, folder.config())
     device = resolve_device(config.device)
     models = [
@@ -281,7 +310,8 @@ def _go_on(
         _keep_answers(models, folder)
         prepare_models(models, images)
         _warn_of_changes(folder, device, progress)
-        return _run((models[0], models[1]), images, config, lambda: folder, device=device, progress=progress)
+        pair = models[0], models[1]
+        return _run(pair, images, config, lambda: folder, device=device, progress=progress, stages=Stages())
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:
@@ -310,6 +340,7 @@ def _run(
     *,
     device: torch.device,
     progress: Progress,
+    stages: Stages,
 ) -> CompareResult:
     try:
         real, domain, cells = _look_at_data(models, images, config, device=device, progress=progress)
@@ -318,10 +349,13 @@ def _run(
         error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
         raise
     try:
-        return _search_and_judge(models, images, config, folder, real, domain, cells, device=device, progress=progress)
+        return _search_and_judge(
+            models, images, config, folder, real, domain, cells, device=device, progress=progress, stages=stages
+        )
     except (KeyboardInterrupt, Exception) as error:
-        again = f"diffgen compare --resume {folder.path}{addresses_again(config, models)}"
-        error.add_note(f"what was found is kept; go on with '{again}'")
+        if "check" not in folder.manifest:
+            again = f"diffgen compare --resume {folder.path}{addresses_again(config, models)}"
+            error.add_note(f"what was found is kept; go on with '{again}'")
         raise
 
 
@@ -359,6 +393,7 @@ def _search_and_judge(
     *,
     device: torch.device,
     progress: Progress,
+    stages: Stages,
 ) -> CompareResult:
     batch_size = resolve_batch_size(config.batch_size, device)
     with domain.path.open("rb") as file:
@@ -370,6 +405,7 @@ def _search_and_judge(
         )
     folder.save_manifest(status="running", gan=gan)
     pipeline = make_pipeline(images, domain, config, batch_size=batch_size, device=device, progress=progress)
+    stages.search_ready(Prepared(models, images, config, folder, real, domain, pipeline, cells, batch_size))
     outcome = run_search(
         models,
         domain.generator,

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 import torch
 
-from diffgen.config import GanConfig
+from diffgen.config import GanConfig, replace
+from diffgen.errors import UserError
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
+from diffgen.gan_training.header import read_header
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import TrainedGan, train
@@ -80,6 +82,51 @@ def prepare_gan(
     if wrong:
         progress.warn(complaint(wrong))
     facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
+    return DomainModels(
+        generator, scorer, path, {**facts, "checkpoint": path.name}, images[rows], images[held_out_rows]
+    )
+
+
+def settings_of(file: str | Path, data: ImageSet, config: GanConfig, progress: Progress) -> GanConfig:
+    """The settings with those that decide which images a GAN from a file has not seen, where it was trained on these.
+
+    Raises:
+        UserError: the file is no such checkpoint, or its images have another shape than the data's.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"There is no GAN {path}; make one with 'diffgen train-gan DATA --output {path.name}'.")
+    header = read_header(path)
+    made, wanted = header.get("image_shape"), list(data.image_shape)
+    if made != wanted:
+        raise UserError(f"The GAN {path} draws images of {made}, but the data are {wanted}; give the one of this data.")
+    if header.get("data") != data.digest:
+        progress.warn(
+            f"The GAN {path.name} was trained on other images than {data.source}; some of those that the filters are "
+            "calibrated on may have trained it."
+        )
+        return config
+    try:
+        holdout, seed = float(header["gan"]["holdout"]), int(header["gan"]["seed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"The GAN {path} does not say which images it was trained on; train it anew.") from error
+    return replace(config, holdout=holdout, seed=seed)
+
+
+def read_gan(
+    file: str | Path, data: ImageSet, config: GanConfig, *, device: torch.device, progress: Progress
+) -> DomainModels:
+    """A GAN that was trained before and is kept in a file of its own, so that nothing is trained.
+
+    Raises:
+        UserError: see :func:`settings_of`.
+    """
+    path = Path(file)
+    generator, scorer, stored = gan_loader.load(path, device=device)
+    rows, held_out_rows = split_rows(len(data), config)
+    images = torch.from_numpy(data.images)
+    facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
+    progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
     return DomainModels(
         generator, scorer, path, {**facts, "checkpoint": path.name}, images[rows], images[held_out_rows]
     )

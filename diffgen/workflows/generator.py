@@ -15,39 +15,42 @@ from diffgen.generators.file import FileGenerator, FileScorer
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.gan import DomainModels, prepare_gan
+from diffgen.workflows.gan import DomainModels, prepare_gan, read_gan
 
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
 _ROLES = ("file", "discriminator")  # settings that name files
 
 
-def own_generator(
-    config: GeneratorConfig,
+def settled_generator(
+    config: CompareConfig,
     *,
     file: str | Path | None = None,
     latent_dim: int | None = None,
     prior: Literal["normal", "uniform"] | None = None,
-) -> GeneratorConfig:
+) -> CompareConfig:
     """The settings with those applied that were given by name, and with whole paths, as a run folder keeps them.
 
     Raises:
-        UserError: they speak of a generator but name none, or do not say how long its latent vector is.
+        UserError: they speak of a generator but name none, do not say how long its latent vector is, or name a GAN too.
     """
-    config = replace(
-        config,
-        file=_whole(config.file if file is None else file),
-        latent_dim=config.latent_dim if latent_dim is None else latent_dim,
-        prior=config.prior if prior is None else prior,
-        discriminator=_whole(config.discriminator),
+    own = config.generator
+    own = replace(
+        own,
+        file=_whole(own.file if file is None else file),
+        latent_dim=own.latent_dim if latent_dim is None else latent_dim,
+        prior=own.prior if prior is None else prior,
+        discriminator=_whole(own.discriminator),
     )
-    if config.file is None and config != GeneratorConfig():
+    if own.file is None and own != GeneratorConfig():
         raise UserError(
             "Latent length, prior, pixels and discriminator describe a generator of your own; name its file with "
             "--generator, or leave them out."
         )
-    if config.file is not None and config.latent_dim is None:
-        raise UserError(f"The generator {config.file} needs the length of its latent vector; add --latent-dim N.")
-    return config
+    if own.file is not None and config.gan_file is not None:
+        raise UserError("--gan and --generator both say where the pictures come from; leave one of them out.")
+    if own.file is not None and own.latent_dim is None:
+        raise UserError(f"The generator {own.file} needs the length of its latent vector; add --latent-dim N.")
+    return replace(config, generator=own, gan_file=_whole(config.gan_file))
 
 
 def _whole(path: str | Path | None) -> str | None:
@@ -95,6 +98,8 @@ def prepare_generator(
         RunError: the training diverged.
     """
     own = config.generator
+    if own.file is None and config.gan_file is not None:
+        return read_gan(config.gan_file, data, config.gan, device=device, progress=progress)
     if own.file is None:
         return prepare_gan(data, config.gan, encoder, device=device, progress=progress)
     if min(data.image_shape[1:]) < _SMALLEST_SIDE:

@@ -10,7 +10,10 @@ from PIL import Image
 
 from diffgen.report.data import (
     BehaviourGroup,
+    ConditionView,
     FilterView,
+    GateBehaviour,
+    GateView,
     Picture,
     Preflight,
     ReportData,
@@ -18,7 +21,9 @@ from diffgen.report.data import (
     ShrunkPair,
     TrustView,
 )
+from diffgen.report.gate import render_gate_markdown
 from diffgen.report.html import render_html
+from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
 from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
@@ -40,7 +45,10 @@ def draw_report(run: str | Path) -> Path:
 def write_report(folder: RunFolder) -> Path:
     """Write report.html, summary.md and images/."""
     data = report_data(folder)
-    write_text(folder.path / "summary.md", render_markdown(data))
+    if data.gate is None:
+        write_text(folder.path / "summary.md", render_markdown(data))
+    else:
+        _write_gate(folder, data.gate)
     page = folder.path / "report.html"
     write_text(page, render_html(data))
     pictures = folder.path / "images"
@@ -50,6 +58,18 @@ def write_report(folder: RunFolder) -> Path:
             name = f"trigger-{picture.identifier:06d}-A{group.label_a}-B{group.label_b}.png"
             _write_png(pictures / name, picture.image)
     return page
+
+
+def write_verdict(folder: RunFolder) -> None:
+    """Write summary.md and junit.xml of a check whose search did not come to its end: there is nothing else to draw."""
+    view = _gate(folder, folder.results(), with_report=False)
+    assert view is not None
+    _write_gate(folder, view)
+
+
+def _write_gate(folder: RunFolder, view: GateView) -> None:
+    write_text(folder.path / "summary.md", render_gate_markdown(view))
+    write_text(folder.path / "junit.xml", render_junit(view))
 
 
 def report_data(folder: RunFolder) -> ReportData:
@@ -157,7 +177,69 @@ def report_data(folder: RunFolder) -> ReportData:
             "data": _file_facts(manifest["data"]),
         },
         selection=_selection(folder, triggers),
+        gate=_gate(folder, results),
     )
+
+
+def _gate(folder: RunFolder, results: dict[str, Any], *, with_report: bool = True) -> GateView | None:
+    """The verdict of a check, or None when the run is none."""
+    record = results.get("check")
+    if record is None:
+        return None
+    conditions = {each["name"]: each for each in record["conditions"]}
+    values = {each["name"]: each for each in record["measured"]}
+    rows = tuple(
+        ConditionView(
+            name=name,
+            title=values[name]["title"] if name in values else name.replace("_", " "),
+            status=conditions[name]["status"] if name in conditions else "",
+            value=values[name]["value"] if name in values else "not measured",
+            interval=values[name]["interval"] if name in values else "",
+            limit=conditions[name]["limit"] if name in conditions else "",
+            sentence=conditions[name]["sentence"] if name in conditions else "",
+        )
+        for name in dict.fromkeys([*values, *conditions])
+    )
+    return GateView(
+        run=folder.path.name,
+        status=record["status"],
+        base=record["base"]["name"],
+        candidate=record["candidate"]["name"],
+        data_name=record["data"],
+        rows=rows,
+        behaviours=_gate_behaviours(folder, record["behaviours"]),
+        fails_on_behaviours=conditions.get("new_behaviours", {}).get("status") == "FAIL",
+        store=record["store"] or "",
+        created=folder.manifest["created"],
+        version=folder.manifest["version"],
+        seconds=record["seconds"],
+        report=with_report,
+    )
+
+
+def _gate_behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[GateBehaviour, ...]:
+    stored = folder.read_arrays("check") if entries else {"images": (), "probabilities": ()}
+    pictures = iter(zip(stored["images"], stored["probabilities"], strict=True))
+    made = []
+    for each in entries:
+        a, b = each["said"]
+        shown = []
+        for number in each["triggers"]:
+            image, probabilities = next(pictures)
+            shown.append(Picture(image=image, labels=(a, b), probabilities=probabilities, identifier=number))
+        made.append(
+            GateBehaviour(
+                said=(a, b),
+                names=(each["names"][0], each["names"][1]),
+                cell=each["cell"],
+                count=each["pictures"],
+                new=each["new"],
+                shift=each["shift"],
+                replayed=each["found_by"] == "replay",
+                pictures=tuple(shown),
+            )
+        )
+    return tuple(made)
 
 
 def _selection(folder: RunFolder, triggers: dict[str, Any]) -> SelectionView | None:

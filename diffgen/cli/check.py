@@ -1,0 +1,178 @@
+"""``diffgen check``: may this candidate replace the base?"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from diffgen.cli import compare, config_file, options
+from diffgen.cli.config_file import ConfigFile
+from diffgen.config import CheckConfig, Limits, replace
+from diffgen.errors import UserError
+
+if TYPE_CHECKING:
+    from diffgen.workflows.check import CheckResult
+
+_DESCRIPTION = """\
+Ask whether a quantized, pruned, converted or retrained model may replace the old one: replay what earlier checks found,
+ask both about the real images and about random valid generated ones, then search for pictures on which they disagree.
+"""
+
+_EXAMPLES = """\
+examples:
+  diffgen check float.onnx int8.onnx --data val/ --store regressions/ --gan regressions/gan.safetensors
+  diffgen check old.pt new.pt --data val/ --max-disagreement 0.5% --max-accuracy-drop 0.2% --max-regression-faults 10
+  diffgen check --accept runs/float-vs-int8-... --store regressions/      what it found is known from now on
+  diffgen train-gan val/ --output regressions/gan.safetensors             so that a check trains no GAN
+
+exit codes:
+  0 PASS or WARN   1 FAIL   2 usage or input   3 ERROR: the check did not come to its end
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    defaults = CheckConfig()
+    parser = verbs.add_parser(
+        "check",
+        help="may this candidate replace the base? for pipelines",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model_a", nargs="?", metavar="BASE", help="the model that is in use")
+    parser.add_argument("model_b", nargs="?", metavar="CANDIDATE", help="the one that may replace it")
+    parser.add_argument("--store", metavar="S", help="folder of accepted behaviours; need not exist yet")
+    parser.add_argument("--accept", metavar="RUN", help="put the new behaviours of this check into the store, and end")
+    gate = parser.add_argument_group("limits", "What has none is measured and reported, and nothing depends on it.")
+    gate.add_argument(
+        "--max-disagreement", type=_share, metavar="0.5%|0.005", help="on real and on random valid generated images"
+    )
+    gate.add_argument("--max-accuracy-drop", type=_share, metavar="0.2%", help="on the labelled real images")
+    gate.add_argument(
+        "--max-new-behaviours",
+        type=_count,
+        metavar="N|none",
+        help=f"that the store does not know (default: {defaults.limits.max_new_behaviours})",
+    )
+    gate.add_argument(
+        "--max-regression-faults", type=_count, metavar="N", help="labelled real images: base right, candidate wrong"
+    )
+    gate.add_argument(
+        "--max-shift", type=_share, metavar="X", help="largest change of a probability, real and random images"
+    )
+    gate.add_argument(
+        "--random-images",
+        type=int,
+        metavar="N",
+        help=f"random valid generated images that both are asked about (default: {defaults.random_images})",
+    )
+    compare.add_options(parser, defaults.compare)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def _share(text: str) -> float:
+    """``0.5%`` or ``0.005``."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        value = float(number) / (100 if percent else 1)
+    except ValueError:
+        value = -1.0
+    if rest or not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 0.5%% or 0.005".replace("%%", "%"))
+    return value
+
+
+def _count(text: str) -> int | str:
+    """A whole number, or ``none`` for no limit."""
+    if text == config_file.NONE:
+        return text
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; write 0 or more, or none for no limit")
+    return int(text)
+
+
+def config_from(arguments: argparse.Namespace, file: ConfigFile, progress: Any) -> CheckConfig:
+    """The settings that options and configuration file name.
+
+    Raises:
+        UserError: a value that cannot be.
+    """
+    defaults = CheckConfig()
+    comparison, _ = compare.config_from(arguments, file, progress, defaults.compare)
+    given = {f.name: value for f in fields(Limits) if (value := getattr(arguments, f.name)) is not None}
+    limits = replace(
+        defaults.limits, **{name: None if value == config_file.NONE else value for name, value in given.items()}
+    )
+    random_images = defaults.random_images if arguments.random_images is None else arguments.random_images
+    return replace(defaults, compare=comparison, limits=limits, random_images=random_images)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, print the conditions, say where the report is; or accept what a check found."""
+    progress = options.make_progress(arguments)
+    file = ConfigFile()
+    if arguments.config is not None:
+        file = config_file.read(arguments.config, arguments.parser)
+        file.fill(arguments)
+    if arguments.accept is not None:
+        return _accept(arguments)
+    if arguments.print_config:
+        raise UserError("A check prints no configuration; write one with 'diffgen compare --print-config'.")
+    if arguments.model_a is None or arguments.model_b is None:
+        raise UserError("A check needs a base and a candidate; write 'diffgen check BASE CANDIDATE --data D'.")
+    if arguments.data is None:
+        raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
+    config = config_from(arguments, file, progress)
+    from diffgen.workflows.check import check
+
+    result = check(
+        arguments.model_a,
+        arguments.model_b,
+        data=arguments.data,
+        store=arguments.store,
+        config=config,
+        output=arguments.output,
+        force=arguments.force,
+        progress=progress,
+        command=shlex.join(["diffgen", *sys.argv[1:]]),
+    )
+    print_verdict(result)
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return result.exit_code
+
+
+def _accept(arguments: argparse.Namespace) -> int:
+    if arguments.store is None:
+        raise UserError("The store is missing; name the folder that shall know them with --store.")
+    from diffgen.workflows.accept import accept
+
+    accepted = accept(arguments.accept, arguments.store)
+    print(f"{accepted.added:,} behaviours added to {accepted.store}; {accepted.known:,} were known.")
+    if arguments.json:
+        options.print_json(accepted.as_dict())
+    return 0
+
+
+def print_verdict(result: CheckResult) -> None:
+    """One line for each value, then the worst behaviours, the verdict and the report's path, on stdout."""
+    from diffgen.gate.measured import measured
+
+    conditions = {each.name: each for each in result.conditions}
+    rows = []
+    for value in measured(result.values):
+        condition = conditions.pop(value.name, None)
+        interval = f"  [{value.interval}]" if value.interval else ""
+        limit = f"  limit {condition.limit}" if condition is not None and condition.limit else ""
+        rows.append((condition.status.value if condition else "-", value.title, f"{value.value}{interval}{limit}"))
+    rows += [(each.status.value, each.name.replace("_", " "), each.sentence) for each in conditions.values()]
+    width = max(len(title) for _, title, _ in rows)
+    for status, title, text in rows:
+        print(f"{status:<5}  {title:<{width}}  {text}")
+    for each in result.worst:
+        print(f"new: {each}")
+    print(f"{result.status.value}: {result.report}", flush=True)

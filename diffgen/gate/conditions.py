@@ -1,0 +1,129 @@
+"""Limits on what a check measured, and whether each is kept. Why these rules: docs/decisions/011-the-gate.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from diffgen.config import Limits
+from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift
+from diffgen.gate.wording import count_of, percent, points
+
+
+class Status(StrEnum):
+    """How a condition, or a whole check, came out."""
+
+    PASS = "PASS"
+    WARN = "WARN"
+    FAIL = "FAIL"
+    ERROR = "ERROR"
+
+
+_SEVERITY = (Status.PASS, Status.WARN, Status.FAIL, Status.ERROR)
+EXIT_CODES = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.ERROR: 3}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A limit on one value, and what came of it.
+
+    Attributes:
+        name: of the value; see :mod:`diffgen.gate.measured`.
+        status: how it came out.
+        limit: as text, or empty for a condition without a number.
+        sentence: why it came out as it did.
+    """
+
+    name: str
+    status: Status
+    limit: str
+    sentence: str
+
+
+def evaluate(values: GateValues, limits: Limits) -> tuple[Condition, ...]:
+    """Every condition that the limits ask for, the search's own first.
+
+    A value above its limit fails. One that keeps it, but whose interval reaches above it, gives a warning: so few
+    images cannot show that the limit is kept. A limit of 0 that nothing broke is passed, since no number of images
+    could show more.
+    """
+    return tuple(_conditions(values, limits))
+
+
+def overall(conditions: tuple[Condition, ...]) -> Status:
+    """The worst of them; ERROR for none."""
+    return max((each.status for each in conditions), key=_SEVERITY.index, default=Status.ERROR)
+
+
+def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
+    problem = values.search.problem
+    yield Condition("search", Status.ERROR if problem else Status.PASS, "", problem or "The search came to its end.")
+    if limits.max_new_behaviours is not None:
+        yield _new_behaviours(values, limits.max_new_behaviours)
+    if limits.max_disagreement is not None:
+        yield _rate("disagreement_real", values.real, limits.max_disagreement, percent)
+        yield _rate("disagreement_random", values.random, limits.max_disagreement, percent)
+    if limits.max_accuracy_drop is not None:
+        yield _rate("accuracy_drop", values.accuracy, limits.max_accuracy_drop, points)
+    if limits.max_regression_faults is not None:
+        yield _faults(values.faults, limits.max_regression_faults)
+    if limits.max_shift is not None:
+        yield _shift("shift_real", values.shift_real, limits.max_shift)
+        yield _shift("shift_random", values.shift_random, limits.max_shift)
+
+
+def _new_behaviours(values: GateValues, limit: int) -> Condition:
+    new, allowed = len(values.new), f"{limit:,}"
+    if new > limit:
+        # what was found stays found, also when the search broke off afterwards
+        sentence = f"{count_of(new, 'behaviour')} that the store does not know; {allowed} allowed."
+        return Condition("new_behaviours", Status.FAIL, allowed, sentence)
+    if values.search.problem:
+        sentence = "The search did not come to its end, so behaviours may have been missed."
+        return Condition("new_behaviours", Status.ERROR, allowed, sentence)
+    sentence = f"{values.search.queries:,} queries found {new or 'none'} that the store does not know."
+    return Condition("new_behaviours", Status.PASS, allowed, sentence)
+
+
+def _rate(name: str, rate: Rate | AccuracyDrop | None, limit: float, shown: Callable[[float], str]) -> Condition:
+    if rate is None or rate.of == 0:
+        return _missing(name, shown(limit))
+    _, high = rate.interval
+    if rate.share > limit:
+        return Condition(name, Status.FAIL, shown(limit), f"More than {shown(limit)}.")
+    if high > limit > 0:
+        sentence = (
+            f"Kept on these {rate.of:,} images, but they are too few to show that it is kept in general: it may be up "
+            f"to {shown(high)}."
+        )
+        return Condition(name, Status.WARN, shown(limit), sentence)
+    if high > limit:
+        return Condition(name, Status.PASS, shown(limit), f"None on these {rate.of:,} images.")
+    return Condition(name, Status.PASS, shown(limit), "Kept, also at the upper end of the interval.")
+
+
+def _faults(faults: Rate | None, limit: int) -> Condition:
+    name, allowed = "regression_faults", f"{limit:,}"
+    if faults is None or faults.of == 0:
+        return _missing(name, allowed)
+    if faults.count > limit:
+        return Condition(name, Status.FAIL, allowed, f"{count_of(faults.count, 'image')} where {allowed} are allowed.")
+    # the limit is on these very images, so that there is nothing to be unsure of
+    return Condition(name, Status.PASS, allowed, f"{count_of(faults.count, 'image')}; {allowed} allowed.")
+
+
+def _shift(name: str, shift: Shift | None, limit: float) -> Condition:
+    if shift is None or shift.of == 0:
+        return _missing(name, f"{limit:g}")
+    status = Status.FAIL if shift.largest > limit else Status.PASS
+    sentence = (
+        f"With 95 % confidence at most {percent(shift.beyond)} of such images are shifted by more than "
+        f"{shift.largest:.3g}."
+    )
+    return Condition(name, status, f"{limit:g}", sentence)
+
+
+def _missing(name: str, limit: str) -> Condition:
+    sentence = "Not measured: the check broke off before, or there was no such image to ask about."
+    return Condition(name, Status.ERROR, limit, sentence)

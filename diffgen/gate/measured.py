@@ -1,0 +1,79 @@
+"""What a check measured, as text for tables: also what no limit was set for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from diffgen.gate.values import GateValues, Rate, Shift
+from diffgen.gate.wording import percent, points
+
+# the names that values and conditions have in results.json, and what people are told that they are
+TITLES = {
+    "search": "search",
+    "new_behaviours": "new behaviours",
+    "disagreement_real": "disagreement on real images",
+    "disagreement_random": "disagreement on random valid generated images",
+    "accuracy_drop": "accuracy drop on real images",
+    "regression_faults": "regression faults on real images",
+    "shift_real": "largest probability shift, real images",
+    "shift_random": "largest probability shift, random valid generated images",
+    "replay": "pictures of the store",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One value as text, with its 95 % interval or an empty text."""
+
+    name: str
+    value: str
+    interval: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return TITLES[self.name]
+
+
+def measured(values: GateValues) -> tuple[Measured, ...]:
+    """Every value that there is, in the order of the tables."""
+    return tuple(_measured(values))
+
+
+def _measured(values: GateValues) -> Iterator[Measured]:
+    yield Measured("search", f"{values.search.queries:,} queries")
+    new = len(values.new)
+    yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
+    yield from _rate("disagreement_real", values.real)
+    yield from _rate("disagreement_random", values.random)
+    drop = values.accuracy
+    if drop is not None:
+        low, high = drop.interval
+        before, after = (percent(right / drop.of) for right in (drop.base_right, drop.candidate_right))
+        yield Measured(
+            "accuracy_drop", f"{points(drop.share)} ({before}, now {after})", f"{points(low)} to {points(high)}"
+        )
+    yield from _rate("regression_faults", values.faults)
+    yield from _shift("shift_real", values.shift_real)
+    yield from _shift("shift_random", values.shift_random)
+    replay = values.replay
+    if replay.pictures:
+        yield Measured(
+            "replay",
+            f"{replay.pictures:,}: {replay.still:,} as before, {replay.changed:,} with other labels, "
+            f"{replay.agree:,} agree now",
+        )
+
+
+def _rate(name: str, rate: Rate | None) -> Iterator[Measured]:
+    if rate is not None:
+        low, high = rate.interval
+        ties = f", {rate.undecided:,} of them undecided" if rate.undecided else ""
+        value = f"{percent(rate.share)} ({rate.count:,} of {rate.of:,}{ties})"
+        yield Measured(name, value, f"{percent(low)} to {percent(high)}")
+
+
+def _shift(name: str, shift: Shift | None) -> Iterator[Measured]:
+    if shift is not None:
+        yield Measured(name, f"{shift.largest:.3g}")

@@ -1,0 +1,98 @@
+"""A check as JSON values: what results.json says under "check". docs/check.md explains every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from diffgen.config import Limits
+from diffgen.gate.conditions import EXIT_CODES, Condition, overall
+from diffgen.gate.measured import measured
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Shift
+
+SCHEMA_VERSION = 1
+
+
+def make_record(
+    values: GateValues,
+    conditions: tuple[Condition, ...],
+    limits: Limits,
+    *,
+    base: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    data: str,
+    store: str | None,
+    class_names: Sequence[str],
+    seconds: float,
+) -> dict[str, Any]:
+    """Everything about a check as JSON values.
+
+    Args:
+        values, conditions, limits: of the check.
+        base, candidate: "name" and "sha256" of each.
+        data: as the user wrote it.
+        store: its folder, or None.
+        class_names: K names.
+        seconds: that the check took.
+    """
+    status = overall(conditions)
+    random = _rate(values.random)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "status": status.value,
+        "exit_code": EXIT_CODES[status],
+        "seconds": round(seconds, 3),
+        "base": {"name": base["name"], "sha256": base["sha256"]},
+        "candidate": {"name": candidate["name"], "sha256": candidate["sha256"]},
+        "data": data,
+        "store": store,
+        "limits": asdict(limits),
+        "conditions": [{**asdict(each), "status": each.status.value} for each in conditions],
+        "values": {
+            "search": asdict(values.search),
+            "new_behaviours": len(values.new),
+            "known_behaviours": len(values.behaviours) - len(values.new),
+            "disagreement_real": _rate(values.real),
+            "disagreement_random": None if random is None else {**random, "drawn": values.drawn},
+            "accuracy_drop": _drop(values.accuracy),
+            "regression_faults": _rate(values.faults),
+            "shift_real": _shift(values.shift_real),
+            "shift_random": _shift(values.shift_random),
+            "replay": {**asdict(values.replay), "agree": values.replay.agree},
+        },
+        "measured": [{**asdict(each), "title": each.title} for each in measured(values)],
+        "behaviours": [_behaviour(each, class_names) for each in values.behaviours],
+    }
+
+
+def _behaviour(each: Behaviour, class_names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "said": list(each.said),
+        "names": [class_names[label] for label in each.said],
+        "cell": each.cell,
+        "pictures": each.count,
+        "known_pictures": each.known,
+        "new": each.new,
+        "shift": each.shift,
+        "found_by": "replay" if each.replayed else "search",
+        "triggers": list(each.triggers),
+    }
+
+
+def _rate(rate: Rate | None) -> dict[str, Any] | None:
+    if rate is None:
+        return None
+    low, high = rate.interval
+    return {**asdict(rate), "share": rate.share, "low": low, "high": high}
+
+
+def _drop(drop: AccuracyDrop | None) -> dict[str, Any] | None:
+    if drop is None:
+        return None
+    low, high = drop.interval
+    return {**asdict(drop), "share": drop.share, "low": low, "high": high}
+
+
+def _shift(shift: Shift | None) -> dict[str, Any] | None:
+    return None if shift is None else {**asdict(shift), "beyond": shift.beyond}

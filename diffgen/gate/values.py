@@ -1,0 +1,166 @@
+"""What a check measured. Nothing here knows a limit; see :mod:`diffgen.gate.conditions`.
+
+Rates are taken on real images and on *random* valid generated images only. Images that a search has chosen are those
+on which the models disagree most; what they show is counted as behaviours and enters no rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diffgen.metrics.intervals import exact_interval, paired_difference_interval, share_beyond_largest
+
+
+@dataclass(frozen=True)
+class Rate:
+    """``count`` of ``of`` images, with the exact 95 % interval of the share.
+
+    Attributes:
+        undecided: how many of the counted ones are exact ties, or within the numeric noise, in one of the models. A
+            search does not report these; a rate counts them, since a model that ties everywhere is broken.
+    """
+
+    count: int
+    of: int
+    undecided: int = 0
+
+    @property
+    def share(self) -> float:
+        """0..1; 0 for no images."""
+        return self.count / self.of if self.of else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the interval, 0..1."""
+        return exact_interval(self.count, self.of)
+
+
+@dataclass(frozen=True)
+class AccuracyDrop:
+    """Accuracy of the base minus that of the candidate, on the same ``of`` labelled images.
+
+    Attributes:
+        base_right, candidate_right: images on which each is right.
+        only_base: images on which the base is right and the candidate is not: regression faults as DRFuzz counts them.
+    """
+
+    base_right: int
+    candidate_right: int
+    only_base: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """-1..1; above 0 the candidate is worse."""
+        return (self.base_right - self.candidate_right) / self.of
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the interval of the paired difference, -1..1."""
+        only_candidate = self.candidate_right - (self.base_right - self.only_base)
+        return paired_difference_interval(self.only_base, only_candidate, self.of)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The largest change of any class's probability from base to candidate, on any of ``of`` images; 0..1."""
+
+    largest: float
+    of: int
+
+    @property
+    def beyond(self) -> float:
+        """With 95 % confidence at most this share of such images changes more than ``largest``."""
+        return share_beyond_largest(self.of)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of the pictures in the store.
+
+    Attributes:
+        pictures: how many were asked about.
+        still: those on which base and candidate disagree as they did when they were stored.
+        changed: those on which they disagree with other labels.
+    """
+
+    pictures: int = 0
+    still: int = 0
+    changed: int = 0
+
+    @property
+    def agree(self) -> int:
+        """Those on which the two agree now, or one of them is too undecided to count."""
+        return self.pictures - self.still - self.changed
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """One way in which base and candidate disagree.
+
+    Attributes:
+        said: labels of base and of candidate.
+        cell: part of the real images' feature space that its pictures lie in.
+        count: distinct pictures.
+        known: how many of them the store knows.
+        shift: largest change of a probability on any of them.
+        triggers: numbers of some of its pictures in the run, spread out over all; empty for what the replay found.
+        replayed: it was met on pictures of the store and not by the search.
+    """
+
+    said: tuple[int, int]
+    cell: int
+    count: int
+    known: int
+    shift: float
+    triggers: tuple[int, ...]
+    replayed: bool = False
+
+    @property
+    def new(self) -> bool:
+        """Whether more than half of its pictures are new."""
+        return 2 * self.known < self.count
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """How the search ended; ``problem`` is one sentence that says why it did not come to its end, or empty."""
+
+    queries: int
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class GateValues:
+    """Everything that a check measured; None where it could not.
+
+    Attributes:
+        real: disagreement on the real images.
+        random: disagreement on random valid generated images.
+        drawn: images that were drawn from the generator to have those of ``random``.
+        accuracy: None without labels.
+        shift_real, shift_random: on the same images as ``real`` and ``random``.
+        replay: of the store.
+        search: how it ended.
+        behaviours: new ones first, of these the one with the largest shift first.
+    """
+
+    real: Rate | None = None
+    random: Rate | None = None
+    drawn: int = 0
+    accuracy: AccuracyDrop | None = None
+    shift_real: Shift | None = None
+    shift_random: Shift | None = None
+    replay: Replay = Replay()
+    search: SearchState = SearchState(0, "The search was not begun.")
+    behaviours: tuple[Behaviour, ...] = ()
+
+    @property
+    def new(self) -> tuple[Behaviour, ...]:
+        """The behaviours that the store does not know."""
+        return tuple(each for each in self.behaviours if each.new)
+
+    @property
+    def faults(self) -> Rate | None:
+        """Regression faults on labelled real images: the base is right, the candidate wrong (DRFuzz, ICSE 2023)."""
+        return None if self.accuracy is None else Rate(self.accuracy.only_base, self.accuracy.of)

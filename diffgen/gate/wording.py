@@ -1,0 +1,18 @@
+"""Numbers of a check as text; the same in the command line, the report and the messages of a test."""
+
+from __future__ import annotations
+
+
+def percent(share: float) -> str:
+    """``0.53%``."""
+    return f"{share:.2%}"
+
+
+def points(share: float) -> str:
+    """``0.53 points``, of a difference of two shares."""
+    return f"{share * 100:.2f} points"
+
+
+def count_of(amount: int, one: str) -> str:
+    """``1 image``, ``2 images``."""
+    return f"{amount:,} {one if amount == 1 else one + 's'}"

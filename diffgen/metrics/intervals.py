@@ -1,0 +1,49 @@
+"""How sure a share, a difference of two shares, or a largest value is: 95 % intervals."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.stats import binomtest, norm
+
+CONFIDENCE = 0.95
+
+
+def exact_interval(count: int, of: int) -> tuple[float, float]:
+    """Ends of the exact interval of a share (Clopper and Pearson 1934), 0..1; it covers the true share in 95 % or more.
+
+    Args:
+        count: how many of them.
+        of: how many there are; 0 gives (0, 1), since nothing is known.
+    """
+    if of == 0:
+        return 0.0, 1.0
+    found = binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
+    return float(found.low), float(found.high)
+
+
+def paired_difference_interval(only_first: int, only_second: int, of: int) -> tuple[float, float]:
+    """Ends of the interval of (only_first - only_second) / of, where both were asked about the same things.
+
+    Agresti and Min (2005): half a case is added to each of the four cells of the table, then Wald's interval is taken.
+    It needs only the cells in which the two differ.
+
+    Args:
+        only_first, only_second: for how many only the first, only the second holds.
+        of: how many there are; 0 gives (-1, 1).
+    """
+    if of == 0:
+        return -1.0, 1.0
+    first, second, total = only_first + 0.5, only_second + 0.5, of + 2
+    middle = (first - second) / total
+    error = math.sqrt((first + second) - (first - second) ** 2 / total) / total
+    reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
+    return max(-1.0, middle - reach), min(1.0, middle + reach)
+
+
+def share_beyond_largest(of: int) -> float:
+    """Largest share of all images whose value can lie above the largest of ``of`` drawn ones, with 95 % confidence.
+
+    1 - 0.05^(1/n), about 3 / n (Wilks 1941; the "rule of three").
+    """
+    return 1.0 if of == 0 else 1 - (1 - CONFIDENCE) ** (1 / of)

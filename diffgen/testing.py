@@ -1,0 +1,73 @@
+"""For the test suites of users: a regression check as one assertion.
+
+>>> from diffgen.testing import assert_no_regression
+>>> def test_int8_may_replace_float():
+...     assert_no_regression("float.onnx", "int8.onnx", data="val/", budget="20000q", store="regressions/")
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from diffgen.config import Budget, CheckConfig, Limits, replace
+from diffgen.gate.conditions import Status
+from diffgen.workflows.check import CheckResult, check
+
+
+def assert_no_regression(
+    base: Any,
+    candidate: Any,
+    *,
+    data: Any,
+    budget: str | Budget | None = None,
+    store: str | Path | None = None,
+    gan: str | Path | None = None,
+    limits: Limits | None = None,
+    config: CheckConfig | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
+) -> CheckResult:
+    """Fail the test that calls this when the candidate may not replace the base; see :func:`diffgen.check`.
+
+    Args:
+        limits: what is allowed, in place of those of ``config``.
+        base, candidate, data, budget, store, gan, config, output, force: as for :func:`diffgen.check`.
+
+    Returns:
+        the outcome, which is PASS or WARN.
+
+    Raises:
+        AssertionError: the check failed or did not come to its end. The message has the conditions that are to blame,
+            the worst new behaviours, and the path of the report.
+        UserError: something given cannot be used.
+    """
+    config = config or CheckConfig()
+    if limits is not None:
+        config = replace(config, limits=limits)
+    result = check(
+        base,
+        candidate,
+        data=data,
+        budget=budget,
+        store=store,
+        gan=gan,
+        config=config,
+        output=output,
+        force=force,
+        command="diffgen.testing.assert_no_regression(...)",
+    )
+    if result.status in (Status.FAIL, Status.ERROR):
+        raise AssertionError(_message(result))
+    return result
+
+
+def _message(result: CheckResult) -> str:
+    lines = [f"diffgen check: {result.status.value}"]
+    lines += [
+        f"  {each.status.value} {each.name.replace('_', ' ')}: {each.sentence}"
+        for each in result.conditions
+        if each.status in (Status.FAIL, Status.ERROR)
+    ]
+    lines += [f"  new: {each}" for each in result.worst]
+    return "\n".join([*lines, f"  report: {result.report}"])
