@@ -58,11 +58,12 @@ def assert_no_regression(
         command="diffgen.testing.assert_no_regression(...)",
     )
     if result.status in (Status.FAIL, Status.ERROR):
-        raise AssertionError(_message(result))
+        raise AssertionError(failure_message(result))
     return result
 
 
-def _message(result: CheckResult) -> str:
+def failure_message(result: CheckResult) -> str:
+    """What a developer reads first: the conditions that are to blame, the worst new behaviours, where the report is."""
     lines = [f"diffgen check: {result.status.value}"]
     lines += [
         f"  {each.status.value} {each.name.replace('_', ' ')}: {each.sentence}"

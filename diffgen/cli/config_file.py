@@ -27,7 +27,7 @@ from diffgen.config import Budget, CompareConfig, is_address, to_dict
 from diffgen.errors import UserError
 
 # what only a command line can say
-_NOT_IN_A_FILE = ("help", "config", "print_config", "resume")
+_NOT_IN_A_FILE = ("help", "config", "print_config", "resume", "accept")
 MODELS = ("model_a", "model_b")
 _PATHS = (
     *("data", "output", "label_map", "gan_file", "store", *MODELS),
@@ -52,7 +52,8 @@ class ConfigFile:
     def fill(self, arguments: argparse.Namespace) -> None:
         """Set those options that the command line left out."""
         for dest, value in self.options.items():
-            if getattr(arguments, dest, None) in (None, False):
+            given = getattr(arguments, dest, None)
+            if given is None or given is False:  # 0 was given
                 setattr(arguments, dest, value)
 
 
@@ -142,7 +143,7 @@ def _single(key: str, value: Any, action: argparse.Action) -> Any:
     if action.type in (int, float, None):
         value = checked(key, value, str if action.type is None else action.type)
     else:
-        text = checked(key, value, str)
+        text = f"{value}" if type(value) in (int, float) else checked(key, value, str)
         try:
             value = action.type(text)  # type: ignore[operator]
         except (argparse.ArgumentTypeError, ValueError, TypeError) as error:

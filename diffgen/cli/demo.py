@@ -7,15 +7,19 @@ import shlex
 import sys
 from typing import Any
 
-from diffgen.cli import options, table
-from diffgen.config import Budget
+from diffgen.cli import check, options, table
+from diffgen.config import Budget, CheckConfig
 from diffgen.errors import UserError
 
 _DESCRIPTION = """\
 A whole run with nothing from outside: the 1,797 handwritten digits that ship inside scikit-learn (real scans of 8x8
 pixels, here scaled up to 28x28), two small classifiers of different architecture trained on half of them and saved as
-model files (TorchScript and ONNX), a GAN trained on the other half, a search, filters, and a report.
+model files (TorchScript and ONNX), a GAN trained on the other half, a search, filters, and a report. With --gate one
+classifier and its 8-bit quantization instead, and the verdict whether the one may replace the other.
 """
+
+
+_BUDGET = Budget(seconds=30.0)
 
 
 def add_parser(verbs: Any) -> None:
@@ -24,10 +28,15 @@ def add_parser(verbs: Any) -> None:
         "demo",
         help="a whole run on embedded digits, in some minutes",
         description=_DESCRIPTION,
-        epilog="examples:\n  diffgen demo\n  diffgen demo --budget 10s -o runs/demo --force",
+        epilog="examples:\n  diffgen demo\n  diffgen demo --budget 10s -o runs/demo --force\n  diffgen demo --gate",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--budget", default="30s", metavar="30s|20000q", help="of the search (default: %(default)s)")
+    parser.add_argument("--gate", action="store_true", help="check a quantized model against the one it was made from")
+    parser.add_argument(
+        "--budget",
+        metavar="30s|20000q",
+        help=f"of the search (default: {_BUDGET}; with --gate {CheckConfig().compare.budget})",
+    )
     parser.add_argument("-o", "--output", default="demo-run", metavar="RUN", help="run folder (default: %(default)s)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed (default: %(default)s)")
@@ -40,20 +49,26 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the demonstration and print its table."""
     if arguments.seed < 0:
         raise UserError("A seed must not be negative; give 0 or more.")
-    budget = Budget.parse(arguments.budget)
+    given = None if arguments.budget is None else Budget.parse(arguments.budget)
     progress = options.make_progress(arguments)
-    from diffgen.workflows.demo import demo
+    from diffgen.workflows.demo import demo, demo_gate
 
-    result = demo(
-        output=arguments.output,
-        budget=budget,
-        force=arguments.force,
-        seed=arguments.seed,
-        device=arguments.device,
-        batch_size=options.batch_size(arguments.batch_size),
-        progress=progress,
-        command=shlex.join(["diffgen", *sys.argv[1:]]),
-    )
+    common: dict[str, Any] = {
+        "output": arguments.output,
+        "force": arguments.force,
+        "seed": arguments.seed,
+        "device": arguments.device,
+        "batch_size": options.batch_size(arguments.batch_size),
+        "progress": progress,
+        "command": shlex.join(["diffgen", *sys.argv[1:]]),
+    }
+    if arguments.gate:
+        verdict = demo_gate(budget=given, **common)
+        check.print_verdict(verdict)
+        if arguments.json:
+            options.print_json(verdict.as_dict())
+        return verdict.exit_code
+    result = demo(budget=given or _BUDGET, **common)
     table.print_result(result)
     if arguments.json:
         options.print_json(result.as_dict())

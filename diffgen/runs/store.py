@@ -65,16 +65,16 @@ def picture_hash(image: UInt8Array) -> str:
 
 
 def read_store(path: Path) -> Store:
-    """What is in a store; a folder that is missing or empty is one that holds nothing.
+    """What is in a store; a folder that is missing, or where only other things are kept, is one that holds nothing.
 
     Raises:
-        UserError: it is something else than a store, a newer diffgen made it, or it is damaged.
+        UserError: it is no folder, a newer diffgen made it, or it is damaged.
     """
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return Store()
     file = path / "store.json"
-    if not file.is_file():
-        raise UserError(f"{path} is no regression store (it has no store.json); name another folder with --store.")
+    if path.exists() and not path.is_dir():
+        raise UserError(f"The store {path} is a file; name a folder with --store.")
+    if not file.exists() and not (path / "behaviours").exists():
+        return Store()
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
         if about["format"] != FORMAT:

@@ -13,7 +13,6 @@ import torch
 
 from diffgen.config import Budget, CheckConfig, replace, to_dict
 from diffgen.errors import DiffgenError, UserError
-from diffgen.features.cells import Cells
 from diffgen.gate.conditions import EXIT_CODES, Condition, Status, evaluate, overall
 from diffgen.gate.known import distance_to_known, spread_out
 from diffgen.gate.record import make_record
@@ -207,7 +206,15 @@ class _CheckStages(Stages):
                 f"The store {self.place} has the label {largest}, but the models answer with {models[0].num_classes} "
                 "classes; name the store that was made for such models."
             )
-        self._answers = _ask(models, self._stored_images(), "Replaying the store", self.progress)
+        names = class_names(models, images)
+        for each in self.store.behaviours:
+            now = tuple(names[label] for label in each.said)
+            if now != each.names and not any(name.isdecimal() for name in (*now, *each.names)):
+                raise UserError(
+                    f"The store {self.place} calls two classes {', '.join(each.names)}, but here they are "
+                    f"{', '.join(now)}; name the store that was made for these classes."
+                )
+        self._answers = _ask(models, self._stored_images(images.image_shape), "Replaying the store", self.progress)
 
     def search_ready(self, prepared: Prepared) -> None:
         self.prepared = prepared
@@ -262,12 +269,12 @@ class _CheckStages(Stages):
         prepared = self.prepared
         assert prepared is not None
         folder = prepared.folder
-        finished = folder.has_arrays("verdicts")
+        finished = folder.has_arrays("verdicts") and (folder.path / "results.json").is_file()
         results = folder.results() if finished else {"schema_version": SCHEMA_VERSION}
         queries = int(results.get("queries", 0))
-        found = [self._found_by_search(folder)] if finished else []
-        changed = self._changed_in_store(prepared.real.summary.margin)
-        behaviours = self._behaviours([*found, *changed], prepared.cells)
+        found = [self._found_by_search(folder)] if finished and folder.manifest["parts"] else []
+        changed = self._changed_in_store(prepared)
+        behaviours = self._behaviours([*found, *changed], prepared)
         self.values = replace(self.values, search=SearchState(queries, problem), behaviours=behaviours)
         conditions = evaluate(self.values, self.config.limits)
         status = overall(conditions)
@@ -299,22 +306,22 @@ class _CheckStages(Stages):
         verdicts, triggers = folder.read_arrays("verdicts"), folder.read_parts()
         original = verdicts["near_duplicate_of"]
         numbers = np.flatnonzero(original == np.arange(len(original)))
-        shape = self._image_shape()
-        images = triggers["images"][numbers] if triggers else np.empty((0, *shape), dtype=np.uint8)
-        answers = triggers["probabilities"][numbers] if triggers else np.empty((0, 2, 1), dtype=np.float32)
-        return _Found(images, answers, numbers)
+        return _Found(triggers["images"][numbers], triggers["probabilities"][numbers], numbers)
 
-    def _changed_in_store(self, margin: float) -> list[_Found]:
+    def _changed_in_store(self, prepared: Prepared) -> list[_Found]:
         """Pictures of the store on which the two disagree, but not as they did when it was stored."""
         if self._answers is None:
             return []
-        changed = _disagree(self._answers, margin) & (self._answers.argmax(axis=2) != self._stored_said()).any(axis=1)
-        rows = np.flatnonzero(changed)
-        return [_Found(self._stored_images()[rows], self._answers[rows], np.full(len(rows), -1), replayed=True)]
+        other = (self._answers.argmax(axis=2) != self._stored_said()).any(axis=1)
+        rows = np.flatnonzero(_disagree(self._answers, prepared.real.summary.margin) & other)
+        images = self._stored_images(prepared.images.image_shape)[rows]
+        return [_Found(images, self._answers[rows], np.full(len(rows), -1), replayed=True)]
 
-    def _behaviours(self, found: Sequence[_Found], cells: Cells) -> tuple[Behaviour, ...]:
-        reach = self._reach(cells)
-        known_features = cells.encoder.encode(torch.from_numpy(self._stored_images())).cpu().numpy()
+    def _behaviours(self, found: Sequence[_Found], prepared: Prepared) -> tuple[Behaviour, ...]:
+        cells = prepared.cells
+        reach = self._reach(prepared)
+        stored = torch.from_numpy(self._stored_images(prepared.images.image_shape))
+        known_features = cells.encoder.encode(stored).cpu().numpy()
         made: list[tuple[Behaviour, _Found, Int64Array]] = []
         for each in found:
             if len(each.images) == 0:
@@ -344,10 +351,10 @@ class _CheckStages(Stages):
             }
         return tuple(behaviour for behaviour, _, _ in made)
 
-    def _reach(self, cells: Cells) -> float:
+    def _reach(self, prepared: Prepared) -> float:
         """The distance within which a picture is known; see :class:`diffgen.config.CheckConfig`."""
-        assert self.prepared is not None
-        features = cells.encoder.encode(torch.from_numpy(self.prepared.images.images)).cpu()
+        cells = prepared.cells
+        features = cells.encoder.encode(torch.from_numpy(prepared.images.images)).cpu()
         to_centre = torch.cat([torch.cdist(part, cells.centroids).min(dim=1).values for part in features.split(4096)])
         return self.config.reach * float(to_centre.median())
 
@@ -360,13 +367,9 @@ class _CheckStages(Stages):
 
     # -- the store -----------------------------------------------------------------------------------------------------
 
-    def _image_shape(self) -> tuple[int, int, int]:
-        assert self.prepared is not None
-        return self.prepared.images.image_shape
-
-    def _stored_images(self) -> UInt8Array:
+    def _stored_images(self, shape: tuple[int, int, int]) -> UInt8Array:
         stored = [each.images for each in self.store.behaviours]
-        return np.concatenate(stored) if stored else np.empty((0, *self._image_shape()), dtype=np.uint8)
+        return np.concatenate(stored) if stored else np.empty((0, *shape), dtype=np.uint8)
 
     def _stored_said(self) -> Int64Array:
         stored = [np.tile(each.said, (len(each.images), 1)) for each in self.store.behaviours]

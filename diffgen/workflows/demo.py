@@ -1,4 +1,4 @@
-"""A comparison with nothing from outside: embedded digits, two classifiers trained on the spot."""
+"""A comparison, and a check, with nothing from outside: embedded digits, classifiers trained on the spot."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from diffgen.config import Budget, CompareConfig, GanConfig
+from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, Limits, replace
 from diffgen.data import load as load_data
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import check_output
 from diffgen.types import ImageSet, Progress
+from diffgen.workflows.check import CheckResult, check
 from diffgen.workflows.compare import CompareResult, compare
 from diffgen.workflows.device import resolve_device
+from diffgen.workflows.quantize import quantize
 
 _PASSES = 30
 _BATCH = 32
 _GAN_STEPS = 1_200
+_CLASSES = 10
+_LIMITS = Limits(max_disagreement=0.02, max_accuracy_drop=0.02, max_regression_faults=5)
 
 
 def convolutional_classifier(classes: int) -> nn.Sequential:
@@ -61,20 +65,11 @@ def demo(
     """
     progress = progress or Progress()
     path = Path(output)
-    check_output(path, force=force)
-    check_output(models := path.with_name(f"{path.name}-models"), force=True)
-    resolve_device(device)
-    progress.say(
-        "The digits are the 1,797 real handwritten ones that ship inside scikit-learn: scans of 8x8 pixels, scaled up "
-        "to 28x28. One half trains the two classifiers, the other half is what they are compared on."
-    )
-    training = load_data("digits:train")
-    classes = 10
+    models, training = _prepare(path, force=force, device=device, progress=progress)
     model_a = train_classifier(
-        convolutional_classifier(classes), training, seed=seed, name="model A", progress=progress
+        convolutional_classifier(_CLASSES), training, seed=seed, name="model A", progress=progress
     )
-    model_b = train_classifier(dense_classifier(classes), training, seed=seed, name="model B", progress=progress)
-    models.mkdir(parents=True, exist_ok=True)
+    model_b = train_classifier(dense_classifier(_CLASSES), training, seed=seed, name="model B", progress=progress)
     file_a, file_b = models / "convolutional.pt", models / "dense.onnx"
     save_torchscript(model_a, file_a)
     save_onnx(model_b, file_b)
@@ -95,6 +90,68 @@ def demo(
         progress=progress,
         command=command,
     )
+
+
+def demo_gate(
+    *,
+    output: str | Path = "demo-run",
+    budget: Budget | None = None,
+    force: bool = False,
+    seed: int = 0,
+    device: str = "auto",
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+    command: str = "diffgen demo --gate",
+) -> CheckResult:
+    """Train a classifier on half of the digits, quantize it to 8 bits, and check on the other half what that changed.
+
+    Raises:
+        UserError: the output folder is not empty, or the device does not exist.
+    """
+    progress = progress or Progress()
+    path = Path(output)
+    models, training = _prepare(path, force=force, device=device, progress=progress)
+    network = train_classifier(
+        convolutional_classifier(_CLASSES), training, seed=seed, name="the base", progress=progress
+    )
+    base, candidate = models / "float.onnx", models / "int8.onnx"
+    save_onnx(network, base)
+    made = quantize(base, data="digits:test", calibration_data="digits:train", output=candidate, force=True)
+    progress.say(
+        f"A classifier trained and quantized: {base} and {candidate}, {made.bytes[0]:,} and {made.bytes[1]:,} bytes."
+    )
+    defaults = CheckConfig()
+    comparison = replace(
+        defaults.compare,
+        budget=budget or defaults.compare.budget,
+        seed=seed,
+        device=device,
+        batch_size=batch_size,
+        gan=GanConfig(steps=_GAN_STEPS),
+    )
+    return check(
+        base,
+        candidate,
+        data="digits:test",
+        config=replace(defaults, limits=_LIMITS, compare=comparison),
+        output=path,
+        force=force,
+        progress=progress,
+        command=command,
+    )
+
+
+def _prepare(path: Path, *, force: bool, device: str, progress: Progress) -> tuple[Path, ImageSet]:
+    """The folder for the models, and the half of the digits that trains them."""
+    check_output(path, force=force)
+    check_output(models := path.with_name(f"{path.name}-models"), force=True)
+    resolve_device(device)
+    progress.say(
+        "The digits are the 1,797 real handwritten ones that ship inside scikit-learn: scans of 8x8 pixels, scaled up "
+        "to 28x28. One half trains the classifiers, the other half is what they are compared on."
+    )
+    models.mkdir(parents=True, exist_ok=True)
+    return models, load_data("digits:train")
 
 
 def train_classifier(

@@ -1,0 +1,113 @@
+"""``diffgen check`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from diffgen.cli import build_parser
+from diffgen.cli.check import config_from
+from diffgen.cli.config_file import ConfigFile, read
+from diffgen.config import CheckConfig, Limits
+from diffgen.runs.folder import RunFolder
+from diffgen.types import Progress
+
+# with filters nothing that so short a training draws would be valid
+SMALL = ("--data", "digits:test", "--gan-steps", "30", "--seed", "5", "--budget", "200q", "--random-images", "60")
+SMALL += ("--filters", "none", "-q")
+
+
+def test_a_failed_check_is_accepted_and_passes_then(
+    files: dict[str, Path], diffgen_command: Callable[..., object], tmp_path: Path
+) -> None:
+    models, store = (files["a.pt"], files["b.onnx"]), tmp_path / "store"
+    words = ("check", *models, *SMALL, "--store", store)
+    first = diffgen_command(*words, "-o", tmp_path / "first", "--max-shift", "100%", "--json")
+    assert first.code == 1, first.err
+    lines = first.out.splitlines()
+    assert json.loads(lines[-1])["status"] == "FAIL"
+    assert lines[-2] == f"FAIL: {tmp_path / 'first' / 'report.html'}"
+    assert any(line.startswith("FAIL   new behaviours") and line.endswith("limit 0") for line in lines)
+    assert any(line.startswith("PASS   largest probability shift, real") for line in lines)
+    assert any(line.startswith("-      disagreement on real images") for line in lines)
+    assert any(line.startswith("new: base says ") for line in lines)
+    accepted = diffgen_command("check", "--accept", tmp_path / "first", "--store", store)
+    assert accepted.code == 0
+    assert accepted.out.startswith(f"{json.loads(lines[-1])['new_behaviours']} behaviours added")
+    second = diffgen_command(*words, "-o", tmp_path / "second")
+    assert second.code == 0, second.out
+    assert second.out.splitlines()[-1].startswith("PASS: ")
+    # drawing the report again keeps the verdict
+    before = (tmp_path / "second" / "summary.md").read_text()
+    (tmp_path / "second" / "summary.md").unlink()
+    assert diffgen_command("report", tmp_path / "second").code == 0
+    assert (tmp_path / "second" / "summary.md").read_text() == before
+    assert RunFolder.open(tmp_path / "second").manifest["check"]["limits"] == {"max_new_behaviours": 0}
+
+
+@pytest.mark.parametrize(
+    ("case", "words", "parts"),
+    [
+        ("no candidate", ["check", "a.pt", "--data", "digits"], ["BASE CANDIDATE"]),
+        ("no data", ["check", "a.pt", "b.pt"], ["--data"]),
+        ("a percentage that is none", ["check", "a", "b", "--max-disagreement", "5"], ["'5'", "0.5%"]),
+        ("half a behaviour", ["check", "a", "b", "--max-new-behaviours", "0.5"], ["'0.5'", "none"]),
+        ("no random images", ["check", "a", "b", "--data", "digits", "--random-images", "0"], ["random_images"]),
+        ("accepting into nowhere", ["check", "--accept", "run"], ["--store"]),
+        ("accepting what is no run", ["check", "--accept", "nowhere", "--store", "s"], ["nowhere", "run folder"]),
+        (
+            "a GAN and a generator",
+            ["check", "a", "b", "--data", "digits", "--gan", "g", "--generator", "h", "--latent-dim", "8"],
+            ["--gan", "--generator"],
+        ),
+    ],
+)
+def test_wrong_usage(
+    case: str,
+    words: list[str],
+    parts: list[str],
+    diffgen_command: Callable[..., object],
+    told: Callable[[str, str, object], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = diffgen_command(*words)
+    assert outcome.code == 2
+    assert len(outcome.err.splitlines()) == 1
+    for part in parts:
+        assert part in outcome.err
+    assert list(tmp_path.iterdir()) == []
+    told("Checks", case, outcome.err.removeprefix("diffgen: "))
+
+
+def _config(*words: str, file: Path | None = None) -> CheckConfig:
+    arguments = build_parser().parse_args(["check", "a", "b", *words])
+    settings = ConfigFile() if file is None else read(file, arguments.parser)
+    settings.fill(arguments)
+    return config_from(arguments, settings, Progress())
+
+
+def test_shares_are_percentages_or_fractions() -> None:
+    assert _config("--max-disagreement", "0.5%") == _config("--max-disagreement", "0.005")
+    assert _config("--max-disagreement", "0.5%").limits == Limits(max_disagreement=0.005)
+    assert _config("--max-new-behaviours", "none").limits == Limits(max_new_behaviours=None)
+    assert _config() == CheckConfig()
+    assert str(_config().compare.budget) == "20000q"  # so that a pipeline is repeatable
+
+
+def test_limits_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "gate.toml"
+    file.write_text(
+        'max-disagreement = "0.5%"\nmax-shift = 0.3\nmax-new-behaviours = 2\nmax-regression-faults = 7\n'
+        'store = "known"\nbudget = "500q"\nrandom-images = 50\nseed = 4\n'
+    )
+    config = _config("--max-new-behaviours", "0", file=file)
+    assert config.limits == Limits(0.005, None, 0, 7, 0.3)
+    assert (config.random_images, str(config.compare.budget), config.compare.seed) == (50, "500q", 4)
+    arguments = build_parser().parse_args(["check", "a", "b"])
+    read(file, arguments.parser).fill(arguments)
+    assert arguments.store == str(tmp_path / "known")

@@ -1,0 +1,34 @@
+"""Nearness to known pictures against plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.gate.known import distance_to_known, spread_out
+
+
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 10_000))
+def test_distance_is_that_to_the_nearest_of_the_same_labels(count: int, stored: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    features, known = (rng.normal(size=(n, 3)).astype(np.float32) for n in (count, stored))
+    said, known_said = (rng.integers(2, size=(n, 2)) for n in (count, stored))
+    found = distance_to_known(features, said, known, known_said)
+    for row in range(count):
+        same = [
+            float(np.linalg.norm(features[row] - known[other]))
+            for other in range(stored)
+            if tuple(said[row]) == tuple(known_said[other])
+        ]
+        assert np.isclose(found[row], min(same, default=np.inf), rtol=1e-5)
+
+
+@given(st.integers(1, 20), st.integers(1, 6), st.integers(0, 10_000))
+def test_spread_out_takes_the_furthest_each_time(count: int, wanted: int, seed: int) -> None:
+    features = np.random.default_rng(seed).normal(size=(count, 2)).astype(np.float32)
+    chosen = spread_out(features, wanted).tolist()
+    assert len(set(chosen)) == len(chosen) == min(wanted, count)
+    for step in range(1, len(chosen)):
+        gaps = [min(np.linalg.norm(features[row] - features[other]) for other in chosen[:step]) for row in range(count)]
+        assert np.isclose(gaps[chosen[step]], max(gaps))

@@ -1,0 +1,50 @@
+"""diffgen.metrics.intervals: by their definition, and by how often they hold the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from diffgen.metrics.intervals import exact_interval, paired_difference_interval, share_beyond_largest
+
+
+@given(st.integers(1, 3000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
+def test_exact_ends_leave_a_fortieth_on_each_side(counted: tuple[int, int]) -> None:
+    count, of = counted
+    low, high = exact_interval(count, of)
+    assert 0 <= low <= count / of <= high <= 1
+    if count > 0:
+        assert binom.sf(count - 1, of, low) == pytest.approx(0.025, rel=1e-4)
+    if count < of:
+        assert binom.cdf(count, of, high) == pytest.approx(0.025, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("only_first", "only_second", "of"), [(0.02, 0.01, 300), (0.003, 0.003, 1000), (0.1, 0.05, 100), (0.0, 0.004, 2000)]
+)
+def test_paired_interval_holds_the_true_difference(only_first: float, only_second: float, of: int) -> None:
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(of, [only_first, only_second, 1 - only_first - only_second], size=4000)
+    ends = [paired_difference_interval(int(first), int(second), of) for first, second, _ in drawn]
+    held = np.mean([low <= only_first - only_second <= high for low, high in ends])
+    assert held >= 0.94
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 1000))
+def test_paired_interval_is_symmetric_and_has_the_difference_in_it(first: int, second: int, same: int) -> None:
+    of = first + second + same
+    low, high = paired_difference_interval(first, second, of)
+    mirrored = paired_difference_interval(second, first, of)
+    assert (low, high) == pytest.approx((-mirrored[1], -mirrored[0]))
+    assert of == 0 or low <= (first - second) / of <= high
+
+
+def test_share_beyond_the_largest_of_some() -> None:
+    of = 100
+    share = share_beyond_largest(of)
+    # were more than this share above, then all drawn ones lay below it in less than 5 % of cases
+    assert (1 - share) ** of == pytest.approx(0.05)
+    assert share_beyond_largest(0) == 1

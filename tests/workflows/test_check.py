@@ -1,0 +1,295 @@
+"""The gate on real models: what it measures, what it knows, and that nothing unfinished passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lxml import etree
+
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, replace
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.gate.conditions import Status
+from diffgen.runs.cache import cache_folder
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.store import read_store
+from diffgen.testing import assert_no_regression, failure_message
+from diffgen.types import Float32Array, ImageSet, Progress, Task
+from diffgen.workflows.accept import accept
+from diffgen.workflows.check import CheckResult, check
+from diffgen.workflows.compare import CompareResult, resume
+from diffgen.workflows.replay import replay
+
+CLASSES = 10
+
+
+@pytest.fixture(scope="module")
+def config(small_config: CompareConfig) -> CheckConfig:
+    return CheckConfig(random_images=300, compare=small_config)
+
+
+@pytest.fixture(scope="module")
+def failed(
+    model_files: dict[str, Path], config: CheckConfig, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[CheckResult, Path]:
+    """A check of two models that differ much, and a store that is not there yet; not to be changed."""
+    folder = tmp_path_factory.mktemp("checks")
+    limited = replace(config, limits=Limits(max_disagreement=0.9, max_regression_faults=0, max_shift=1.0))
+    store = folder / "store"
+    result = check(
+        model_files["a"], model_files["b"], data="digits:test", store=store, config=limited, output=folder / "failed"
+    )
+    return result, store
+
+
+@pytest.fixture(scope="module")
+def store(failed: tuple[CheckResult, Path]) -> Path:
+    """The store with everything in it that the check found."""
+    result, place = failed
+    assert not place.exists()  # a check writes nothing into a store
+    accepted = accept(result.run, place)
+    assert (accepted.added, accepted.known) == (len(result.values.new), 0)
+    return place
+
+
+def record_of(result: CheckResult) -> dict[str, Any]:
+    return json.loads((Path(result.run) / "results.json").read_text(encoding="utf-8"))["check"]
+
+
+def test_values_are_what_plain_counting_gives(
+    failed: tuple[CheckResult, Path], model_files: dict[str, Path], digits: ImageSet, finished: CompareResult
+) -> None:
+    result, _ = failed
+    values, folder = result.values, RunFolder.open(result.run)
+    assert digits.labels is not None
+    from diffgen.models import load as load_model
+
+    said = []
+    for name in ("a", "b"):
+        model = load_model(model_files[name], device="cpu")
+        model.prepare(digits.images)
+        said.append(model.predict(digits.images))
+    a, b = (each.argmax(axis=1) for each in said)
+    assert values.real is not None and values.accuracy is not None and values.random is not None
+    assert (values.real.count, values.real.of) == ((a != b).sum(), len(digits))
+    assert values.faults is not None
+    assert values.faults.count == ((a == digits.labels) & (b != digits.labels)).sum()
+    assert values.accuracy.share == pytest.approx((a == digits.labels).mean() - (b == digits.labels).mean())
+    assert values.shift_real is not None
+    assert values.shift_real.largest == pytest.approx(np.abs(said[0] - said[1]).max(), abs=1e-5)
+    # the same search as compare's, and every distinct valid trigger of it is in exactly one behaviour
+    assert folder.results()["triggers"] == finished.triggers
+    assert sum(each.count for each in values.behaviours) == finished.distinct_valid_triggers
+    assert values.random.of == 300 <= values.drawn
+
+
+def test_verdict_is_in_every_file(failed: tuple[CheckResult, Path]) -> None:
+    result, _ = failed
+    assert result.status is Status.FAIL and result.exit_code == 1
+    run, record = Path(result.run), record_of(result)
+    assert record["status"] == "FAIL" and record["schema_version"] == 1
+    failing = {each["name"] for each in record["conditions"] if each["status"] == "FAIL"}
+    assert failing == {"new_behaviours", "regression_faults"}
+    cases = etree.parse(run / "junit.xml").findall(".//testcase")
+    assert len(cases) == len(record["conditions"]) + len(record["behaviours"])
+    assert (run / "summary.md").read_text(encoding="utf-8").startswith("## ❌ diffgen check: FAIL")
+    assert 'id="gate"' in (run / "report.html").read_text(encoding="utf-8")
+    shifts = [each["shift"] for each in record["behaviours"]]
+    assert shifts == sorted(shifts, reverse=True)
+    # the run is an ordinary run too
+    assert replay(run).reproduced == RunFolder.open(run).results()["triggers"]
+
+
+def test_what_was_accepted_is_known(
+    failed: tuple[CheckResult, Path], store: Path, model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    result = check(
+        model_files["a"], model_files["b"], data="digits:test", store=store, config=config, output=tmp_path / "again"
+    )
+    assert result.status is Status.PASS
+    assert result.values.new == () and len(result.values.behaviours) == len(failed[0].values.behaviours)
+    pictures = sum(len(each.images) for each in read_store(store).behaviours)
+    assert (result.values.replay.pictures, result.values.replay.still) == (pictures, pictures)
+    assert accept(result.run, store).added == 0
+    sizes = [file.stat().st_size for file in store.rglob("*.png")]
+    assert len(sizes) == pictures <= 4 * len(result.values.behaviours) and max(sizes) < 2000
+
+
+def test_stored_pictures_with_other_labels_are_new(
+    failed: tuple[CheckResult, Path], store: Path, model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    """Base and candidate changed places: every stored picture still triggers, the other way round."""
+    short = replace(config, compare=replace(config.compare, budget=Budget(queries=50)))
+    result = check(
+        model_files["b"], model_files["a"], data="digits:test", store=store, config=short, output=tmp_path / "swapped"
+    )
+    replayed = [each for each in result.values.behaviours if each.replayed]
+    assert result.values.replay.changed == result.values.replay.pictures == sum(each.count for each in replayed)
+    assert result.status is Status.FAIL
+    added = accept(result.run, store.with_name("swapped-store")).added
+    assert added == len(result.values.new) > 0
+    # the search was a twelfth as long and went another way, and no rate shows it
+    assert result.values.random == failed[0].values.random
+
+
+def test_a_model_against_itself_passes_with_a_gan_from_a_file(
+    failed: tuple[CheckResult, Path], model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    used = RunFolder.open(failed[0].run).manifest["gan"]
+    gan = next(file for file in (cache_folder() / "gan").glob("*.safetensors") if digest(file) == used)
+    copy = tmp_path / "kept.safetensors"
+    copy.write_bytes(gan.read_bytes())
+    limited = replace(config, limits=Limits(max_disagreement=0.0, max_accuracy_drop=0.0, max_shift=1e-4))
+    result = assert_no_regression(
+        model_files["a"], model_files["a_onnx"], data="digits:test", gan=copy, config=limited, output=tmp_path / "same"
+    )
+    assert result.status is Status.PASS
+    assert result.values.behaviours == ()
+    assert RunFolder.open(result.run).manifest["gan"] == used
+
+
+def digest(file: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+class InSearch(Progress):
+    """Does something, once, when the candidate is asked for the second time in the search."""
+
+    def __init__(self, model_file: Path, then: Callable[[], None]) -> None:
+        from diffgen.models import load as load_model
+
+        self._model = load_model(model_file, device="cpu")
+        self._model.prepare(load("digits:test").images)
+        self._then = then
+        self._asked: int | None = None
+
+    @contextmanager
+    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
+        if description == "Searching for disagreements":
+            self._asked = 0
+        with super().task(description, total) as silent:
+            yield silent
+
+    def candidate(self, images: np.ndarray) -> Float32Array:
+        if self._asked is not None:
+            self._asked += 1
+            if self._asked == 2:
+                self._then()
+        return self._model.predict(np.round(images * 255).astype(np.uint8))
+
+
+def test_a_search_that_breaks_off_is_an_error(
+    model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    def fail() -> None:
+        raise ValueError("out of order")
+
+    watch = InSearch(model_files["b"], fail)
+    limited = replace(config, limits=Limits(max_disagreement=1.0, max_new_behaviours=1000))
+    run = tmp_path / "broken"
+    result = check(model_files["a"], watch.candidate, data="digits:test", config=limited, output=run, progress=watch)
+    assert (result.status, result.exit_code) == (Status.ERROR, 3)
+    record = record_of(result)
+    statuses = {each["name"]: each["status"] for each in record["conditions"]}
+    assert statuses["search"] == statuses["new_behaviours"] == "ERROR"
+    assert statuses["disagreement_real"] == "PASS"
+    assert (record["status"], record["exit_code"]) == ("ERROR", 3)
+    assert len(etree.parse(run / "junit.xml").findall(".//error")) == 2
+    message = failure_message(result)
+    assert "out of order" in message and str(run / "summary.md") in message
+    with pytest.raises(UserError, match="is a check"):
+        resume(run, model_files["a"], watch.candidate)
+    with pytest.raises(UserError, match="did not come to its end"):
+        accept(run, tmp_path / "store")
+
+
+def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config: CheckConfig, tmp_path: Path) -> None:
+    watch = InSearch(model_files["a"], lambda: os.kill(os.getpid(), signal.SIGINT))
+    result = check(
+        model_files["a"], watch.candidate, data="digits:test", config=config, output=tmp_path / "cut", progress=watch
+    )
+    assert (result.status, result.exit_code) == (Status.ERROR, 3)
+    assert "interrupted" in record_of(result)["values"]["search"]["problem"]
+
+
+def test_a_candidate_that_ties_everywhere_fails(
+    model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    """A search reports no tie, so that only the rates can tell."""
+
+    def broken(images: np.ndarray) -> Float32Array:
+        return np.full((len(images), CLASSES), 1 / CLASSES, dtype=np.float32)
+
+    limited = replace(config, limits=Limits(max_disagreement=0.05))
+    with pytest.raises(AssertionError, match=r"FAIL disagreement real") as caught:
+        assert_no_regression(model_files["a"], broken, data="digits:test", config=limited, output=tmp_path / "ties")
+    assert str(tmp_path / "ties" / "report.html") in str(caught.value)
+    record = json.loads((tmp_path / "ties" / "results.json").read_text())["check"]
+    rate = record["values"]["disagreement_real"]
+    assert rate["count"] == rate["undecided"] > 0.8 * rate["of"]
+    assert record["behaviours"] == []
+
+
+def test_failure_message_names_the_worst_and_the_report(failed: tuple[CheckResult, Path]) -> None:
+    result, _ = failed
+    text = failure_message(result)
+    worst = max(result.values.new, key=lambda each: each.shift)
+    assert f"base says {worst.said[0]}, candidate says {worst.said[1]} (cell {worst.cell}" in text.splitlines()[3]
+    assert text.splitlines()[-1].endswith("report.html")
+    assert len(text.splitlines()) <= 10
+
+
+UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
+    ("a limit on accuracy without labels", {"limits": Limits(max_accuracy_drop=0.1)}, "needs labels"),
+    ("a limit on regression faults without labels", {"limits": Limits(max_regression_faults=1)}, "needs labels"),
+    ("a GAN that is not there", {"gan": "nowhere.safetensors"}, "train-gan"),
+    ("a GAN that is a model", {"gan": "@a"}, "cannot be read"),
+    ("a store that is a model", {"store": "@a"}, "name a folder"),
+    ("a store of other pictures", {"store": "@colour"}, "3x8x6"),
+]
+
+
+@pytest.mark.parametrize(("case", "given", "part"), UNUSABLE, ids=[case for case, _, _ in UNUSABLE])
+def test_what_cannot_be_is_said_before_anything_is_computed(
+    case: str,
+    given: dict[str, Any],
+    part: str,
+    model_files: dict[str, Path],
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    from diffgen.runs.store import StoredBehaviour, add_to_store
+
+    colour = np.random.default_rng(0).integers(256, size=(1, 3, 8, 6), dtype=np.uint8)
+    add_to_store(tmp_path / "colour", [StoredBehaviour((1, 2), ("1", "2"), colour, {})])
+    places = {"@a": model_files["a"], "@colour": tmp_path / "colour"}
+    given = {name: places.get(value, value) if isinstance(value, str) else value for name, value in given.items()}
+    limits = given.pop("limits", Limits())
+    images = load("digits:test").images
+    with pytest.raises(UserError, match=part) as caught:
+        check(
+            model_files["a"],
+            model_files["b"],
+            data=images,
+            config=CheckConfig(limits=limits),
+            output=tmp_path / "run",
+            **given,
+        )
+    assert not (tmp_path / "run").exists()
+    told("Checks", case, caught.value)
+
+
+def test_a_comparison_cannot_be_accepted(finished: CompareResult, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no check"):
+        accept(finished.run, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
