@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
         progress=progress,
         command=shlex.join(["diffgen", *sys.argv[1:]]),
     )
-    print_verdict(result)
+    print_verdict(result, arguments.store)
     if arguments.json:
         options.print_json(result.as_dict())
     return result.exit_code
@@ -158,7 +158,7 @@ def _accept(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def print_verdict(result: CheckResult) -> None:
+def print_verdict(result: CheckResult, store: str | None = None) -> None:
     """One line for each value, then the worst behaviours, the verdict and the report's path, on stdout."""
     from diffgen.gate.measured import measured
 
@@ -175,4 +175,6 @@ def print_verdict(result: CheckResult) -> None:
         print(f"{status:<5}  {title:<{width}}  {text}")
     for each in result.worst:
         print(f"new: {each}")
+    if result.values.new and not result.values.search.problem:
+        print(f"accept: diffgen check --accept {shlex.quote(result.run)} --store {shlex.quote(store or 'regressions')}")
     print(f"{result.status.value}: {result.report}", flush=True)

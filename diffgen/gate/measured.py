@@ -52,7 +52,7 @@ def _measured(values: GateValues) -> Iterator[Measured]:
         low, high = drop.interval
         before, after = (percent(right / drop.of) for right in (drop.base_right, drop.candidate_right))
         yield Measured(
-            "accuracy_drop", f"{points(drop.share)} ({before}, now {after})", f"{points(low)} to {points(high)}"
+            "accuracy_drop", f"{points(drop.share)} ({before}, now {after})", f"{low * 100:.2f} to {points(high)}"
         )
     yield from _rate("regression_faults", values.faults)
     yield from _shift("shift_real", values.shift_real)

@@ -25,7 +25,7 @@ from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.store import Store, check_shape, read_store
 from diffgen.search.divergence import answer_margin
 from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
-from diffgen.workflows.compare import run_comparison, settled
+from diffgen.workflows.compare import CompareResult, run_comparison, settled
 from diffgen.workflows.generator import settled_generator
 from diffgen.workflows.report import write_report, write_verdict
 from diffgen.workflows.results import class_names
@@ -149,7 +149,21 @@ def check(
         if stages.prepared is not None:
             stages.conclude(f"The search broke off: {type(error).__name__}.")
         raise
-    return stages.conclude("The search was interrupted before its budget was used up." if result.interrupted else "")
+    return stages.conclude(_cut_short(result, config.compare.budget))
+
+
+def _cut_short(result: CompareResult, budget: Budget) -> str:
+    """Why a search that ended in good order did not come to its end, or nothing."""
+    if result.interrupted:
+        return "The search was interrupted before its budget was used up."
+    asked = budget.queries is not None and result.queries >= budget.queries
+    waited = budget.seconds is not None and result.seconds >= budget.seconds
+    if asked or waited or result.saturated:
+        return ""
+    return (
+        f"The search ended after {result.queries:,} queries, before its budget of {budget}: a model may be asked about "
+        "no more images."
+    )
 
 
 @dataclass

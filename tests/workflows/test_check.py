@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, RemoteConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.gate.conditions import Status
@@ -27,6 +27,7 @@ from diffgen.workflows.accept import accept
 from diffgen.workflows.check import CheckResult, check
 from diffgen.workflows.compare import CompareResult, resume
 from diffgen.workflows.replay import replay
+from tests.models.remote.oip_server import OipServer, onnx_model
 
 CLASSES = 10
 
@@ -220,6 +221,19 @@ def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config:
     )
     assert (result.status, result.exit_code) == (Status.ERROR, 3)
     assert "interrupted" in record_of(result)["values"]["search"]["problem"]
+
+
+def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(
+    model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    limited = ModelConfig(remote=RemoteConfig(query_budget=1_700))
+    short = replace(config, compare=replace(config.compare, model_b=limited))
+    with OipServer({"a": onnx_model(model_files["a_onnx"])}, binary=True) as server:
+        address = f"http://127.0.0.1:{server.port}/v2/models/a"
+        result = check(model_files["a"], address, data="digits:test", config=short, output=tmp_path / "short")
+    assert 0 < result.values.search.queries < 600
+    assert "no more images" in result.values.search.problem
+    assert result.status is Status.ERROR
 
 
 def test_a_candidate_that_ties_everywhere_fails(
