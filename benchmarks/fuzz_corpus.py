@@ -71,6 +71,36 @@ def model_files(folder: Path) -> dict[str, list[bytes]]:
             written(lambda path: torch.save({"state_dict": weights, "epoch": 3}, path)),
         ]
         made["module"] = [written(lambda path: torch.save(network(), path))]
+        made |= _other_files(folder)
+    return made
+
+
+def _other_files(folder: Path) -> dict[str, list[bytes]]:
+    """Those of the extras ``tflite`` and ``keras`` where they are installed."""
+    layers = nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(18, 3)
+    small = nn.Sequential(*layers).eval()
+    made: dict[str, list[bytes]] = {}
+    try:
+        from benchmarks.tflite_files import tflite_file
+
+        pixels = torch.from_numpy(IMAGES).float() / 255
+        ways: list[dict[str, object]] = [{}, {"open_batch": True}, {"reshape_to": 2}, {"calibration": pixels}]
+        made["tflite"] = [tflite_file(small, (1, 8, 8), **way) for way in ways]  # type: ignore[arg-type]
+    except ImportError:
+        print("ai-edge-litert is not installed: no TensorFlow Lite files are tried.")
+    try:
+        from benchmarks.keras_files import branched_network, keras_network, save_as_keras2
+
+        models = keras_network(small, (1, 8, 8)), branched_network((8, 8, 1), 3)
+        for ending in ("keras", "h5"):
+            made[ending] = []
+            for model in models:
+                model.save(folder / f"written.{ending}")
+                made[ending].append((folder / f"written.{ending}").read_bytes())
+        save_as_keras2(models[0], folder / "written.h5")
+        made["h5"].append((folder / "written.h5").read_bytes())
+    except ImportError:
+        print("Keras is not installed: none of its files are tried.")
     return made
 
 

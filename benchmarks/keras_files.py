@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+
+os.environ["KERAS_BACKEND"] = "torch"  # read when Keras is imported
 
 
 def keras_network(network: nn.Sequential, image_shape: tuple[int, int, int]) -> Any:
@@ -48,6 +51,38 @@ def keras_network(network: nn.Sequential, image_shape: tuple[int, int, int]) -> 
     model = keras.Sequential(layers)
     model.set_weights([array for pair in weights for array in pair])
     return model
+
+
+def branched_network(image_shape: tuple[int, int, int], classes: int) -> Any:
+    """A network with branches, a layer that is called twice, and a frozen network as a layer.
+
+    Args:
+        image_shape: (H, W, C).
+        classes: how many it answers with.
+    """
+    import keras
+
+    layers = keras.layers
+    inner = keras.Sequential(
+        [
+            layers.Input((image_shape[0] // 2, image_shape[1] // 2, 8)),
+            layers.DepthwiseConv2D(3, padding="same"),
+            layers.BatchNormalization(),
+            layers.ReLU(6.0),
+        ]
+    )
+    inner.trainable = False
+    shared = layers.Conv2D(8, 1)
+    images = layers.Input(image_shape)
+    x = layers.Rescaling(1 / 127.5, offset=-1)(images)
+    x = layers.Conv2D(8, 3, strides=2, padding="same", activation="relu")(x)
+    x = layers.Add()([x, shared(shared(inner(x)))])
+    fine = layers.SeparableConv2D(6, 3, padding="same", activation="gelu")(x)
+    x = layers.Concatenate()([fine, layers.AveragePooling2D(3, 1, "same")(x)])
+    x = layers.LeakyReLU(0.2)(layers.BatchNormalization()(x, training=False))
+    weights = layers.Dense(14, activation="hard_sigmoid")(layers.GlobalMaxPooling2D(keepdims=True)(x))
+    x = layers.GlobalAveragePooling2D()(layers.Multiply()([x, weights]))
+    return keras.Model(images, layers.Dense(classes, activation="softmax")(layers.Dropout(0.3)(x)))
 
 
 def save_as_keras2(model: Any, path: Path) -> None:

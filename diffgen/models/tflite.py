@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +22,19 @@ from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_decl
 from diffgen.models.wording import reason
 
 _INTEGERS = (np.int8, np.uint8, np.int16)
+# LiteRT believes what a file says of itself and dies of some damaged ones, so that another process tries it first.
+_TRIAL = """
+import sys
+sys.path[:] = sys.argv[2:]
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+interpreter = Interpreter(model_content=open(sys.argv[1], "rb").read(), num_threads=1)
+interpreter.allocate_tensors()
+for each in interpreter.get_input_details():
+    interpreter.set_tensor(each["index"], np.zeros(each["shape"], each["dtype"]))
+interpreter.invoke()
+"""
+_TRIAL_SECONDS = 60
 # A model that was made for pixels in [0, 1], with or without mean and std, has no use for a range up to here.
 _GREY_LEVELS_FROM = 16.0
 
@@ -86,7 +100,7 @@ class TfliteModel(BlackBox):
         if settings.device.type != "cpu":
             self.remarks = (f"Model {self.name} runs on the CPU, where LiteRT computes.",)
         self._path = path
-        self._interpreter = _opened(path)
+        self._interpreter = _opened(path, tried=False)
         inputs, outputs = self._interpreter.get_input_details(), self._interpreter.get_output_details()
         self._dims = self._image_dims(inputs)
         self._input, self._outputs = _tensor(inputs[0]), [_tensor(each) for each in outputs]
@@ -168,13 +182,17 @@ class TfliteModel(BlackBox):
                 for name, answer in alone.items()
             )
         except Exception:  # to refuse is an answer here, in whatever way LiteRT does it
-            self._interpreter = _opened(self._path)
+            self._interpreter = _opened(self._path, tried=True)
             self._shape = None
             return False
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path, *, tried: bool) -> Any:
     """An interpreter with its tensors allocated.
+
+    Args:
+        path: the file.
+        tried: it is known not to bring the process down.
 
     Raises:
         UserError: LiteRT is missing or cannot read the file.
@@ -185,6 +203,8 @@ def _opened(path: Path) -> Any:
         raise UserError(
             f"{path} is a TensorFlow Lite model, and asking it needs LiteRT; run pip install 'diffgen[tflite]'."
         ) from error
+    if not tried:
+        _try_in_another_process(path)
     try:
         with _quiet():
             # by its content and not by its path: that way LiteRT looks first whether the file is whole
@@ -196,6 +216,29 @@ def _opened(path: Path) -> Any:
             f"{path} is a TensorFlow Lite model that LiteRT cannot read ({reason(error)}); convert it again."
         ) from error
     return interpreter
+
+
+def _try_in_another_process(path: Path) -> None:
+    """Open and ask the file once where a crash does no harm; other failures are for the caller to meet.
+
+    Raises:
+        UserError: that process died, or went on for a minute.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _TRIAL, str(path), *sys.path],
+            capture_output=True,
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+        died = done.returncode < 0
+    except subprocess.TimeoutExpired:
+        died = True
+    if died:
+        raise UserError(
+            f"{path} is a TensorFlow Lite model that LiteRT crashes on or does not come to an end with; it is damaged, "
+            "so copy or convert it again."
+        )
 
 
 def _tensor(details: dict[str, Any]) -> _Tensor:

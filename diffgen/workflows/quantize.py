@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import QuantizeConfig
+from diffgen.config import QuantizeConfig, is_address
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
@@ -93,6 +93,8 @@ def quantize(
         UserError: model or data cannot be used, it is quantized already, or the file exists or cannot be written.
     """
     progress, config = progress or Progress(), config or QuantizeConfig()
+    if is_address(model):
+        raise UserError(f"The model at {model} cannot be quantized from here; give its ONNX file.")
     source = Path(model).expanduser()
     kind, _ = identify(source)
     if kind is not FileKind.ONNX:

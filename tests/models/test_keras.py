@@ -39,32 +39,9 @@ def with_random_weights(model):
 
 @pytest.fixture(scope="module")
 def branched(keras):
-    """A network with branches, a layer that is called twice, and a frozen network as a layer."""
-    layers = keras.layers
-    inner = keras.Sequential(
-        [
-            layers.Input((14, 14, 8)),
-            layers.DepthwiseConv2D(3, padding="same"),
-            layers.BatchNormalization(),
-            layers.ReLU(6.0),
-        ]
-    )
-    inner.trainable = False
-    shared = layers.Conv2D(8, 1)
-    images = layers.Input((28, 28, 1))
-    x = layers.Rescaling(1 / 127.5, offset=-1)(images)
-    x = layers.Conv2D(8, 3, strides=2, padding="same", activation="relu")(x)
-    x = layers.Add()([x, shared(shared(inner(x)))])
-    x = layers.Concatenate()(
-        [
-            layers.SeparableConv2D(6, 3, padding="same", activation="gelu")(x),
-            layers.AveragePooling2D(3, 1, "same")(x),
-        ]
-    )
-    x = layers.LeakyReLU(0.2)(layers.BatchNormalization()(x, training=False))
-    x = layers.Multiply()([x, layers.Dense(14, activation="hard_sigmoid")(layers.GlobalMaxPooling2D(keepdims=True)(x))])
-    x = layers.Dropout(0.3)(layers.GlobalAveragePooling2D()(x))
-    return with_random_weights(keras.Model(images, layers.Dense(10, activation="softmax")(x)))
+    from benchmarks.keras_files import branched_network
+
+    return with_random_weights(branched_network((28, 28, 1), 10))
 
 
 @pytest.mark.parametrize("ending", ["keras", "h5"])
