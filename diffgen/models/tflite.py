@@ -105,6 +105,8 @@ class TfliteModel(BlackBox):
         self._dims = self._image_dims(inputs)
         self._input, self._outputs = _tensor(inputs[0]), [_tensor(each) for each in outputs]
         self._check_type(self._input)
+        if self._input.scale:
+            self.format = f"{self.format} ({np.dtype(self._input.dtype).name})"
         declared = int(inputs[0].get("shape_signature", inputs[0]["shape"])[0])
         self._shape: tuple[int, ...] | None = None
         if declared > 0 and not self._takes_more_than(declared):

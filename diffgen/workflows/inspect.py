@@ -16,7 +16,11 @@ from diffgen.data import load as load_data
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
+from diffgen.models.onnx import OnnxModel
+from diffgen.models.onnx_quantizer import is_quantized
 from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
+from diffgen.models.torchscript import TorchScriptModel
+from diffgen.models.torchscript_archive import is_quantized as has_quantized_code
 from diffgen.runs.files import write_text
 from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_batch_size, resolve_device
@@ -160,7 +164,7 @@ def inspect_model(
     return Inspection(
         model=box.name,
         path=box.url if box.path is None else str(box.path),
-        format=box.format,
+        format=_format(box),
         takes=tuple(shapes),
         image_shape=images.image_shape,
         classes=box.num_classes,
@@ -173,6 +177,16 @@ def inspect_model(
         chosen=chosen,
         written=None if beside is None else str(beside),
     )
+
+
+def _format(box: BlackBox) -> str:
+    """What it is, and whether it computes in 8 bits where the file says so."""
+    if box.path is None:
+        return box.format
+    quantized = (isinstance(box, OnnxModel) and is_quantized(box.path)) or (
+        isinstance(box, TorchScriptModel) and has_quantized_code(box.path)
+    )
+    return f"{box.format} (quantized)" if quantized else box.format
 
 
 def _writable_sidecar(model: Any, *, force: bool) -> Path:

@@ -14,7 +14,9 @@ import torch
 
 from diffgen.data import load as load_data
 from diffgen.models import load
+from diffgen.models.base import ModelSettings
 from diffgen.models.sniffing import FileKind, sniff
+from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.torchscript_archive import is_quantized
 
 FACTORY = """
@@ -196,6 +198,12 @@ def test_quantized_torchscript(way, quantized, network, digits, eager, tmp_path)
         direct = torch.cat([quantized(part) for part in pixels.split(256)]).softmax(dim=1).numpy()
     np.testing.assert_allclose(answers, direct, atol=1e-6)
     assert 0 < np.abs(answers - eager).max() < 0.2
+    # on another device (a GPU; any will do here) it is asked on the CPU all the same, and says so
+    elsewhere = TorchScriptModel(tmp_path / "q.pt", ModelSettings(name="q.pt", device=torch.device("meta")))
+    elsewhere.prepare(digits.images[:256])
+    np.testing.assert_array_equal(elsewhere.predict(digits.images), answers)
+    assert elsewhere.remarks == ("Model q.pt runs on the CPU, which alone has torch's quantized operators.",)
+    assert box.remarks == ()
 
 
 def test_the_other_torchscript_files_are_not_taken_for_quantized(saved):

@@ -10,7 +10,9 @@ from diffgen.config import Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.base import ModelSettings
 from diffgen.models.sniffing import FileKind, sniff
+from diffgen.models.tflite import TfliteModel
 from diffgen.types import ImageSet
 
 litert = pytest.importorskip(
@@ -72,6 +74,7 @@ def test_the_answers_are_those_of_litert_itself(name, network, images, tmp_path)
     box.prepare(images)
     assert (box.preprocessing.layout, box.preprocessing.outputs) == ("nhwc", "logits")
     assert (box.fixed_batch, box.preprocessing.scale) == (3 if "fixed" in name else None, "0..1")
+    assert box.format == "a TensorFlow Lite model" + (" (int8)" if "int8" in name else "")
     logits = asked_directly(path, images.transpose(0, 2, 3, 1) / 255)
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     answers = powers / powers.sum(axis=1, keepdims=True)
@@ -103,7 +106,8 @@ def test_nothing_is_written_past_python_and_damaged_files_are_refused(network, i
     contents = tflite_file(network, (1, 28, 28), reshape_to=3)
     path = tmp_path / "cut.tflite"
     path.write_bytes(contents)
-    box = load(path)
+    box = TfliteModel(path, ModelSettings(name="cut", device=torch.device("meta")))
+    assert box.remarks == ("Model cut runs on the CPU, where LiteRT computes.",)
     box.prepare(images)
     box.predict(images)
     path.write_bytes(contents[: len(contents) // 2])

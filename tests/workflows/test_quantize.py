@@ -142,3 +142,5 @@ def test_the_command_prints_figures_and_json(model_files, tmp_path, capsys):
     assert figures["output"] == str(target) and figures["images"] == 898
     assert f"accuracy {figures['accuracy'][1]:.4f}" in out and err == ""
     assert read_sidecar(target).preprocessing.outputs == "logits"
+    assert main(["inspect", str(target), "--data", "digits:test", "-q"]) == 0
+    assert f"{target} is an ONNX file (quantized)." in capsys.readouterr().out
