@@ -146,7 +146,7 @@ class KerasBuilder:
                 _check_quantization(value)
             elif name in known or name == "name":
                 settings[name] = _plain(value)
-            elif value:  # what is not said or switched off makes no difference
+            elif value and (name, value) != ("groups", 1):  # what is not said or switched off makes no difference
                 raise UntrustedError(f"its layer {kind} has the setting {given[:60]!r}, which Keras 3 does not have")
         axis = settings.get("axis")
         if kind == "BatchNormalization" and isinstance(axis, list) and len(axis) == 1:

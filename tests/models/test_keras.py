@@ -89,6 +89,56 @@ def test_a_file_of_keras_2_and_its_own_meaning_of_words(keras, net_of, images, e
     np.testing.assert_allclose(box.predict(images), scores / scores.sum(axis=1, keepdims=True), atol=1e-5)
 
 
+def test_a_graph_as_keras_2_describes_it(keras, images):
+    """Layers name the calls that they take their inputs from; a layer that is called twice has two entries."""
+    from diffgen.models.keras_network import KerasBuilder
+
+    def layer(kind, name, *calls, **config):
+        nodes = [[[source, call, 0, {}] for source, call in places] for places in calls]
+        return {"class_name": kind, "name": name, "config": {"name": name, **config}, "inbound_nodes": nodes}
+
+    depthwise = {
+        "kernel_size": [3, 3],
+        "padding": "same",
+        "groups": 1,
+        "depthwise_initializer": {"class_name": "Zeros"},
+    }
+    description = {
+        "class_name": "Model",
+        "config": {
+            "name": "model_1",
+            "layers": [  # in no order that they could be called in
+                layer("Add", "sum", [("twice", 1), ("image", 0), ("twice", 0)]),
+                layer("InputLayer", "image", batch_input_shape=[None, 28, 28, 1], dtype="float32", sparse=False),
+                layer("DepthwiseConv2D", "twice", [("image", 0)], [("twice", 0)], **depthwise),
+                layer("BatchNormalization", "norm", [("sum", 0)], axis=[3], epsilon=0.001),
+                layer("LeakyReLU", "leaky", [("norm", 0)], alpha=0.1),
+                layer("Flatten", "flat", [("leaky", 0)]),
+                layer("Dense", "dense", [("flat", 0)], units=3, activation="softmax"),
+            ],
+            "input_layers": [["image", 0, 0]],
+            "output_layers": [["dense", 0, 0]],
+        },
+    }
+    model = with_random_weights(KerasBuilder("2.3.1", 10_000).model(description))
+
+    layers = keras.layers
+    image = layers.Input((28, 28, 1))
+    twice = layers.DepthwiseConv2D(3, padding="same")
+    first = twice(image)
+    x = layers.BatchNormalization()(layers.Add()([twice(first), image, first]))
+    x = layers.Dense(3, activation="softmax")(layers.Flatten()(layers.LeakyReLU(0.1)(x)))
+    expected = keras.Model(image, x)
+    for one in expected.layers:
+        if one.weights:
+            name = {"DepthwiseConv2D": "twice", "BatchNormalization": "norm", "Dense": "dense"}[type(one).__name__]
+            one.set_weights(model.get_layer(name).get_weights())
+    pixels = images.transpose(0, 2, 3, 1) / np.float32(255)
+    answers = model.predict(pixels, verbose=0)
+    np.testing.assert_allclose(answers, expected.predict(pixels, verbose=0), atol=1e-6)
+    assert answers.std(axis=0).max() > 1e-3
+
+
 def test_what_could_run_code_or_reach_for_files_is_refused(keras, images, tmp_path, told):
     import h5py
 
