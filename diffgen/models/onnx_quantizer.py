@@ -56,8 +56,9 @@ def quantize_file(
     assert model.path is not None
     batch = model.fixed_batch or min(model.batch_size, len(images))
     calls = 0 if config.method == "dynamic" else -(-len(images) // batch)
+    bar = progress.task("Calibrating and quantizing" if calls else "Quantizing", total=calls + 1)
     try:
-        with tempfile.TemporaryDirectory() as name, progress.task("Calibrating", total=max(calls, 1)) as task, _quiet():
+        with tempfile.TemporaryDirectory() as name, bar as task, _quiet():
             prepared = Path(name) / "prepared.onnx"
             # folds batch norm into the convolutions before it, and finds out the shapes that the quantizer asks for
             _tools().quant_pre_process(str(model.path), str(prepared), skip_symbolic_shape=True)
@@ -65,6 +66,7 @@ def quantize_file(
                 _dynamic(prepared, target, config)
             else:
                 _static(prepared, target, _batches(model, images, batch, task), calls, config)
+            task.advance()
     except UserError:
         raise
     except Exception as error:  # whatever the quantizer and the graph do not agree on
@@ -79,8 +81,8 @@ def quantize_file(
 def _batches(model: OnnxModel, images: UInt8Array, batch: int, task: Any) -> Iterator[dict[str, np.ndarray]]:
     """What the graph is fed with, in whole batches; the last one is filled up from the beginning."""
     for start in range(0, len(images), batch):
-        yield model.feed(images[np.arange(start, start + batch) % len(images)])
         task.advance()
+        yield model.feed(images[np.arange(start, start + batch) % len(images)])
 
 
 def _static(
