@@ -142,6 +142,11 @@ class BlackBox(ABC):
         """How many images it may still be asked about; None: as many as one likes."""
         return None
 
+    @property
+    def account(self) -> str:
+        """What asking it has cost so far, in a sentence; nothing for a model that costs nothing."""
+        return ""
+
     def keep_answers(self, file: Path | None) -> None:
         """From now on remember the answers, in memory or in a file, if asking costs more than remembering.
 

@@ -429,6 +429,9 @@ def _search_and_judge(
         verify_limit=config.verify_limit,
         progress=progress,
     )
+    for model in models:
+        if model.account:
+            progress.say(model.account)
     headline, warnings = write_results(folder, models, images, real, domain, pipeline, outcome, validity, config=config)
     for warning in warnings:
         progress.warn(warning)

@@ -16,6 +16,7 @@ from diffgen.types import ImageSet, Progress
 from diffgen.workflows.compare import CompareResult, compare, resume
 from diffgen.workflows.replay import replay
 from tests.models.remote.fault_proxy import FaultProxy
+from tests.models.remote.mlserver_process import MlServer, mlserver_python
 from tests.models.remote.oip_server import OipServer, onnx_model
 
 SECRET = "Bearer s3cr3t-t0ken"
@@ -141,6 +142,25 @@ def test_the_query_budget_ends_the_search_and_leaves_enough_to_verify(
         verdicts = RunFolder.open(tmp_path / "run").read_arrays("verdicts")
         assert (verdicts["confirmed"] > 0).all()
         assert RunFolder.open(tmp_path / "run").manifest["status"] == "done"
+
+
+@pytest.mark.slow
+def test_a_real_mlserver_through_faults_gives_the_same_archive(
+    model_files: dict[str, Path], small_config: CompareConfig, finished: CompareResult, tmp_path: Path
+) -> None:
+    python = mlserver_python()
+    if python is None:
+        pytest.skip("There is no environment with MLServer; make one with make mlserver.")
+    (tmp_path / "mlserver").mkdir()
+    with (
+        MlServer(python, {"b": model_files["b"]}, tmp_path / "mlserver") as server,
+        FaultProxy(server.origin, rate=0.05, seed=1) as proxy,
+    ):
+        compare(model_files["a"], proxy.address("b"), data="digits:test", config=small_config, output=tmp_path / "run")
+        assert proxy.injected.total() > 5
+    ours, theirs = (RunFolder.open(each).read_parts() for each in (tmp_path / "run", finished.run))
+    for name in theirs:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
 
 
 def test_another_model_at_the_address_is_noticed(

@@ -60,13 +60,18 @@ def parse_address(text: str) -> Address:
             "Authorization header with --auth-env."
         )
     found = _PATH.fullmatch(parts.path)
-    plain = text.isascii() and text.isprintable() and " " not in text
+    plain = text.isascii() and text.isprintable() and " " not in text and _is_text(unquote(parts.path))
     if parts.scheme not in ("http", "https") or not host or found is None or not plain:
         raise UserError(f"The address {_harmless(text)} is not that of a model; {_FORM}.")
     host = f"[{host}]" if ":" in host else host
     origin = f"{parts.scheme}://{host}" + ("" if port is None else f":{port}")
     version = found["version"]
     return Address(origin, found["base"], unquote(found["model"]), None if version is None else unquote(version))
+
+
+def _is_text(path: str) -> bool:
+    """Whether names in a path can be shown; U+FFFD stands for bytes that are no text."""
+    return path.isprintable() and "\ufffd" not in path
 
 
 def _harmless(text: str) -> str:

@@ -188,6 +188,12 @@ class RemoteModel(BlackBox):
         """Images that were sent so far, repeated and padding ones counted each time."""
         return self._sent if self._answers is None else self._answers.images_sent
 
+    @property
+    def account(self) -> str:
+        budget = "" if self._budget is None else f" of the {self._budget:,} allowed"
+        again = counted(self.server.retried, "request")
+        return f"Model {self.name}: {counted(self.images_sent, 'image')}{budget} sent, {again} made again."
+
     def keep_answers(self, file: Path | None) -> None:
         if self._answers is None:
             self._answers = Answers()
@@ -259,6 +265,7 @@ class RemoteModel(BlackBox):
                 body=body,
                 headers=headers,
                 before=lambda: self._spend(len(pixels)),
+                unsent=lambda: self._count(-len(pixels)),
                 own_errors=_OWN_ERRORS_WHEN_PREPARED if preparing else None,
             )
         except Refused as refused:
@@ -308,6 +315,9 @@ class RemoteModel(BlackBox):
                 f"The query budget of {self._budget:,} images of model {self.name} is spent ({self.images_sent:,} were "
                 f"sent, and {counted(images, 'image')} more would be needed now); give a larger --query-budget."
             )
+        self._count(images)
+
+    def _count(self, images: int) -> None:
         if self._answers is None:
             self._sent += images
         else:

@@ -35,6 +35,7 @@ _OUTPUTS: dict[str, type[np.generic]] = {
     "UINT32": np.uint32,
     "UINT64": np.uint64,
 }
+_LONGEST_NAME = 256
 FLOATING = ("FP16", "FP32", "FP64")
 
 Array = np.ndarray[Any, Any]
@@ -99,8 +100,9 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not a text")
+    # names are shown in messages, and a server may send anything
+    if not (isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_NAME):
+        raise TypeError("not a name")
     return value
 
 

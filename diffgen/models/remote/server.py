@@ -85,6 +85,7 @@ class Server:
         self._secret = _secret(remote.auth_env)
         self._headers = {"Authorization": self._secret} if self._secret else {}
         context = {"ssl_context": ssl.create_default_context()} if origin.startswith("https:") else {}
+        self._never_connected = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
         self._pool = urllib3.connection_from_url(origin, maxsize=1, **context)
         # of its own: the search's random numbers do not depend on how a server behaves
         self._random = random.Random()
@@ -98,6 +99,7 @@ class Server:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         before: Callable[[], None] = lambda: None,
+        unsent: Callable[[], None] = lambda: None,
         own_errors: int | None = None,
     ) -> Read:
         """GET, or POST where there is a body.
@@ -106,6 +108,7 @@ class Server:
             path: on the host.
             read: makes of the answer what is wanted.
             before: called before every try; what it raises is passed on.
+            unsent: called after a try for which there was no connection.
             own_errors: how often HTTP 500, with which a server may also refuse, is tried again; None: as the others.
 
         Raises:
@@ -122,6 +125,8 @@ class Server:
             try:
                 status, reply = self._once(path, body, {**self._headers, **(headers or {})})
             except (self._urllib3.exceptions.HTTPError, OSError) as error:
+                if isinstance(error, self._never_connected):
+                    unsent()
                 self._check_certificate(error)
                 problem = self._worded(error)
             else:

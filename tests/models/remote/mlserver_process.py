@@ -70,7 +70,7 @@ class MlServer:
         return f"{self.origin}/v2/models/{name}"
 
     def __enter__(self) -> MlServer:
-        self._log = (self._folder / "log.txt").open("w")
+        self._log = (self._folder / "log.txt").open("a")
         self._process = subprocess.Popen(
             [self._python, "-c", "from mlserver.cli import main; main()", "start", self._folder],
             cwd=self._folder,
@@ -95,6 +95,11 @@ class MlServer:
             except (urllib.error.URLError, OSError):
                 time.sleep(0.1)
         raise RuntimeError(f"MLServer does not start:\n{(self._folder / 'log.txt').read_text()[-3000:]}")
+
+    def kill(self) -> None:
+        """SIGKILL, as when a machine fails; it can be entered again, at the same port."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:

@@ -41,6 +41,8 @@ def test_a_version_is_part_of_the_name_and_of_the_path() -> None:
         "http://h:port/v2/models/x",
         "http://[h/v2/models/x",
         "http://h/v2/models/x y",
+        "http://h/v2/models/x%1b[31m",
+        "http://h/v2/models/x%ff",
         "http://h/v2/models/x\r\nHost: z",
     ],
 )

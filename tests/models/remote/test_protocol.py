@@ -94,6 +94,7 @@ def test_several_outputs_as_bytes_follow_each_other() -> None:
         answer(data=[1, 2, 3, "x"]),
         answer(data=[[1, 2], [3]]),
         answer(name=3),
+        answer(name="\x1b[31m"),
         answer(datatype=["FP32"]),
         answer(datatype="UINT8", data=[1, 2, 3, 1000]),
         answer(parameters={"binary_data_size": 16}),

@@ -254,6 +254,18 @@ def test_failed_tries_count(served: Callable[..., Served], images: Images, pause
         assert box.images_sent == before + 4 * 64 == server.images
 
 
+def test_tries_without_a_connection_do_not_count(
+    served: Callable[..., Served], images: Images, pauses: list[float]
+) -> None:
+    with OipServer({"m": served()}) as server:
+        box = opened(server, images, remote=RemoteConfig(query_budget=1000, retries=3))
+        server.intercept = lambda handler: setattr(handler, "close_connection", True) or True
+    before = box.images_sent
+    with pytest.raises(ServiceError, match=r"4 tries.*nothing listens there"):
+        box.predict(images)
+    assert box.images_sent == before + 64  # over the connection that was still there
+
+
 @pytest.mark.parametrize("kind", FAULTS)
 def test_every_fault_passes_without_a_trace(
     kind: str, served: Callable[..., Served], images: Images, local: BlackBox, pauses: list[float]
