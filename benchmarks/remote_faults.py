@@ -200,7 +200,7 @@ def broken(
         bench.finish(process, expected=_BROKE_OFF)
         with server:
             bench.finish(bench.start(run, address))
-        breaks = f"client killed {done} times (SIGKILL), server once (exit code 3)"
+        breaks = f"client killed {done} x (SIGKILL), server once (exit code 3)"
         return Outcome(way, None, sent_in(run), _injected(proxy), breaks, differences(run, reference))
 
 
@@ -247,11 +247,11 @@ def write(outcomes: list[Outcome], throughput: dict[str, float], bench: Bench, r
 def main() -> int:
     """Ask in every way; ends with 1 when anything differs."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--queries", type=int, default=4_000, help="budget of the search (default: %(default)s)")
-    parser.add_argument("--gan-steps", type=int, default=300, help="of the GAN (default: %(default)s)")
+    parser.add_argument("--queries", type=int, default=3_000, help="budget of the search (default: %(default)s)")
+    parser.add_argument("--gan-steps", type=int, default=100, help="of the GAN (default: %(default)s)")
     parser.add_argument("--faults", type=float, default=0.05, help="share of spoilt requests (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the faults (default: %(default)s)")
-    parser.add_argument("--kills", type=int, default=2, help="of the client (default: %(default)s)")
+    parser.add_argument("--kills", type=int, default=1, help="of the client (default: %(default)s)")
     arguments = parser.parse_args()
     outcomes: list[Outcome] = []
     throughput: dict[str, float] = {}
