@@ -60,7 +60,7 @@ class RemoteModel(BlackBox):
 
     Attributes:
         url: its address.
-        digest: of the address and what the server says of the model; see docs/decisions/011-remote-models.md.
+        digest: of the address and what the server says of the model; see docs/decisions/013-remote-models.md.
         server: that is asked.
         binary: whether tensors travel as bytes.
     """
