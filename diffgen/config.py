@@ -377,8 +377,43 @@ class TrainGanConfig:
 
 
 @dataclass(frozen=True)
+class DrFuzzConfig:
+    """Settings of :mod:`diffgen.techniques.drfuzz` alone.
+
+    Attributes:
+        fidelity: "discriminator": a mutant is asked about only when the discriminator takes it for at least as real as
+            the image that its line of mutants began with; "none": every mutant is, and no discriminator is needed.
+        mutants: made of one seed at a time, all by one mutator.
+
+    Raises:
+        UserError: a fidelity that is not known.
+    """
+
+    fidelity: Literal["discriminator", "none"] = "discriminator"
+    mutants: int = 10
+
+    def __post_init__(self) -> None:
+        if self.fidelity not in ("discriminator", "none"):
+            raise UserError(f"DRfuzz has fidelity {self.fidelity!r}; give discriminator or none.")
+
+
+@dataclass(frozen=True)
+class DFlareConfig:
+    """Settings of :mod:`diffgen.techniques.dflare` alone.
+
+    Attributes:
+        mutations: tried on one seed before it is given up.
+    """
+
+    mutations: int = 100
+
+
+@dataclass(frozen=True)
 class SearchConfig:
     """NSGA-II over latent vectors (paper, sections 3.3 to 3.5). The presets live in ``diffgen.techniques.diffgan``.
+
+    Techniques without a latent space use ``divergence``, which is recorded for every trigger, and the settings named
+    after them; the rest is of no effect there.
 
     Attributes:
         population: individuals in one generation.
@@ -412,6 +447,7 @@ class SearchConfig:
             archive.
         cluster_growth: cluster again when the archive has grown by this share; 0 means in every generation.
         noise_representatives: most noise points that stand for themselves.
+        drfuzz, dflare: settings of the techniques of those names.
     """
 
     population: int = 500
@@ -438,6 +474,8 @@ class SearchConfig:
     cluster_sample: int | None = 1000
     cluster_growth: float = 0.2
     noise_representatives: int = 256
+    drfuzz: DrFuzzConfig = field(default_factory=DrFuzzConfig)
+    dflare: DFlareConfig = field(default_factory=DFlareConfig)
 
 
 FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors")
@@ -756,6 +794,8 @@ __all__ = [
     "Budget",
     "CheckConfig",
     "CompareConfig",
+    "DFlareConfig",
+    "DrFuzzConfig",
     "FilterConfig",
     "GanConfig",
     "GeneratorConfig",

@@ -34,6 +34,12 @@ data set and kept; the next comparison on the same data trains nothing.
 """
 
 
+_TECHNIQUE_HELP = (
+    "diffgan (default); random_latent: drawn at random by the generator; real_data: the real images, transformed; "
+    "drfuzz: mutants of what both models get right, needs labels; dflare: mutants of what both models agree on"
+)
+
+
 def add_parser(verbs: Any) -> None:
     """Add this verb to the parser."""
     defaults = CompareConfig()
@@ -70,7 +76,7 @@ def add_options(parser: argparse.ArgumentParser, defaults: CompareConfig) -> Non
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file; options go before them")
     parser.add_argument("--print-config", action="store_true", help="print all settings as such a file, and end")
     search = parser.add_argument_group("search")
-    search.add_argument("--technique", metavar="NAME", help="diffgan (default), random_latent")
+    search.add_argument("--technique", metavar="NAME", help=_TECHNIQUE_HELP)
     search.add_argument("--preset", metavar="NAME", help="default, or paper: DiffGAN as published")
     for name, kind, about in _CHOICES:
         allowed = get_args(get_type_hints(kind)[name])

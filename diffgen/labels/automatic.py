@@ -37,7 +37,12 @@ def intended_labels(latents: Float32Array | None, latent_dim: int, classes: int)
     Raises:
         UserError: the rows hold no class.
     """
-    if latents is None or latents.shape[1] != latent_dim + 1:
+    if latents is None:
+        raise UserError(
+            "No generator drew the pictures of this run, so no class was intended; label the triggers with --export "
+            "and --import, or with --oracle."
+        )
+    if latents.shape[1] != latent_dim + 1:
         raise UserError(
             "The generator of this run was not asked for a class, so no class was intended; label the triggers with "
             "--export and --import, or with --oracle."

@@ -256,6 +256,7 @@ class ReportData:
         files: role -> {"path": ..., "sha256": ...}.
         behaviours_estimated: how many behaviours there are, found or not (Chao1); None when it was not estimated.
         saturated: the search ended because nothing new was found any more.
+        mutated: the pictures were made from real images; no generator drew them.
         selection: the selector, when one was trained.
         gate: the verdict, when the run is a check.
     """
@@ -300,6 +301,7 @@ class ReportData:
     shrunk: tuple[ShrunkPair, ...] = ()
     behaviours_estimated: int | None = None
     saturated: bool = False
+    mutated: bool = False
     selection: SelectionView | None = None
     gate: GateView | None = None
 

@@ -99,7 +99,8 @@ def render_html(data: ReportData) -> str:
 def _parts(data: ReportData) -> list[tuple[str, str]]:
     """The parts of the page that this run has something for."""
     there = {"gate": data.gate is not None, "shrunk": bool(data.shrunk), "selector": data.selection is not None}
-    return [part for part in _PARTS if there.get(part[0], True)]
+    parts = [part for part in _PARTS if there.get(part[0], True)]
+    return [("generator", "Pictures' origin") if data.mutated and part[0] == "generator" else part for part in parts]
 
 
 def make_environment() -> Environment:

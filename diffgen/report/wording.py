@@ -114,9 +114,14 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
             f"What it means: both models disagree on {count_of(data.triggers, 'generated picture')}, but the validity "
             "filters rejected every one as too unlike the real images."
         )
+    seen, other = (
+        ("what these changes make of the real images", "technique")
+        if data.mutated
+        else ("what this generator can draw", "generator")
+    )
     limits = (
-        "What it does not mean: that A and B agree everywhere. The search sees only what this generator can draw and "
-        "what this budget reached; a longer search, another seed or another generator may find more."
+        f"What it does not mean: that A and B agree everywhere. The search sees only {seen} and what this budget "
+        f"reached; a longer search, another seed or another {other} may find more."
     )
     real = data.real_disagreement_count
     if real == 0:

@@ -38,6 +38,7 @@ class Triggers:
         probabilities: float32 (N, M, K) of the M models.
         divergence: float32 (N,).
         latents: float32 (N, latent_dim), or None when the technique has none.
+        sources: int64 (N,), rows of the real images that they were made from, or None when they were drawn.
         generation: number of the generation (or of the batch) they were found in.
         query: int64 (N,), number of queries that had been asked when each image was, itself included.
     """
@@ -48,6 +49,7 @@ class Triggers:
     latents: Float32Array | None
     generation: int
     query: Int64Array
+    sources: Int64Array | None = None
 
 
 class Archive:
@@ -102,6 +104,8 @@ class Archive:
             }
             if triggers.latents is not None:
                 part["latents"] = triggers.latents[rows]
+            if triggers.sources is not None:
+                part["sources"] = triggers.sources[rows]
             self._pending.append(part)
         return numbers
 

@@ -161,12 +161,15 @@ class Evaluator:
             raise BudgetExhausted(f"The query budget of model {model.name} is used up.")
         return afforded
 
-    def ask(self, images: torch.Tensor, *, latents: torch.Tensor | None = None) -> Answers:
+    def ask(
+        self, images: torch.Tensor, *, latents: torch.Tensor | None = None, sources: Int64Array | None = None
+    ) -> Answers:
         """Ask every model about a batch of images and archive the triggers among them.
 
         Args:
             images: uint8 (N, C, H, W), N at most :meth:`allowance`.
             latents: float32 (N, latent_dim) that the images were made from.
+            sources: int64 (N,), rows of the real images that the images were made from.
 
         Raises:
             RunError: a model raised or gave something that is not a probability.
@@ -188,6 +191,7 @@ class Evaluator:
                 probabilities=probabilities[rows].cpu().numpy(),
                 divergence=divergence[rows].cpu().numpy(),
                 latents=None if latents is None else latents[rows.to(latents.device)].cpu().numpy(),
+                sources=None if sources is None else sources[rows.cpu().numpy()],
                 generation=self.generation,
                 query=first + 1 + rows.cpu().numpy().astype(np.int64),
             )

@@ -36,7 +36,7 @@ from diffgen.config import SearchConfig
 from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace, Space
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import LatentProblem
-from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
 PRESETS: dict[str, SearchConfig] = {
     "default": SearchConfig(),
@@ -77,9 +77,13 @@ class DiffGan(Technique):
             context.evaluator.archive, context.config, space=space, seed=context.seed, device=context.device
         )
         problem = LatentProblem(
-            context.generator, context.evaluator, diversity, context.config, validity=context.validity
+            context.need_generator(), context.evaluator, diversity, context.config, validity=context.validity
         )
         self._search = Nsga2Search(problem, context.config, seed=context.seed)
+
+    @classmethod
+    def needs(cls, config: SearchConfig) -> Needs:
+        return Needs(generator=True)
 
     def run(self, on_generation: Callable[[], None]) -> None:
         self._search.run(on_generation)

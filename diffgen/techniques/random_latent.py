@@ -10,9 +10,7 @@ import torch
 from diffgen.config import SearchConfig
 from diffgen.generators.prior import draw_latents
 from diffgen.search.evaluator import BudgetExhausted
-from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
-
-PRESETS: dict[str, SearchConfig] = {"default": SearchConfig()}
+from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
 
 class RandomLatent(Technique):
@@ -23,8 +21,12 @@ class RandomLatent(Technique):
         self._rng = torch.Generator().manual_seed(context.seed)
         self._batches = 0
 
+    @classmethod
+    def needs(cls, config: SearchConfig) -> Needs:
+        return Needs(generator=True)
+
     def run(self, on_generation: Callable[[], None]) -> None:
-        evaluator, generator = self.context.evaluator, self.context.generator
+        evaluator, generator = self.context.evaluator, self.context.need_generator()
         while True:
             self._batches += 1
             evaluator.generation = self._batches

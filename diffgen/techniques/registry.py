@@ -6,11 +6,20 @@ import difflib
 
 from diffgen.config import SearchConfig
 from diffgen.errors import UserError
-from diffgen.techniques import diffgan, random_latent
+from diffgen.techniques import dflare, diffgan, drfuzz, random_latent, real_data
 from diffgen.techniques.base import Technique, TechniqueContext
 
-_TECHNIQUES: dict[str, type[Technique]] = {"diffgan": diffgan.DiffGan, "random_latent": random_latent.RandomLatent}
-PRESETS: dict[str, dict[str, SearchConfig]] = {"diffgan": diffgan.PRESETS, "random_latent": random_latent.PRESETS}
+_TECHNIQUES: dict[str, type[Technique]] = {
+    "diffgan": diffgan.DiffGan,
+    "random_latent": random_latent.RandomLatent,
+    "real_data": real_data.RealData,
+    "drfuzz": drfuzz.DrFuzz,
+    "dflare": dflare.DFlare,
+}
+PRESETS: dict[str, dict[str, SearchConfig]] = {
+    "diffgan": diffgan.PRESETS,
+    **{name: {"default": SearchConfig()} for name in _TECHNIQUES if name != "diffgan"},
+}
 
 
 def technique_names() -> tuple[str, ...]:
@@ -29,14 +38,23 @@ def preset(technique: str, name: str) -> SearchConfig:
     return PRESETS[technique][name]
 
 
+def technique_class(technique: str) -> type[Technique]:
+    """The technique of that name; what it needs and begins with can be asked before one is made.
+
+    Raises:
+        UserError: unknown technique.
+    """
+    _check("technique", technique, tuple(_TECHNIQUES))
+    return _TECHNIQUES[technique]
+
+
 def make(technique: str, context: TechniqueContext) -> Technique:
     """The technique of that name, ready to run.
 
     Raises:
         UserError: unknown technique.
     """
-    _check("technique", technique, tuple(_TECHNIQUES))
-    return _TECHNIQUES[technique](context)
+    return technique_class(technique)(context)
 
 
 def _check(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -28,6 +28,7 @@ from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Arr
 from diffgen.workflows.compare import CompareResult, run_comparison, settled
 from diffgen.workflows.generator import settled_generator
 from diffgen.workflows.report import write_report, write_verdict
+from diffgen.workflows.requirements import needs_of
 from diffgen.workflows.results import class_names
 from diffgen.workflows.stages import Prepared, Stages
 
@@ -124,6 +125,11 @@ def check(
     if gan is not None:
         comparison = replace(comparison, gan_file=str(gan))
     config = replace(config, compare=settled_generator(comparison))
+    if not needs_of(config.compare).generator:
+        raise UserError(
+            f"A check also asks about random pictures of a generator, and the technique {comparison.technique} draws "
+            "none; check with diffgan or random_latent."
+        )
     place = None if store is None else Path(store)
     stages = _CheckStages(config, place, Store() if place is None else read_store(place), progress)
     try:
@@ -254,6 +260,7 @@ class _CheckStages(Stages):
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the generator draws unsearched, as far as the filters accept it."""
         wanted, generator = self.config.random_images, prepared.domain.generator
+        assert generator is not None
         rng = torch.Generator().manual_seed(_RANDOM_SEED + prepared.config.seed)
         answers: list[Float32Array] = []
         count = drawn = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -23,8 +22,8 @@ from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
-from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.models import BlackBox
+from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder, check_output
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
@@ -36,8 +35,9 @@ from diffgen.workflows.generator import check_unchanged, generator_digests, prep
 from diffgen.workflows.limits import check_limits
 from diffgen.workflows.models import addresses_again, load_models, match_classes, recorded, stored_model
 from diffgen.workflows.preflight import RealAnswers, check_query_budgets, inspect_real_images, prepare_models
+from diffgen.workflows.requirements import check_images, check_seeds, check_settings
 from diffgen.workflows.results import write_results
-from diffgen.workflows.search import run_search
+from diffgen.workflows.search import real_images, run_search
 from diffgen.workflows.stages import Prepared, Stages
 from diffgen.workflows.validity import judge_triggers
 
@@ -158,11 +158,9 @@ def run_comparison(
     check_limits(config)
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)
-    if config.generator.file is None:
-        check_resize(config.resize)
+    check_settings(config)
     images = load_data(data, resize=config.resize, progress=progress)
-    if config.generator.file is None:
-        check_image_shape(images.image_shape)
+    check_images(config, images)
     black_boxes = load_models(model_a, model_b, config, device=place, batch_size=size)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     check_output(path, force=force)
@@ -377,6 +375,7 @@ def _look_at_data(
     )
     for warning in summary.warnings:
         progress.warn(warning)
+    check_seeds(config, real_images(images, real), images.source)
     cells = cell_store.prepare(images, device=device, progress=progress)
     domain = prepare_generator(images, config, cells.encoder, device=device, progress=progress)
     return real, domain, cells
@@ -396,8 +395,7 @@ def _search_and_judge(
     stages: Stages,
 ) -> CompareResult:
     batch_size = resolve_batch_size(config.batch_size, device)
-    with domain.path.open("rb") as file:
-        gan = hashlib.file_digest(file, "sha256").hexdigest()
+    gan = None if domain.path is None else file_digest(domain.path)
     if folder.manifest.get("gan", gan) != gan:
         progress.warn(
             "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
@@ -408,7 +406,8 @@ def _search_and_judge(
     stages.search_ready(Prepared(models, images, config, folder, real, domain, pipeline, cells, batch_size))
     outcome = run_search(
         models,
-        domain.generator,
+        domain,
+        real_images(images, real),
         folder,
         config,
         cells=cells,

@@ -164,6 +164,8 @@ def _row(
     row["cell"] = int(verdicts["cells"][number])
     row["generation"] = int(triggers["generation"][number])
     row["query"] = int(triggers["query"][number])
+    if "sources" in triggers:
+        row["source"] = int(triggers["sources"][number])
     return row
 
 

@@ -29,17 +29,17 @@ class DomainModels:
     """What is known of a data set's images.
 
     Attributes:
-        generator: latent vector -> image.
+        generator: latent vector -> image, or None: nothing asks for one.
         scorer: the discriminator, or None: there is none.
-        path: the GAN's checkpoint in the cache, or the file of a generator of the user's own.
+        path: the GAN's checkpoint in the cache, or the file of a generator of the user's own, or None.
         facts: what a report says about the generator, name -> text.
         reference: uint8 (N, C, H, W), real images that the GAN was trained on.
         held_out: uint8 (n, C, H, W), real images that it never saw.
     """
 
-    generator: Generator
+    generator: Generator | None
     scorer: Scorer | None
-    path: Path
+    path: Path | None
     facts: dict[str, str]
     reference: torch.Tensor
     held_out: torch.Tensor

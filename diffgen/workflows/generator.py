@@ -16,8 +16,8 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.gan import DomainModels, prepare_gan, read_gan
+from diffgen.workflows.requirements import needs_of, uses_gan
 
-_SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
 _ROLES = ("file", "discriminator")  # settings that name files
 
 
@@ -86,6 +86,8 @@ def prepare_generator(
 ) -> DomainModels:
     """The generator that the settings ask for: the GAN, trained if need be, or that of a file.
 
+    Where neither technique nor filters ask for a generator or a discriminator, there is none of either.
+
     Args:
         data: the real images.
         config: names the file, or says how the GAN is trained.
@@ -97,16 +99,25 @@ def prepare_generator(
         UserError: no GAN fits the images, or the file's generator does not.
         RunError: the training diverged.
     """
-    own = config.generator
-    if own.file is None and config.gan_file is not None:
-        return read_gan(config.gan_file, data, config.gan, device=device, progress=progress)
-    if own.file is None:
-        return prepare_gan(data, config.gan, encoder, device=device, progress=progress)
-    if min(data.image_shape[1:]) < _SMALLEST_SIDE:
-        raise UserError(
-            f"The images are {'x'.join(map(str, data.image_shape))}; the filters need {_SMALLEST_SIDE} pixels a side "
-            "at least, so add --resize N and give a generator of that size."
+    mutated = {} if needs_of(config).generator else {"pictures": "made from the real images, none by a generator"}
+    if uses_gan(config):
+        gan = (
+            prepare_gan(data, config.gan, encoder, device=device, progress=progress)
+            if config.gan_file is None
+            else read_gan(config.gan_file, data, config.gan, device=device, progress=progress)
         )
+        return replace(gan, facts={**mutated, **gan.facts})
+    own = config.generator
+    if own.file is None:
+        rows, held_out_rows = split_rows(len(data), config.gan)
+        images = torch.from_numpy(data.images)
+        facts = {
+            **mutated,
+            "discriminator": "none: neither technique nor filters ask for one, so that no GAN was trained",
+            "compared with": f"{len(rows):,} real images",
+            "held out": f"{len(held_out_rows):,} real images",
+        }
+        return DomainModels(None, None, None, facts, images[rows], images[held_out_rows])
     generator = FileGenerator(own, data.image_shape, device=device)
     scorer = None
     if own.discriminator is not None:
@@ -115,6 +126,7 @@ def prepare_generator(
     rows, held_out_rows = split_rows(len(data), config.gan)
     images = torch.from_numpy(data.images)
     facts = {
+        **mutated,
         "kind": f"your own, {generator.network.format}",
         "file": generator.network.name,
         "latent vector": f"{generator.latent_dim} values, {generator.prior}",

@@ -72,6 +72,8 @@ LIMITS: dict[str, Range] = {
     "search.cluster_sample": Range(1),
     "search.cluster_growth": Range(0),
     "search.noise_representatives": Range(0),
+    "search.drfuzz.mutants": Range(1),
+    "search.dflare.mutations": Range(1),
     "filters.false_alarm": Range(0, 1, open_high=True, option="--false-alarm-rate"),
     "filters.ssim_threshold": Range(-1, 1, option="--ssim-threshold"),
     "filters.neighbors_threshold": Range(-1, 1),

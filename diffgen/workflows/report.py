@@ -170,6 +170,7 @@ def report_data(folder: RunFolder) -> ReportData:
         # runs of earlier versions have neither
         behaviours_estimated=results.get("behaviours_estimated"),
         saturated=results.get("saturated", False),
+        mutated=results.get("mutated", False),
         gan=results["gan"],
         settings=config,
         files={

@@ -23,6 +23,7 @@ from diffgen.types import ImageSet, Int64Array, UInt8Array
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.preflight import RealAnswers
 from diffgen.workflows.report import write_report
+from diffgen.workflows.requirements import needs_of
 from diffgen.workflows.search import SearchOutcome
 from diffgen.workflows.validity import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, Validity
 
@@ -75,9 +76,6 @@ def write_results(
     shown = _choose_shown(keys, distinct, triggers.get("divergence", np.empty(0)))
     rejected = _choose_rejected(verdicts.rejected_by, counted, len(pipeline.filters))
     numbers = np.concatenate([shown, rejected])
-    samples = domain.generator.generate(
-        draw_latents(domain.generator, _SAMPLES_SHOWN, torch.Generator().manual_seed(config.seed))
-    )
     folder.write_arrays(
         "verdicts",
         {
@@ -97,7 +95,7 @@ def write_results(
             "nearest_real": _nearest_real(pipeline, domain, images[numbers]),
             "shown_scores": pipeline.scores(torch.from_numpy(images[numbers])),
             "held_out_scores": pipeline.calibration.scores,
-            "samples": samples.cpu().numpy(),
+            "samples": _samples(domain, config),
             "real_rows": real_shown,
             "real_images": data.images[real_shown],
             "real_probabilities": real.probabilities[real_shown],
@@ -166,10 +164,20 @@ def write_results(
         "real_matrix": _matrix(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
         "history": {**outcome.history, **_valid_history(outcome, triggers, keys, valid)},
         "gan": domain.facts,
+        # whether the pictures were made from real ones instead of drawn by a generator
+        "mutated": not needs_of(config).generator,
     }
     write_json(folder.path / "results.json", results)
     write_report(folder)
     return headline, warnings
+
+
+def _samples(domain: DomainModels, config: CompareConfig) -> UInt8Array:
+    """uint8 (N, C, H, W): what the generator draws at random; none where it draws no picture of the run."""
+    if domain.generator is None or not needs_of(config).generator:
+        return np.empty((0, *domain.reference.shape[1:]), dtype=np.uint8)
+    latents = draw_latents(domain.generator, _SAMPLES_SHOWN, torch.Generator().manual_seed(config.seed))
+    return np.asarray(domain.generator.generate(latents).cpu().numpy())
 
 
 def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:

@@ -16,10 +16,12 @@ from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
-from diffgen.techniques import Technique, TechniqueContext, make
-from diffgen.types import Float32Array, Generator, Progress, Task
+from diffgen.techniques import RealImages, Technique, TechniqueContext, make
+from diffgen.types import Float32Array, ImageSet, Progress, Task
 from diffgen.workflows.checkpoints import Checkpointer, History, newest_usable
+from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.interruption import graceful_stop
+from diffgen.workflows.preflight import RealAnswers
 
 
 @dataclass
@@ -38,9 +40,15 @@ class SearchOutcome:
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": [], "label_pairs": []})
 
 
+def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:
+    """The real images as a technique begins with them."""
+    return RealImages(data.images, data.labels, answers.probabilities)
+
+
 def run_search(
     models: Sequence[BlackBox],
-    generator: Generator,
+    domain: DomainModels,
+    real: RealImages,
     folder: RunFolder,
     config: CompareConfig,
     *,
@@ -57,7 +65,8 @@ def run_search(
         RunError: a model failed or the disk is full; what was found until then is in the folder.
         UserError: another version of diffgen wrote the checkpoint.
     """
-    archive = Archive(generator.image_shape, sink=folder.write_part)
+    _, channels, height, width = real.images.shape
+    archive = Archive((channels, height, width), sink=folder.write_part)
     found = newest_usable(folder, progress)
     state: Mapping[str, Any] = {} if found is None else found[0]
     if state.get("finished", False):
@@ -83,12 +92,14 @@ def run_search(
         config.technique,
         TechniqueContext(
             evaluator=evaluator,
-            generator=generator,
+            generator=domain.generator,
             config=config.search,
             seed=config.seed,
             device=device,
             validity=validity,
             encoder=cells.encoder,
+            real=real,
+            scorer=domain.scorer,
         ),
     )
     outcome = SearchOutcome()

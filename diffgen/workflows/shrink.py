@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from diffgen.errors import UserError
 from diffgen.features import cells as cell_store
 from diffgen.generators.prior import latent_length
 from diffgen.models import BlackBox
+from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.search.divergence import answer_margin
@@ -27,6 +27,7 @@ from diffgen.workflows.generator import check_unchanged, prepare_generator
 from diffgen.workflows.models import match_classes, stored_model
 from diffgen.workflows.preflight import prepare_models
 from diffgen.workflows.report import write_report
+from diffgen.workflows.requirements import needs_of
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
 
@@ -97,7 +98,7 @@ def _shrink(
     margin = folder.results()["preflight"]["margin"]
     numbers = _choose(folder, limit)
     columns = folder.read_parts()
-    if columns and "latents" not in columns:
+    if not needs_of(config).generator or (columns and "latents" not in columns):
         raise UserError(
             f"The triggers of {folder.path} were made without latent vectors ({config.technique}), so there is no way "
             "to lead them back; shrink a run of another technique."
@@ -116,12 +117,12 @@ def _shrink(
     check_unchanged(config.generator, folder)
     encoder = cell_store.prepare(images, device=place, progress=progress).encoder
     domain = prepare_generator(images, config, encoder, device=place, progress=progress)
-    with domain.path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != folder.manifest["gan"]:
-            raise UserError(
-                f"The GAN that the run {folder.path} was made with is no longer in the cache, and the one there now "
-                "draws other pictures; run the comparison again."
-            )
+    assert domain.generator is not None and domain.path is not None
+    if file_digest(domain.path) != folder.manifest["gan"]:
+        raise UserError(
+            f"The GAN that the run {folder.path} was made with is no longer in the cache, and the one there now "
+            "draws other pictures; run the comparison again."
+        )
     pipeline = make_pipeline(images, domain, config, batch_size=size, device=place, progress=progress)
 
     def judge(pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,7 @@ from diffgen.techniques import PRESETS, preset, technique_names
 
 
 def test_every_technique_has_a_default_preset() -> None:
-    assert technique_names() == ("diffgan", "random_latent")
+    assert technique_names() == ("dflare", "diffgan", "drfuzz", "random_latent", "real_data")
     for name in technique_names():
         assert preset(name, "default") == PRESETS[name]["default"]
 
@@ -28,7 +28,7 @@ def test_paper_preset_has_the_published_constants() -> None:
     [
         ("difgan", "default", "did you mean 'diffgan'"),
         ("diffgan", "papr", "did you mean 'paper'"),
-        ("zzz", "x", "known are"),
+        ("zzz", "x", "known are dflare, diffgan, drfuzz, random_latent, real_data"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(technique: str, name: str, hint: str) -> None:

@@ -410,7 +410,7 @@ def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: Comp
     assert_same(result.run, finished.run)
 
 
-@pytest.mark.parametrize("technique", ["random_latent"])
+@pytest.mark.parametrize("technique", ["random_latent", "real_data", "drfuzz", "dflare"])
 def test_other_techniques_too(
     technique: str,
     start: Callable[..., CompareResult],

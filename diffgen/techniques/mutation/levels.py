@@ -1,0 +1,115 @@
+"""Contrast, brightness, patches, single pixels, noise: mutators that leave every pixel where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.util import random_noise
+
+from diffgen.techniques.mutation.mutator import Mutator, by_choice, to_bytes
+from diffgen.types import UInt8Array
+
+_PATCH = 2  # side of a patch
+
+
+def contrast(least: float, most: float) -> Mutator:
+    """Multiplies the grey levels of an image by a factor."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        return to_bytes(images * rng.uniform(least, most, (len(images), 1, 1, 1)))
+
+    return apply
+
+
+def brightness(most: float) -> Mutator:
+    """Adds up to ``most`` grey levels, or takes them away."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        return to_bytes(images + rng.uniform(-most, most, (len(images), 1, 1, 1)))
+
+    return apply
+
+
+def patch(kind: Literal["reverse", "white", "black"]) -> Mutator:
+    """Reverses, whitens or blackens a square of 2 x 2 pixels."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        count, _, height, width = images.shape
+        made = images.copy()
+        rows = rng.integers(0, height - _PATCH + 1, count)
+        columns = rng.integers(0, width - _PATCH + 1, count)
+        for image, row, column in zip(made, rows, columns, strict=True):
+            part = image[:, row : row + _PATCH, column : column + _PATCH]
+            part[...] = 255 - part if kind == "reverse" else 255 if kind == "white" else 0
+        return made
+
+    return apply
+
+
+def pixels(most: int) -> Mutator:
+    """Gives from 1 to ``most`` values (pixels of one channel) of an image random grey levels."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        made = images.reshape(len(images), -1).copy()
+        for values, number in zip(made, rng.integers(1, most + 1, len(images)), strict=True):
+            values[rng.integers(0, len(values), number)] = rng.integers(0, 256, number, dtype=np.uint8)
+        return made.reshape(images.shape)
+
+    return apply
+
+
+def _noise(images: UInt8Array, rng: np.random.Generator, **settings: Any) -> UInt8Array:
+    noisy: NDArray[np.float64] = random_noise(images / 255.0, rng=rng, **settings)
+    return to_bytes(noisy * 255.0)
+
+
+def gaussian_noise(variances: Sequence[float]) -> Mutator:
+    """Adds normal noise with one of these variances, in grey levels squared."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        return by_choice(
+            images,
+            rng.integers(0, len(variances), len(images)),
+            lambda group, choice: _noise(group, rng, mode="gaussian", var=variances[choice] / 255.0**2),
+        )
+
+    return apply
+
+
+def multiplicative_noise(variances: Sequence[float]) -> Mutator:
+    """Adds to every value a normal share of itself, with one of these variances."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        return by_choice(
+            images,
+            rng.integers(0, len(variances), len(images)),
+            lambda group, choice: _noise(group, rng, mode="speckle", var=variances[choice]),
+        )
+
+    return apply
+
+
+def dimming_noise(mean: float, variance: float) -> Mutator:
+    """Multiplicative noise whose mean, up to ``mean`` either way, and variance, up to ``variance``, are drawn."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        return np.concatenate(
+            [
+                _noise(image, rng, mode="speckle", mean=rng.uniform(-mean, mean), var=rng.uniform(0, variance))
+                for image in images[:, None]
+            ]
+        )
+
+    return apply
+
+
+def salt_and_pepper(amount: float) -> Mutator:
+    """Replaces this share of the values by white or black, half and half."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        return _noise(images, rng, mode="s&p", amount=amount)
+
+    return apply

@@ -1,0 +1,83 @@
+"""Blur, erosion and dilation: mutators that look at the neighbours of a pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+import torchvision.transforms.v2.functional as transform
+from scipy.ndimage import grey_dilation, grey_erosion, median_filter, uniform_filter
+from skimage.restoration import denoise_bilateral
+
+from diffgen.techniques.mutation.mutator import Mutator, by_choice, to_bytes
+from diffgen.types import UInt8Array
+
+Blur = Callable[[UInt8Array], UInt8Array]
+
+
+def box(side: int) -> Blur:
+    """The mean of ``side`` x ``side`` pixels."""
+    # borders are mirrored, as OpenCV does it, which the published systems use
+    return lambda images: to_bytes(uniform_filter(images.astype(np.float32), (1, 1, side, side), mode="mirror"))
+
+
+def gaussian(side: int) -> Blur:
+    """A Gaussian of ``side`` x ``side`` pixels; its deviation follows from the side, in torchvision as in OpenCV."""
+    return lambda images: transform.gaussian_blur(torch.from_numpy(images), [side, side]).numpy()
+
+
+def median(side: int) -> Blur:
+    """The median of ``side`` x ``side`` pixels."""
+    return lambda images: np.asarray(median_filter(images, (1, 1, side, side), mode="nearest"))
+
+
+def bilateral(side: int, levels: float, distance: float) -> Blur:
+    """A Gaussian of ``distance`` pixels over those neighbours whose grey levels are near, by ``levels``."""
+
+    def apply(images: UInt8Array) -> UInt8Array:
+        # scikit-image takes grey images without an axis for their channel
+        grey = images.shape[1] == 1
+        smooth = [
+            denoise_bilateral(
+                (image[0] if grey else image) / 255.0,
+                win_size=side,
+                sigma_color=levels / 255.0,
+                sigma_spatial=distance,
+                channel_axis=None if grey else 0,
+            )
+            for image in images
+        ]
+        return to_bytes(np.stack(smooth).reshape(images.shape) * 255.0)
+
+    return apply
+
+
+def blur(kinds: Sequence[Blur]) -> Mutator:
+    """One of these blurs for each image."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        choices = rng.integers(0, len(kinds), len(images))
+        return by_choice(images, choices, lambda group, choice: kinds[choice](group))
+
+    return apply
+
+
+def erosion(sides: Sequence[tuple[int, int]]) -> Mutator:
+    """The darkest value of a rectangle of one of these sizes, (height, width)."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        choices = rng.integers(0, len(sides), len(images))
+        return by_choice(images, choices, lambda group, choice: grey_erosion(group, (1, 1, *sides[choice])))
+
+    return apply
+
+
+def dilation(sides: Sequence[tuple[int, int]]) -> Mutator:
+    """The brightest value of a rectangle of one of these sizes, (height, width)."""
+
+    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+        choices = rng.integers(0, len(sides), len(images))
+        return by_choice(images, choices, lambda group, choice: grey_dilation(group, (1, 1, *sides[choice])))
+
+    return apply

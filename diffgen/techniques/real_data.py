@@ -1,0 +1,71 @@
+"""The given images and nothing but label-preserving transformations of them: what a GAN and a search must beat.
+
+Both models are asked about every given image as it is before any search; those disagreements are reported apart. This
+technique asks about transformed ones: pass after pass over all images, in random order, each with one of the five
+transformations that the DiffGAN paper enlarges the GAN's training set by (section 3.1;
+:mod:`diffgen.gan_training.augmentation`), with parameters drawn anew. Nothing is learned from the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import SearchConfig
+from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
+from diffgen.search.evaluator import BudgetExhausted
+from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.types import Int64Array
+
+_GROUP = 4  # images of a batch that share the parameters of a transformation
+
+
+class RealData(Technique):
+    """Transforms and asks. A batch is a function of seed and number, so that no random state need be kept."""
+
+    def __init__(self, context: TechniqueContext) -> None:
+        super().__init__(context)
+        self._images = torch.from_numpy(context.need_real().images)
+        self._background = plain_background(self._images)
+        self._batches = 0
+
+    @classmethod
+    def needs(cls, config: SearchConfig) -> Needs:
+        return Needs()
+
+    def run(self, on_generation: Callable[[], None]) -> None:
+        evaluator = self.context.evaluator
+        while True:
+            self._batches += 1
+            evaluator.generation = self._batches
+            try:
+                allowed = evaluator.allowance()
+                rows, images = self._draw(self._batches - 1, evaluator.batch_size)
+                evaluator.ask(images[:allowed].to(self.context.device), sources=rows[:allowed])
+            except BudgetExhausted:
+                return
+            on_generation()
+
+    def _draw(self, batch: int, size: int) -> tuple[Int64Array, torch.Tensor]:
+        """Rows of the real images, and those images transformed."""
+        of_a_pass = -(-len(self._images) // size)
+        turn, place = divmod(batch, of_a_pass)
+        order = np.random.default_rng([self.context.seed, 0, turn]).permutation(len(self._images))
+        rows = order[place * size : (place + 1) * size]
+        state = np.random.SeedSequence([self.context.seed, 1, batch]).generate_state(1, np.uint64)
+        rng = torch.Generator().manual_seed(int(state[0] >> 1))
+        images = self._images[torch.from_numpy(rows)]
+        kinds = list(TRANSFORMATIONS.values())
+        for group in torch.arange(len(rows)).split(_GROUP):
+            apply = kinds[int(torch.randint(len(kinds), (), generator=rng))]
+            images[group] = apply(images[group], self._background, rng)
+        return rows, images
+
+    def checkpoint(self) -> Checkpoint:
+        return {"batches": self._batches}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._batches = int(state["batches"])

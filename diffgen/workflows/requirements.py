@@ -1,0 +1,95 @@
+"""What a technique needs of data and settings, asked before anything runs."""
+
+from __future__ import annotations
+
+from diffgen.config import CompareConfig
+from diffgen.errors import UserError
+from diffgen.gan_training.networks import check_image_shape, check_resize
+from diffgen.techniques import Needs, RealImages, technique_class, technique_names
+from diffgen.types import ImageSet
+
+_SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
+
+
+def needs_of(config: CompareConfig) -> Needs:
+    """What the technique of these settings needs.
+
+    Raises:
+        UserError: there is no such technique.
+    """
+    return technique_class(config.technique).needs(config.search)
+
+
+def uses_gan(config: CompareConfig) -> bool:
+    """Whether a GAN is trained: for the pictures, or for its discriminator, in the search or as a filter."""
+    needs = needs_of(config)
+    wanted = needs.generator or needs.discriminator or "discriminator" in config.filters.names
+    return wanted and config.generator.file is None
+
+
+def check_settings(config: CompareConfig) -> None:
+    """See that the settings fit the technique.
+
+    Raises:
+        UserError: they do not.
+    """
+    needs, own = needs_of(config), config.generator
+    if uses_gan(config):
+        check_resize(config.resize)
+    elif config.gan_file is not None and own.file is None:
+        raise UserError(
+            f"Neither the technique {config.technique} nor the filters ask for a GAN; leave --gan out, or add the filter "
+            "discriminator."
+        )
+    if own.file is not None and needs.discriminator and own.discriminator is None:
+        raise UserError(
+            f"The technique {config.technique} asks a discriminator how real its pictures are, and the generator "
+            f'{own.file} comes without; add --discriminator, or set fidelity = "none" under '
+            f"[search.{config.technique}] in a --config file."
+        )
+    if own.file is not None and not needs.generator and own.discriminator is None:
+        raise UserError(
+            f"The technique {config.technique} makes its pictures from the real images and asks no generator; leave "
+            "--generator out, or give --discriminator with it for the filter."
+        )
+    if config.search.validity != "post" and config.technique != "diffgan":
+        raise UserError(
+            f"The technique {config.technique} does not ask the filters in the search, but --validity is "
+            f"{config.search.validity}; leave it out, or use --technique diffgan."
+        )
+
+
+def check_images(config: CompareConfig, images: ImageSet) -> None:
+    """See that the real images are what the technique, the GAN and the filters can work with.
+
+    Raises:
+        UserError: they are not.
+    """
+    if needs_of(config).labels and images.labels is None:
+        others = [name for name in technique_names() if not technique_class(name).needs(config.search).labels]
+        raise UserError(
+            f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
+            f"the data {images.source} has none; give labelled images, or another technique ({', '.join(others)})."
+        )
+    if uses_gan(config):
+        check_image_shape(images.image_shape)
+    elif min(images.image_shape[1:]) < _SMALLEST_SIDE:
+        advice = "and give a generator of that size" if config.generator.file is not None else "of at least that size"
+        raise UserError(
+            f"The images are {'x'.join(map(str, images.image_shape))}; the filters need {_SMALLEST_SIDE} pixels a side "
+            f"at least, so add --resize N {advice}."
+        )
+
+
+def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:
+    """See that there is a real image that the technique can begin with, where it begins with any.
+
+    Raises:
+        UserError: there is none.
+    """
+    kind = technique_class(config.technique)
+    if not kind.needs(config.search).generator and len(kind.seeds(real)) == 0:
+        raise UserError(
+            f"The technique {config.technique} begins with {kind.begins_with}, and {source} has none; check the "
+            "pre-processing of both models (diffgen inspect), or use another technique."
+        )

@@ -1,0 +1,106 @@
+"""Real digits and two small classifiers that nothing has to be trained for: the nearest mean image of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import Budget, SearchConfig
+from diffgen.data import load
+from diffgen.models import BlackBox
+from diffgen.models import load as load_model
+from diffgen.search.archive import Archive
+from diffgen.search.evaluator import Evaluator
+from diffgen.techniques import RealImages, Technique, TechniqueContext, make
+from diffgen.types import ImageSet, Scorer
+
+_TEMPERATURE = 4.0  # squared distances are some tens
+
+
+@pytest.fixture(scope="session")
+def digits() -> ImageSet:
+    return load("digits:test")
+
+
+def nearest_mean(images: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    flat = images.reshape(len(images), -1).astype(np.float64) / 255
+    means = np.stack([flat[labels == label].mean(axis=0) for label in range(10)])
+
+    def answer(asked: np.ndarray) -> np.ndarray:
+        distance = ((asked.reshape(len(asked), 1, -1) - means) ** 2).sum(axis=2) / _TEMPERATURE
+        values = np.exp(distance.min(axis=1, keepdims=True) - distance)
+        return values / values.sum(axis=1, keepdims=True)
+
+    return answer
+
+
+@pytest.fixture(scope="session")
+def black_boxes(digits: ImageSet) -> tuple[BlackBox, BlackBox]:
+    """Each knows another 150 of the other digits."""
+    training = load("digits:train")
+    models = tuple(
+        load_model(nearest_mean(training.images[part], training.labels[part]), name=f"mean {part.start}")
+        for part in (slice(0, 150), slice(150, 300))
+    )
+    for model in models:
+        model.prepare(digits.images[:200])
+    return models
+
+
+@pytest.fixture(scope="session")
+def real(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox]) -> RealImages:
+    answers = np.stack([model.predict(digits.images) for model in black_boxes], axis=1)
+    return RealImages(digits.images, digits.labels, answers)
+
+
+@pytest.fixture
+def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealImages) -> Callable[..., Technique]:
+    """A technique at its beginning; what it finds is in ``context.evaluator.archive`` and, in columns, ``parts``."""
+
+    def start(
+        name: str,
+        budget: str = "400q",
+        *,
+        config: SearchConfig | None = None,
+        seed: int = 0,
+        batch_size: int = 64,
+        scorer: Scorer | None = None,
+        models: tuple[BlackBox, ...] = black_boxes,
+        parts: list[dict[str, np.ndarray]] | None = None,
+    ) -> Technique:
+        sink = None if parts is None else lambda columns: parts.append(dict(columns))
+        evaluator = Evaluator(
+            models,
+            budget=Budget.parse(budget),
+            archive=Archive(digits.image_shape, sink=sink),
+            margin=1e-6,
+            batch_size=batch_size,
+        )
+        context = TechniqueContext(
+            evaluator=evaluator,
+            generator=None,
+            config=config or SearchConfig(),
+            seed=seed,
+            device=torch.device("cpu"),
+            real=real,
+            scorer=scorer,
+        )
+        return make(name, context)
+
+    return start
+
+
+@pytest.fixture
+def found() -> Callable[[Technique, list[dict[str, np.ndarray]]], dict[str, np.ndarray]]:
+    """Runs a technique to the end of its budget and gives the columns of its archive."""
+
+    def found(technique: Technique, parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        technique.context.evaluator.start()
+        technique.run(lambda: None)
+        technique.context.evaluator.archive.flush(everything=True)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    return found

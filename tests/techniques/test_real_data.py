@@ -1,0 +1,44 @@
+"""Passes over the given images, each image once a pass, transformed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from diffgen.models import load as load_model
+from diffgen.techniques import RealImages, Technique
+from diffgen.types import ImageSet
+
+
+def test_every_image_is_transformed_once_a_pass(
+    digits: ImageSet, start: Callable[..., Technique], found: Callable[..., dict[str, np.ndarray]]
+) -> None:
+    sure = np.eye(10, dtype=np.float32) * 0.9 + 0.01
+    # models that differ on everything: all that is asked about can be seen in the archive
+    models = tuple(load_model(lambda x, c=c: np.tile(sure[c], (len(x), 1)), name=f"always {c}") for c in (2, 5))
+    for model in models:
+        model.prepare(digits.images[:9])
+    parts: list[dict[str, np.ndarray]] = []
+    columns = found(start("real_data", f"{2 * len(digits)}q", models=models, parts=parts), parts)
+    count = len(digits)
+    first = columns["query"] <= count
+    assert sorted(columns["sources"][first]) == list(range(count))
+    # the second pass has another order, and hardly a picture (a shift by the same whole pixels) comes again
+    second = columns["sources"][~first]
+    assert len(np.unique(second)) == len(second) > 0.98 * count
+    assert not np.array_equal(columns["sources"][first][:50], second[:50])
+    # nothing is asked about as it was given
+    assert (columns["images"] != digits.images[columns["sources"]]).any(axis=(1, 2, 3)).all()
+    close = np.abs(columns["images"].astype(int) - digits.images[columns["sources"]]).mean(axis=(1, 2, 3))
+    assert np.median(close) < 40
+
+
+def test_the_seed_decides(start: Callable[..., Technique], real: RealImages) -> None:
+    runs = []
+    for seed in (0, 0, 1):
+        technique = start("real_data", "300q", seed=seed)
+        technique.context.evaluator.start()
+        technique.run(lambda: None)
+        runs.append(technique.context.evaluator.archive.digest())
+    assert runs[0] == runs[1] != runs[2]

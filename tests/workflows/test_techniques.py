@@ -1,0 +1,136 @@
+"""Techniques that make their pictures from real images: what they need, what they leave out, what a run says of it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffgen.config import Budget, CompareConfig, DrFuzzConfig, FilterConfig, GeneratorConfig, SearchConfig, replace
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.types import ImageSet
+from diffgen.workflows import generator as generator_workflow
+from diffgen.workflows.compare import compare
+from diffgen.workflows.export import export
+from diffgen.workflows.label import label_as_intended
+from diffgen.workflows.replay import replay
+from diffgen.workflows.requirements import check_images, check_settings
+from diffgen.workflows.shrink import shrink
+
+
+@pytest.fixture
+def no_gan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GAN that is trained or read fails the test."""
+
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise AssertionError("a GAN was asked for")
+
+    monkeypatch.setattr(generator_workflow, "prepare_gan", refuse)
+
+
+@pytest.mark.usefixtures("no_gan")
+def test_no_gan_is_trained_where_nothing_asks_for_one(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path, told: Callable[..., None]
+) -> None:
+    config = replace(
+        small_config,
+        budget=Budget(queries=500),
+        filters=FilterConfig(names=("reconstruction", "ssim"), training_steps=80),
+    )
+    result = compare(
+        model_files["a"], model_files["b"], data="digits:test", technique="dflare", config=config, output=tmp_path / "r"
+    )
+    folder, digits = RunFolder.open(result.run), load("digits:test")
+    columns, results = folder.read_parts(), folder.results()
+    assert result.queries == 500
+    assert result.triggers == len(columns["images"]) > 5
+    assert "latents" not in columns
+    # mutants keep something of their seed
+    sources = digits.images[columns["sources"]].astype(float)
+    assert np.corrcoef(columns["images"].ravel(), sources.ravel())[0, 1] > 0.5
+    assert [each["name"] for each in results["filters"]] == ["reconstruction", "ssim"]
+    assert "no GAN was trained" in results["gan"]["discriminator"]
+    page = (Path(result.run) / "report.html").read_text(encoding="utf-8")
+    assert "Where the pictures come from" in page
+    assert "Random pictures, not searched for" not in page
+
+    assert replay(result.run).reproduced == result.triggers
+    exported = export(result.run, tmp_path / "out", everything=True)
+    with (Path(exported.folder) / "triggers.csv").open(encoding="utf-8") as file:
+        assert [int(row["source"]) for row in csv.DictReader(file)] == columns["sources"].tolist()
+    with pytest.raises(UserError, match="without latent vectors") as shrunk:
+        shrink(result.run)
+    told("Techniques", "`diffgen shrink` of a run whose pictures no generator drew", shrunk.value)
+    if result.valid_triggers:
+        with pytest.raises(UserError, match="No generator drew") as intended:
+            label_as_intended(result.run)
+        told("Techniques", "`diffgen label --intended` for such a run", intended.value)
+
+
+def test_labels_are_asked_for_before_anything_runs(
+    digits: ImageSet,
+    model_files: dict[str, Path],
+    small_config: CompareConfig,
+    tmp_path: Path,
+    told: Callable[..., None],
+) -> None:
+    with pytest.raises(UserError, match="needs labels") as missing:
+        compare(
+            model_files["a"],
+            model_files["b"],
+            data=digits.images,
+            technique="drfuzz",
+            config=small_config,
+            output=tmp_path / "run",
+        )
+    told("Techniques", "DRfuzz on images without labels", missing.value)
+    assert not (tmp_path / "run").exists()
+    # the others take them
+    for name in ("diffgan", "random_latent", "real_data", "dflare"):
+        assert name in str(missing.value)
+        check_images(replace(small_config, technique=name), replace(digits, labels=None))
+
+
+@pytest.mark.usefixtures("no_gan")
+def test_images_to_begin_with_are_asked_for_before_anything_is_trained(
+    digits: ImageSet,
+    model_files: dict[str, Path],
+    small_config: CompareConfig,
+    tmp_path: Path,
+    told: Callable[..., None],
+) -> None:
+    def always(label: int) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda images: np.tile(np.eye(10, dtype=np.float32)[label] * 0.9 + 0.01, (len(images), 1))
+
+    for technique in ("dflare", "drfuzz"):
+        with pytest.raises(UserError, match=f"{technique} begins with") as missing:
+            compare(
+                always(2),
+                always(3),
+                data=(digits.images, digits.labels),
+                technique=technique,
+                config=small_config,
+                output=tmp_path / "run",
+            )
+        told("Techniques", f"{technique} where no image can be begun with", missing.value)
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> None:
+    own = GeneratorConfig(file="g.onnx", latent_dim=8)
+    with pytest.raises(UserError, match="asks no generator") as useless:
+        check_settings(CompareConfig(technique="real_data", generator=own))
+    told("Techniques", "a generator of one's own for a technique that asks none", useless.value)
+    with pytest.raises(UserError, match="--discriminator") as incomplete:
+        check_settings(CompareConfig(technique="drfuzz", generator=own))
+    told("Techniques", "DRfuzz with a generator without a discriminator", incomplete.value)
+    check_settings(CompareConfig(technique="drfuzz", generator=replace(own, discriminator="d.onnx")))
+    free = SearchConfig(drfuzz=DrFuzzConfig(fidelity="none"))
+    check_settings(CompareConfig(technique="drfuzz", search=free))
+    with pytest.raises(UserError, match="fidelity"):
+        DrFuzzConfig(fidelity="perhaps")  # type: ignore[arg-type]
