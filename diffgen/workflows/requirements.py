@@ -38,8 +38,8 @@ def check_settings(config: CompareConfig) -> None:
         check_resize(config.resize)
     elif config.gan_file is not None and own.file is None:
         raise UserError(
-            f"Neither the technique {config.technique} nor the filters ask for a GAN; leave --gan out, or add the filter "
-            "discriminator."
+            f"Neither the technique {config.technique} nor the filters ask for a GAN; leave --gan out, or add the "
+            "filter discriminator."
         )
     if own.file is not None and needs.discriminator and own.discriminator is None:
         raise UserError(

@@ -9,12 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diffgen.config import Budget, CompareConfig, DrFuzzConfig, FilterConfig, GeneratorConfig, SearchConfig, replace
+from diffgen.config import (
+    Budget,
+    CheckConfig,
+    CompareConfig,
+    DrFuzzConfig,
+    FilterConfig,
+    GeneratorConfig,
+    SearchConfig,
+    replace,
+)
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows import generator as generator_workflow
+from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
 from diffgen.workflows.label import label_as_intended
@@ -129,6 +139,13 @@ def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> No
     with pytest.raises(UserError, match="--discriminator") as incomplete:
         check_settings(CompareConfig(technique="drfuzz", generator=own))
     told("Techniques", "DRfuzz with a generator without a discriminator", incomplete.value)
+    plain = FilterConfig(names=("ssim",))
+    with pytest.raises(UserError, match="leave --gan out") as unused:
+        check_settings(CompareConfig(technique="dflare", gan_file="gan.safetensors", filters=plain))
+    told("Techniques", "a GAN's file that nothing asks for", unused.value)
+    with pytest.raises(UserError, match="draws none") as checked:
+        check("a.pt", "b.pt", data="digits", config=CheckConfig(compare=CompareConfig(technique="drfuzz")))
+    told("Techniques", "`diffgen check` by a technique without a generator", checked.value)
     check_settings(CompareConfig(technique="drfuzz", generator=replace(own, discriminator="d.onnx")))
     free = SearchConfig(drfuzz=DrFuzzConfig(fidelity="none"))
     check_settings(CompareConfig(technique="drfuzz", search=free))

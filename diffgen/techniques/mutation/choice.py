@@ -46,5 +46,5 @@ def choose(scores: NDArray[np.float64], last: Int64Array, rng: np.random.Generat
     accepted = acceptance(np.arange(count) - np.take_along_axis(ranks, before[:, None], axis=1), count)
     accepted[last == FIRST] = 1.0
     reached = accepted.cumsum(axis=1)
-    rank = np.sum(reached < rng.random(walks)[:, None] * reached[:, -1:], axis=1, keepdims=True)
+    rank = np.sum(reached < rng.random((walks, 1)) * reached[:, -1:], axis=1, keepdims=True)
     return np.asarray(np.take_along_axis(order, rank, axis=1)[:, 0], dtype=np.int64)

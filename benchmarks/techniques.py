@@ -1,0 +1,303 @@
+"""Techniques side by side: pairs of models x techniques x seeds, in equal seconds and, apart, in equal queries.
+
+    python -m benchmarks.techniques run --pair mnist-1 a.onnx b.onnx TEST --training TRAIN --out OUT \\
+        --seconds 60 --queries 20000 --seeds 3
+    python -m benchmarks.techniques table --out OUT
+
+Each cell is a comparison (:func:`diffgen.compare`) in a process of its own, so that a crash costs one cell; what came
+to its end is left out the next time, and a run that broke off is gone on with. The order is by seed, so that what is
+there at any time is balanced. GAN, filters, cells and judge are made before the first cell, so that no cell pays for them.
+
+Counted are triggers that disagreed again when they were asked one at a time. ``valid``: every filter accepts them;
+``distinct``: of these, without near-duplicates; ``judge-valid``: the judge (:mod:`benchmarks.judge`), which nothing was
+tuned against, recognises a class in them; it needs the training split (``--training``). Behaviours, label pairs and
+diversity are those of valid triggers. Geometric diversity and Shannon's are over equally large random subsets (see
+:mod:`diffgen.metrics`).
+
+``table`` writes techniques.csv (one row a cell), techniques.md and techniques.png into OUT: means with 95 % intervals
+(Student's t), coefficients of variation, and ``diffgan`` against every other technique: Mann-Whitney and A12.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+# as the command line does; before torch is imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import torch
+
+from benchmarks.judge import judge_for
+from benchmarks.search import geometric_diversity
+from diffgen.config import Budget, CompareConfig
+from diffgen.data import load as load_data
+from diffgen.features import cells as cell_store
+from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
+from diffgen.metrics.pixel_entropy import pixel_entropy
+from diffgen.metrics.significance import mann_whitney
+from diffgen.runs.files import write_json, write_text, write_whole
+from diffgen.runs.folder import RunFolder
+from diffgen.techniques import technique_names
+from diffgen.types import Progress
+from diffgen.workflows.compare import compare, resume
+from diffgen.workflows.filters import make_pipeline
+from diffgen.workflows.generator import prepare_generator
+
+CPU = torch.device("cpu")
+SUBSET = 200  # pictures whose Shannon entropy is taken
+# name of a way -> technique and preset
+WAYS = {
+    "diffgan": ("diffgan", "default"),
+    "diffgan-paper": ("diffgan", "paper"),
+    **{name: (name, "default") for name in technique_names() if name != "diffgan"},
+}
+FIGURES = {
+    "queries": "queries",
+    "triggers": "triggers",
+    "valid": "valid",
+    "distinct": "distinct",
+    "judge_valid": "judge-valid",
+    "behaviours": "behaviours",
+    "label_pairs": "label pairs",
+    "effective_pairs": "effective pairs",
+    "geometric_diversity": "geometric diversity",
+    "shannon": "Shannon",
+    "triggers_per_1000": "triggers / 1,000 queries",
+    "seconds_to_half": "seconds to half of the pairs",
+}
+
+
+def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
+    """What one finished run found."""
+    folder = RunFolder.open(run)
+    results, verdicts, columns = folder.results(), folder.read_arrays("verdicts"), folder.read_parts()
+    found: dict[str, Any] = {name: results[name] for name in ("queries", "triggers", "behaviours", "label_pairs")}
+    found |= {
+        "seconds": results["seconds"],
+        "valid": results["valid_triggers"],
+        "distinct": results["distinct_valid_triggers"],
+        "effective_pairs": results["effective_label_pairs"],
+        "triggers_per_1000": 1000 * results["triggers"] / max(results["queries"], 1),
+        "judge_valid": None,
+        "geometric_diversity": None,
+        "shannon": None,
+        "seconds_to_half": None,
+        "first_seconds": {},
+    }
+    if not columns:
+        return found | {"judge_valid": None if training is None else 0}
+    test = load_data(data)
+    counted = verdicts["confirmed"] != 0
+    valid = counted & (verdicts["rejected_by"] < 0)
+    if training is not None:
+        judge = judge_for(load_data(training), test)
+        found["judge_valid"] = int(judge.recognised(torch.from_numpy(columns["images"][counted])).sum())
+    images = columns["images"][valid]
+    found["geometric_diversity"] = geometric_diversity(cell_store.prepare(test, device=CPU), torch.from_numpy(images))
+    if len(images) >= SUBSET:
+        rows = np.random.default_rng(0).choice(len(images), SUBSET, replace=False)
+        found["shannon"] = round(float(pixel_entropy(images[rows])), 4)
+    history = results["history"]
+    seconds = np.interp(columns["query"], history["queries"], history["seconds"])
+    said = columns["probabilities"].argmax(axis=2)
+    pairs, first = np.unique(said[valid], axis=0, return_index=True)
+    at = seconds[valid][first]
+    found["first_seconds"] = {f"{a}-{b}": round(float(s), 2) for (a, b), s in zip(pairs.tolist(), at, strict=True)}
+    # half of all ordered pairs of classes, so that techniques can be compared; None where fewer were found
+    classes = len(results["class_names"])
+    half = classes * (classes - 1) // 2
+    found["seconds_to_half"] = round(float(np.sort(at)[half - 1]), 2) if len(at) >= half else None
+    return found
+
+
+def cell(arguments: argparse.Namespace) -> None:
+    """One comparison and its figures."""
+    technique, preset = WAYS[arguments.way]
+    run = arguments.file.with_suffix("")
+    if (run / "manifest.json").is_file():
+        resume(run)
+    else:
+        compare(
+            arguments.models[0],
+            arguments.models[1],
+            data=arguments.data,
+            budget=arguments.budget,
+            technique=technique,
+            preset=preset,
+            seed=arguments.seed,
+            device="cpu",
+            output=run,
+        )
+    write_json(arguments.file, figures(run, arguments.data, arguments.training))
+
+
+def prepare(data: str, training: str | None) -> None:
+    """GAN, filters, cells and judge of a data set, into the cache."""
+    images, config = load_data(data), CompareConfig()
+    cells = cell_store.prepare(images, device=CPU)
+    domain = prepare_generator(images, config, cells.encoder, device=CPU, progress=Progress())
+    make_pipeline(images, domain, config, batch_size=128, device=CPU, progress=Progress())
+    if training is not None:
+        judge_for(load_data(training), images)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """All cells that are not there yet."""
+    budgets = [Budget(seconds=arguments.seconds)] if arguments.seconds else []
+    budgets += [Budget(queries=arguments.queries)] if arguments.queries else []
+    ready: set[str] = set()
+    for seed in range(arguments.seeds):
+        for budget in budgets:
+            for name, a, b, data in arguments.pair:
+                for way in arguments.techniques:
+                    file = arguments.out / name / str(budget) / f"{way}-{seed}.json"
+                    if file.is_file():
+                        continue
+                    if data not in ready:
+                        prepare(data, arguments.training)
+                        ready.add(data)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    words = ["cell", way, a, b, "--data", data, "--budget", str(budget), "--seed", str(seed)]
+                    words += ["--file", str(file)]
+                    words += [] if arguments.training is None else ["--training", arguments.training]
+                    done = subprocess.run([sys.executable, "-m", "benchmarks.techniques", *words], check=False)
+                    said = (
+                        file.read_text(encoding="utf-8") if file.is_file() else f"failed, exit code {done.returncode}"
+                    )
+                    print(f"{file.relative_to(arguments.out)}: {' '.join(said.split())[:300]}", flush=True)
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    """Every cell that came to its end."""
+    rows = []
+    for file in sorted(out.glob("*/*/*.json")):
+        way, _, seed = file.stem.rpartition("-")
+        about = {"pair": file.parent.parent.name, "budget": file.parent.name, "technique": way, "seed": int(seed)}
+        if way in WAYS:
+            rows.append(about | json.loads(file.read_text(encoding="utf-8")))
+    return rows
+
+
+def _values(rows: Sequence[dict[str, Any]], name: str) -> list[float]:
+    return [float(row[name]) for row in rows if row.get(name) is not None]
+
+
+def _mean(values: Sequence[float]) -> str:
+    from scipy.stats import t
+
+    if not values:
+        return ""
+    mean = float(np.mean(values))
+    shown: Callable[[float], str] = (lambda x: f"{x:,.0f}") if abs(mean) >= 100 else (lambda x: f"{x:.2f}")
+    if len(values) == 1:
+        return shown(mean)
+    half = float(t.ppf(0.975, len(values) - 1)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return f"{shown(mean)} ± {shown(half)} ({coefficient_of_variation(values):.0%})"
+
+
+def table(out: Path) -> None:
+    """CSV, Markdown and plot of all cells that are there."""
+    rows = read(out)
+    names = ["pair", "budget", "technique", "seed", "seconds", *FIGURES]
+
+    def write(temporary: Path) -> None:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, names, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    write_whole(out / "techniques.csv", write)
+    lines = ["Mean ± half of the 95 % interval (coefficient of variation)."]
+    groups = sorted({(row["pair"], row["budget"]) for row in rows})
+    for pair, budget in groups:
+        here = {
+            way: cells
+            for way in WAYS
+            if (cells := [r for r in rows if (r["pair"], r["budget"], r["technique"]) == (pair, budget, way)])
+        }
+        lines += ["", f"## {pair}, {budget}", ""]
+        lines += ["| technique | seeds | " + " | ".join(FIGURES.values()) + " |"]
+        lines += ["|---|" + "---:|" * (len(FIGURES) + 1)]
+        for way, cells in here.items():
+            shown = [_mean(_values(cells, name)) for name in FIGURES]
+            lines.append(f"| {way} | {len(cells)} | " + " | ".join(shown) + " |")
+        others = [way for way in here if way != "diffgan" and len(here[way]) > 1]
+        if len(here.get("diffgan", ())) > 1 and others:
+            lines += ["", "| `diffgan` against | figure | ratio of means | A12 | p |", "|---|---|---:|---:|---:|"]
+            for way in others:
+                for name in ("valid", "judge_valid", "behaviours"):
+                    x, y = _values(here["diffgan"], name), _values(here[way], name)
+                    if x and y:
+                        found = mann_whitney(x, y)
+                        ratio = np.mean(x) / np.mean(y) if np.mean(y) else math.inf
+                        lines.append(
+                            f"| {way} | {FIGURES[name]} | {ratio:.2f} | {found.a12:.2f} | {found.p_value:.3f} |"
+                        )
+    write_text(out / "techniques.md", "\n".join(lines) + "\n")
+    _plot(rows, groups, out / "techniques.png")
+
+
+def _plot(rows: Sequence[dict[str, Any]], groups: Sequence[tuple[str, str]], path: Path) -> None:
+    """Every cell as a point: valid, judge-valid, behaviours."""
+    from matplotlib.figure import Figure
+
+    shown = ("valid", "judge_valid", "behaviours")
+    figure = Figure(figsize=(4 * len(shown), 0.6 + 2.2 * max(len(groups), 1)), layout="constrained")
+    axes = figure.subplots(max(len(groups), 1), len(shown), squeeze=False)
+    for line, (pair, budget) in zip(axes, groups, strict=False):
+        for place, name in zip(line, shown, strict=True):
+            for height, way in enumerate(WAYS):
+                here = [r for r in rows if (r["pair"], r["budget"], r["technique"]) == (pair, budget, way)]
+                values = _values(here, name)
+                place.plot(values, [height] * len(values), "o", alpha=0.7)
+            place.set_yticks(range(len(WAYS)), list(WAYS) if name == shown[0] else [""] * len(WAYS))
+            place.set_ylim(len(WAYS) - 0.5, -0.5)
+            place.set_xlim(left=0)
+            place.grid(axis="x", alpha=0.3)
+            place.set_title(f"{pair}, {budget}: {FIGURES[name]}", fontsize=9)
+    write_whole(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
+
+
+def main() -> None:
+    """Run cells, one cell, or tabulate."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    running = verbs.add_parser("run")
+    running.add_argument("--pair", nargs=4, action="append", required=True, metavar=("NAME", "A", "B", "DATA"))
+    running.add_argument("--techniques", nargs="+", choices=WAYS, default=list(WAYS))
+    running.add_argument("--training", help="training split of the data, for the judge")
+    running.add_argument("--seconds", type=float)
+    running.add_argument("--queries", type=int)
+    running.add_argument("--seeds", type=int, default=3)
+    running.add_argument("--out", type=Path, required=True)
+    single = verbs.add_parser("cell")
+    single.add_argument("way", choices=WAYS)
+    single.add_argument("models", nargs=2)
+    single.add_argument("--data", required=True)
+    single.add_argument("--training")
+    single.add_argument("--budget", required=True)
+    single.add_argument("--seed", type=int, required=True)
+    single.add_argument("--file", type=Path, required=True)
+    tabulating = verbs.add_parser("table")
+    tabulating.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    if arguments.verb == "run":
+        run(arguments)
+    elif arguments.verb == "cell":
+        cell(arguments)
+    else:
+        table(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
