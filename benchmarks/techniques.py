@@ -6,7 +6,7 @@
 
 Each cell is a comparison (:func:`diffgen.compare`) in a process of its own, so that a crash costs one cell; what came
 to its end is left out the next time, and a run that broke off is gone on with. The order is by seed, so that what is
-there at any time is balanced. GAN, filters, cells and judge are made before the first cell, so that no cell pays for them.
+there at any time is balanced. GAN, filters, cells and judge are made before the first cell; no cell pays for them.
 
 Counted are triggers that disagreed again when they were asked one at a time. ``valid``: every filter accepts them;
 ``distinct``: of these, without near-duplicates; ``judge-valid``: the judge (:mod:`benchmarks.judge`), which nothing was

@@ -186,7 +186,7 @@ def test_intended_classes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("latents", [None, np.zeros((TRIGGERS, GanConfig().latent_dim), np.float32)])
 def test_no_class_was_intended(tmp_path: Path, latents: np.ndarray | None) -> None:
     run = make_run(tmp_path / "run", latents=latents)
-    with pytest.raises(UserError, match="was not asked for a class"):
+    with pytest.raises(UserError, match="no class was intended"):
         label_as_intended(run.path)
     assert not (run.path / "labels.npz").exists()
 
