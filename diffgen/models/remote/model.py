@@ -192,7 +192,7 @@ class RemoteModel(BlackBox):
     def account(self) -> str:
         budget = "" if self._budget is None else f" of the {self._budget:,} allowed"
         again = counted(self.server.retried, "request")
-        return f"Model {self.name}: {counted(self.images_sent, 'image')}{budget} sent, {again} made again."
+        return f"Model {self.name}: {self.images_sent:,} images{budget} sent, {again} made again."
 
     def keep_answers(self, file: Path | None) -> None:
         if self._answers is None:

@@ -132,9 +132,11 @@ def main() -> None:
     if python is None:
         raise SystemExit("There is no MLServer; run make mlserver.")
     models = {name: Path(file) for name, _, file in (word.partition("=") for word in sys.argv[1:])}
+    # so that the block below ends as it should
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory() as folder, MlServer(python, models, Path(folder)) as server:
         print(*(server.address(name) for name in models), sep="\n", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.pause()
 
 
 if __name__ == "__main__":
