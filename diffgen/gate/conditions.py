@@ -20,6 +20,7 @@ class Status(StrEnum):
     ERROR = "ERROR"
 
 
+_FEWEST_ACCEPTED = 0.05  # share of random generated images; below it the generator or a filter is of no use
 _SEVERITY = (Status.PASS, Status.WARN, Status.FAIL, Status.ERROR)
 EXIT_CODES = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.ERROR: 3}
 
@@ -42,7 +43,7 @@ class Condition:
 
 
 def evaluate(values: GateValues, limits: Limits) -> tuple[Condition, ...]:
-    """Every condition that the limits ask for, the search's own first.
+    """Every condition that the limits ask for, the search's own first: it came to its end, and could find something.
 
     A value above its limit fails. One that keeps it, but whose interval reaches above it, gives a warning: so few
     images cannot show that the limit is kept. A limit of 0 that nothing broke is passed, since no number of images
@@ -57,8 +58,7 @@ def overall(conditions: tuple[Condition, ...]) -> Status:
 
 
 def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
-    problem = values.search.problem
-    yield Condition("search", Status.ERROR if problem else Status.PASS, "", problem or "The search came to its end.")
+    yield _search(values)
     if limits.max_new_behaviours is not None:
         yield _new_behaviours(values, limits.max_new_behaviours)
     if limits.max_disagreement is not None:
@@ -71,6 +71,18 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     if limits.max_shift is not None:
         yield _shift("shift_real", values.shift_real, limits.max_shift)
         yield _shift("shift_random", values.shift_random, limits.max_shift)
+
+
+def _search(values: GateValues) -> Condition:
+    if values.search.problem:
+        return Condition("search", Status.ERROR, "", values.search.problem)
+    if values.accepted >= _FEWEST_ACCEPTED * values.drawn and values.accepted:
+        return Condition("search", Status.PASS, "", "The search came to its end.")
+    sentence = (
+        f"The filters accept {values.accepted:,} of {values.drawn:,} random generated images, so that hardly anything "
+        "that a search finds can count; train a better GAN, or look at the filters."
+    )
+    return Condition("search", Status.WARN if values.accepted else Status.ERROR, "", sentence)
 
 
 def _new_behaviours(values: GateValues, limit: int) -> Condition:

@@ -37,7 +37,6 @@ def make_record(
         seconds: that the check took.
     """
     status = overall(conditions)
-    random = _rate(values.random)
     return {
         "schema_version": SCHEMA_VERSION,
         "status": status.value,
@@ -54,7 +53,8 @@ def make_record(
             "new_behaviours": len(values.new),
             "known_behaviours": len(values.behaviours) - len(values.new),
             "disagreement_real": _rate(values.real),
-            "disagreement_random": None if random is None else {**random, "drawn": values.drawn},
+            "disagreement_random": _rate(values.random),
+            "random_images": {"drawn": values.drawn, "accepted": values.accepted},
             "accuracy_drop": _drop(values.accuracy),
             "regression_faults": _rate(values.faults),
             "shift_real": _shift(values.shift_real),

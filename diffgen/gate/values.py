@@ -137,7 +137,8 @@ class GateValues:
     Attributes:
         real: disagreement on the real images.
         random: disagreement on random valid generated images.
-        drawn: images that were drawn from the generator to have those of ``random``.
+        drawn, accepted: random generated images that the filters were asked about, and those that all of them accept;
+            ``random`` is on as many of the latter as were wanted.
         accuracy: None without labels.
         shift_real, shift_random: on the same images as ``real`` and ``random``.
         replay: of the store.
@@ -148,6 +149,7 @@ class GateValues:
     real: Rate | None = None
     random: Rate | None = None
     drawn: int = 0
+    accepted: int = 0
     accuracy: AccuracyDrop | None = None
     shift_real: Shift | None = None
     shift_random: Shift | None = None

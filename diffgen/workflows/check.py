@@ -263,12 +263,14 @@ class _CheckStages(Stages):
         assert generator is not None
         rng = torch.Generator().manual_seed(_RANDOM_SEED + prepared.config.seed)
         answers: list[Float32Array] = []
-        count = drawn = 0
+        count = drawn = accepted = 0
         with self.progress.task("Asking about random generated images", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
                 images = generator.generate(draw_latents(generator, prepared.batch_size, rng)).cpu()
                 drawn += len(images)
-                valid = images[torch.from_numpy(prepared.pipeline.apply(images).accepted)][: wanted - count]
+                valid = images[torch.from_numpy(prepared.pipeline.apply(images).accepted)]
+                accepted += len(valid)
+                valid = valid[: wanted - count]
                 if len(valid) == 0:
                     continue
                 answers.append(np.stack([model.predict(valid.numpy()) for model in prepared.models], axis=1))
@@ -278,10 +280,11 @@ class _CheckStages(Stages):
             self.progress.warn(
                 f"Of {drawn:,} random generated images the filters accept only {count:,}; {wanted:,} were asked for."
             )
+        self.values = replace(self.values, drawn=drawn, accepted=accepted)
         if count:
             said = np.concatenate(answers)
             rate, shift = _rate(said, prepared.real.summary.margin), Shift(_largest_shift(said), count)
-            self.values = replace(self.values, random=rate, shift_random=shift, drawn=drawn)
+            self.values = replace(self.values, random=rate, shift_random=shift)
 
     # -- after it ------------------------------------------------------------------------------------------------------
 

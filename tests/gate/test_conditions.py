@@ -21,6 +21,8 @@ def values(**changes: object) -> GateValues:
     made = GateValues(
         real=Rate(3, 10_000),
         random=Rate(0, 2_000),
+        drawn=4_000,
+        accepted=2_500,
         accuracy=AccuracyDrop(9_800, 9_790, 15, 10_000),
         shift_real=Shift(0.2, 10_000),
         shift_random=Shift(0.4, 2_000),
@@ -103,6 +105,11 @@ def test_the_worst_condition_decides(real: Rate, random: Rate, limits: Limits) -
     found = {each.status for each in conditions}
     worst = next(each for each in (Status.ERROR, Status.FAIL, Status.WARN, Status.PASS) if each in found)
     assert overall(conditions) is worst
+
+
+@pytest.mark.parametrize(("accepted", "status"), [(200, "PASS"), (199, "WARN"), (1, "WARN"), (0, "ERROR")])
+def test_a_search_that_could_find_nothing_does_not_pass(accepted: int, status: str) -> None:
+    assert statuses(values(accepted=accepted), Limits())["search"] == status
 
 
 @pytest.mark.parametrize("wrong", [{"max_disagreement": 5}, {"max_shift": -0.1}, {"max_regression_faults": -1}])

@@ -89,7 +89,7 @@ def test_values_are_what_plain_counting_gives(
     # the same search as compare's, and every distinct valid trigger of it is in exactly one behaviour
     assert folder.results()["triggers"] == finished.triggers
     assert sum(each.count for each in values.behaviours) == finished.distinct_valid_triggers
-    assert values.random.of == 300 <= values.drawn
+    assert values.random.of == 300 <= values.accepted <= values.drawn
 
 
 def test_verdict_is_in_every_file(failed: tuple[CheckResult, Path]) -> None:
