@@ -19,7 +19,7 @@ from diffgen.runs.store import read_store
 from diffgen.workflows.demo import convolutional_classifier, save_onnx, train_classifier
 from diffgen.workflows.quantize import quantize
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 _SMALLER = {"20000q": "2000q", "train-gan val/": "train-gan val/ --steps 400 --draws 1", "git add": "test -d"}
 
 
@@ -68,7 +68,7 @@ def blocks(page: str, language: str) -> list[str]:
 def test_recipes(page: str, project: Path, repository: Path) -> None:
     once, accept = blocks(page, "sh")
     # the first check may fail: its finds are what is accepted then
-    commands = once.replace("-o gate\n", "-o gate || test $? = 1\n")
+    commands = once.replace("-o gate\n", "--budget 20000q -o gate || test $? = 1\n")
     done = run(project, repository, commands)
     assert done.returncode == 0, done.stderr
     known = read_store(project / "regressions").behaviours
