@@ -11,6 +11,8 @@ DEV_STAMP := $(VENV)/.stamp-dev
 SAY_VERSION := import sys; print(sys.version_info[:2])
 # More arguments for the program or for pytest: make demo ARGS="--budget 30s", make test ARGS="-x -k filters"
 ARGS ?=
+# Test processes at once.
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -26,13 +28,13 @@ help:
 	@echo "make mlserver    an environment of its own with MLServer, for the slow tests of remote models"
 	@echo "make clean       remove what building, testing and the demo left behind; keeps .venv"
 	@echo "make distclean   make clean, and remove .venv and .venv-mlserver"
-	@echo "PYTHON=python3.12 chooses the interpreter, ARGS=\"...\" is handed on to diffgen demo or pytest."
+	@echo "PYTHON=python3.12 chooses the interpreter, ARGS=\"...\" is handed on to diffgen demo or pytest, JOBS=1 tests in one process."
 
 demo: $(USER_STAMP)
 	$(BIN)/diffgen demo --force $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
 
 test-slow: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m slow $(ARGS)

@@ -32,6 +32,8 @@ os.environ["NO_COLOR"] = "1"
 os.environ["COLUMNS"] = "120"
 # As the command line sets it; read when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:  # the processes share the cores already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("FORCE_COLOR", None)
 
 # A busy machine is not a wrong result, and a run that failed fails again.
