@@ -50,7 +50,7 @@ VARIANTS = {
     "last step, not the best": replace(QUICK, readings=0),
     "no spectral norm": QUICK,
     "logistic loss": QUICK,
-    "rates that do not fall": QUICK,
+    "rates that fall over the second half": QUICK,
 }
 # variant -> what it puts in the place of what: no user needs these parts to be settings
 REPLACED: dict[str, list[tuple[ModuleType, str, object]]] = {
@@ -59,7 +59,7 @@ REPLACED: dict[str, list[tuple[ModuleType, str, object]]] = {
         (trainer, "discriminator_loss", lambda real, fake: F.softplus(-real).mean() + F.softplus(fake).mean()),
         (trainer, "generator_loss", lambda fake: F.softplus(-fake).mean()),
     ],
-    "rates that do not fall": [(trainer, "_DECAY_FROM", 1 - 1e-9)],
+    "rates that fall over the second half": [(trainer, "_DECAY_AFTER", 0)],
 }
 
 

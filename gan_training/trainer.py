@@ -41,8 +41,10 @@ _SECONDS_BETWEEN_SAVES = 60.0
 # batch norm's averages are gathered anew for the averaged weights, over this many batches
 _BATCH_NORM_BATCHES = 20
 _BATCH_NORM_BATCH_SIZE = 256
-# from this share of the steps on the learning rates fall, linearly, to zero
+# From this share of the steps on the learning rates fall, linearly, to zero; but not before so many steps: a shorter
+# training brings more when they stay as they are (benchmarks/results/gan.md).
 _DECAY_FROM = 0.5
+_DECAY_AFTER = 1_000
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,8 @@ def _placed(network: _Network, device: torch.device) -> _Network:
 
 def _update(training: TrainingState, batches: Batches, config: GanConfig, steps: int, half: bool) -> None:
     """One update of the discriminator and one of the generator."""
-    fall = min(1.0, (1 - training.step / steps) / (1 - _DECAY_FROM))
+    begin = max(_DECAY_FROM * steps, _DECAY_AFTER)
+    fall = 1.0 if training.step <= begin else (steps - training.step) / (steps - begin)
     for role, rate in (
         ("generator", config.learning_rate_generator),
         ("discriminator", config.learning_rate_discriminator),
