@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -296,8 +296,10 @@ class _CheckStages(Stages):
         finished = folder.has_arrays("verdicts") and (folder.path / "results.json").is_file()
         results = folder.results() if finished else {"schema_version": SCHEMA_VERSION}
         queries = int(results.get("queries", 0))
-        found = [self._found_by_search(folder)] if finished and folder.manifest["parts"] else []
         changed = self._changed_in_store(prepared)
+        # the search may meet a picture of the store again; it is counted as one of the store's
+        met = {image.tobytes() for each in changed for image in each.images}
+        found = [self._found_by_search(folder, met)] if finished and folder.manifest["parts"] else []
         behaviours = self._behaviours([*found, *changed], prepared)
         self.values = replace(self.values, search=SearchState(queries, problem), behaviours=behaviours)
         conditions = evaluate(self.values, self.config.limits)
@@ -325,11 +327,13 @@ class _CheckStages(Stages):
             folder.save_manifest(status="failed")
         return CheckResult(str(folder.path), status, conditions, self.values, self._worst(names))
 
-    def _found_by_search(self, folder: RunFolder) -> _Found:
-        """The distinct valid triggers of the run."""
+    def _found_by_search(self, folder: RunFolder, met: Set[bytes]) -> _Found:
+        """The distinct valid triggers of the run, without those whose pixels are among ``met``."""
         verdicts, triggers = folder.read_arrays("verdicts"), folder.read_parts()
         original = verdicts["near_duplicate_of"]
         numbers = np.flatnonzero(original == np.arange(len(original)))
+        if met:
+            numbers = numbers[[triggers["images"][number].tobytes() not in met for number in numbers]]
         return _Found(triggers["images"][numbers], triggers["probabilities"][numbers], numbers)
 
     def _changed_in_store(self, prepared: Prepared) -> list[_Found]:

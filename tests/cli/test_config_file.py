@@ -291,7 +291,7 @@ def test_every_limit_is_a_setting_and_holds_for_its_default() -> None:
         with pytest.raises(UserError, match=key):
             *tables, last = key.split(".")
             settings: dict[str, Any] = {last: -2}
-            for table in tables:
+            for table in reversed(tables):
                 settings = {table: settings}
             check_limits(config_file.apply(CompareConfig(), settings))
 

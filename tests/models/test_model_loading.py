@@ -226,7 +226,7 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
         (tmp_path / "folder", r"is a directory; give a TorchScript \(torch"),
         (tmp_path / "saved", r"SavedModel; .*tf2onnx\.convert --saved-model .* --output saved\.onnx"),
         ("pipe", "pipe is not a regular file"),
-        ("https://example.org/net.onnx", "download the model"),
+        ("https://example.org/net.onnx", "not that of a model on a server; .* or download a model file"),
         ("a" * 5000, "cannot be read: OSError"),
         (torch.nn.Linear, r"The model Linear is a class; give an object of it"),
         (7, "A int is not a model"),

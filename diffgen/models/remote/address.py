@@ -62,7 +62,10 @@ def parse_address(text: str) -> Address:
     found = _PATH.fullmatch(parts.path)
     plain = text.isascii() and text.isprintable() and " " not in text and _is_text(unquote(parts.path))
     if parts.scheme not in ("http", "https") or not host or found is None or not plain:
-        raise UserError(f"The address {_harmless(text)} is not that of a model; {_FORM}.")
+        raise UserError(
+            f"The address {_harmless(text)} is not that of a model on a server; {_FORM}, or download a model file and "
+            "give its path."
+        )
     host = f"[{host}]" if ":" in host else host
     origin = f"{parts.scheme}://{host}" + ("" if port is None else f":{port}")
     version = found["version"]
