@@ -31,16 +31,17 @@ There is no validity check in the search, as in the paper; diffgen's filters jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
-from diffgen.search.evaluator import NO_PAIR, BudgetExhausted
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
+from diffgen.search.evaluator import NO_PAIR
+from diffgen.techniques.base import Checkpoint, Needs, RealImages, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, levels, mutate, neighbourhood
+from diffgen.techniques.rounds import InRounds
 from diffgen.types import Float32Array, Int64Array
 
 MUTATORS: dict[str, Mutator] = {
@@ -73,7 +74,7 @@ def gap(probabilities: Float32Array) -> Float32Array:
     return np.asarray(np.abs(highest[:, 0] - highest[:, 1]))
 
 
-class DFlare(Technique):
+class DFlare(InRounds):
     """Works on L seeds at once; every array below has one row for each."""
 
     begins_with = "a real image to which both models give the same label"
@@ -84,7 +85,6 @@ class DFlare(Technique):
         self._seeds = self.seeds(self._real)
         self._rng = np.random.default_rng([context.seed, 0])
         self._taken = 0  # seeds so far, over all passes
-        self._rounds = 0
         lanes = min(context.evaluator.batch_size, len(self._seeds))
         classes = self._real.probabilities.shape[2]
         self._rows = np.zeros(lanes, dtype=np.int64)
@@ -123,16 +123,6 @@ class DFlare(Technique):
         self._used[lanes] = 0
         self._states[lanes] = np.inf
         self._states[lanes, 0] = probabilities.reshape(len(rows), -1)
-
-    def run(self, on_generation: Callable[[], None]) -> None:
-        while True:
-            self._rounds += 1
-            self.context.evaluator.generation = self._rounds
-            try:
-                self._round()
-            except BudgetExhausted:
-                return
-            on_generation()
 
     def _round(self) -> None:
         """One mutation of every seed."""

@@ -39,7 +39,7 @@ only faults steer. That labels stay right under a rotation by 50 degrees is beli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -48,10 +48,10 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
-from diffgen.search.evaluator import BudgetExhausted
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Needs, RealImages, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, geometry, levels, mutate, neighbourhood
 from diffgen.techniques.mutation.corpus import Corpus, drift
+from diffgen.techniques.rounds import InRounds
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 _RECTANGLES = ((1, 2), (2, 1), (2, 2), (1, 3), (3, 1), (3, 3))
@@ -89,7 +89,7 @@ def mutator_scores(difference: Int64Array, fidelity: Int64Array, used: Int64Arra
     return np.asarray(difference * fidelity / np.maximum(used, 1) ** 2)
 
 
-class DrFuzz(Technique):
+class DrFuzz(InRounds):
     """One round is one batch; see the module's text for the rules."""
 
     begins_with = "a labelled real image that both models get right"
@@ -115,7 +115,6 @@ class DrFuzz(Technique):
         self._difference_hits, self._fidelity_hits, self._used = np.zeros((3, len(MUTATORS)), dtype=np.int64)
         self._last = FIRST
         self._rng = np.random.default_rng([context.seed, 0])
-        self._rounds = 0
         self._empty_rounds = 0
 
     @classmethod
@@ -128,22 +127,13 @@ class DrFuzz(Technique):
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero((real.probabilities.argmax(axis=2) == real.labels[:, None]).all(axis=1))
 
-    def run(self, on_generation: Callable[[], None]) -> None:
-        """See the base class.
+    def _round(self) -> None:
+        """One batch of mutants.
 
         Raises:
+            BudgetExhausted: see the base class.
             RunError: the discriminator lets no mutant pass, or a model failed.
         """
-        while True:
-            self._rounds += 1
-            self.context.evaluator.generation = self._rounds
-            try:
-                self._round()
-            except BudgetExhausted:
-                return
-            on_generation()
-
-    def _round(self) -> None:
         evaluator, each = self.context.evaluator, self.context.config.drfuzz.mutants
         evaluator.allowance()
         entries = self._corpus.select(max(1, evaluator.batch_size // each), self._rng)

@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from diffgen.config import SearchConfig
 from diffgen.generators.prior import draw_latents
-from diffgen.search.evaluator import BudgetExhausted
-from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Needs, TechniqueContext
+from diffgen.techniques.rounds import InRounds
 
 
-class RandomLatent(Technique):
+class RandomLatent(InRounds):
     """Draw, look, ask; nothing is learned from the answers."""
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         self._rng = torch.Generator().manual_seed(context.seed)
-        self._batches = 0
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
         return Needs(generator=True)
 
-    def run(self, on_generation: Callable[[], None]) -> None:
+    def _round(self) -> None:
         evaluator, generator = self.context.evaluator, self.context.need_generator()
-        while True:
-            self._batches += 1
-            evaluator.generation = self._batches
-            try:
-                # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
-                latents = draw_latents(generator, evaluator.batch_size, self._rng)
-                latents = latents[: evaluator.allowance()]
-                evaluator.ask(evaluator.memory.call(generator.generate, latents), latents=latents)
-            except BudgetExhausted:
-                return
-            on_generation()
+        # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
+        latents = draw_latents(generator, evaluator.batch_size, self._rng)
+        latents = latents[: evaluator.allowance()]
+        evaluator.ask(evaluator.memory.call(generator.generate, latents), latents=latents)
 
     def checkpoint(self) -> Checkpoint:
-        return {"batches": self._batches, "random_state": self._rng.get_state().numpy()}
+        return {"batches": self._rounds, "random_state": self._rng.get_state().numpy()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._batches = int(state["batches"])
+        self._rounds = int(state["batches"])
         self._rng.set_state(torch.from_numpy(state["random_state"]))

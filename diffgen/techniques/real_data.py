@@ -8,7 +8,7 @@ transformations that the DiffGAN paper enlarges the GAN's training set by (secti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,38 +16,30 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
-from diffgen.search.evaluator import BudgetExhausted
-from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Needs, TechniqueContext
+from diffgen.techniques.rounds import InRounds
 from diffgen.types import Int64Array
 
 _GROUP = 4  # images of a batch that share the parameters of a transformation
 
 
-class RealData(Technique):
+class RealData(InRounds):
     """Transforms and asks. A batch is a function of seed and number, so that no random state need be kept."""
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         self._images = torch.from_numpy(context.need_real().images)
         self._background = plain_background(self._images)
-        self._batches = 0
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
         return Needs()
 
-    def run(self, on_generation: Callable[[], None]) -> None:
+    def _round(self) -> None:
         evaluator = self.context.evaluator
-        while True:
-            self._batches += 1
-            evaluator.generation = self._batches
-            try:
-                allowed = evaluator.allowance()
-                rows, images = self._draw(self._batches - 1, evaluator.batch_size)
-                evaluator.ask(images[:allowed].to(self.context.device), sources=rows[:allowed])
-            except BudgetExhausted:
-                return
-            on_generation()
+        allowed = evaluator.allowance()
+        rows, images = self._draw(self._rounds - 1, evaluator.batch_size)
+        evaluator.ask(images[:allowed].to(self.context.device), sources=rows[:allowed])
 
     def _draw(self, batch: int, size: int) -> tuple[Int64Array, torch.Tensor]:
         """Rows of the real images, and those images transformed."""
@@ -65,7 +57,7 @@ class RealData(Technique):
         return rows, images
 
     def checkpoint(self) -> Checkpoint:
-        return {"batches": self._batches}
+        return {"batches": self._rounds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._batches = int(state["batches"])
+        self._rounds = int(state["batches"])
