@@ -67,6 +67,9 @@ VARIANTS: dict[str, SearchConfig] = {
     # remedies against one label pair that takes all
     "niches_behaviour": replace(_DEFAULT, niches="behaviour"),
     "no_niches_500": replace(_DEFAULT, niches="none"),
+    # the filters asked in the search, or only after it
+    "post": replace(_DEFAULT, validity="post"),
+    "validity_objective": replace(_DEFAULT, validity="objective"),
     # Table 3 of the paper
     "divergence_only": replace(_DEFAULT, objectives="divergence"),
     "diversity_only": replace(_DEFAULT, objectives="diversity"),
@@ -143,6 +146,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         seed=seed,
         device=_CPU,
         encoder=pair.cells.encoder,
+        validity=None if config.validity == "post" else pair.pipeline.margin,
     )
     if variant == "published_loop":
         technique: Technique = PublishedLoop(context)

@@ -437,8 +437,9 @@ class SearchConfig:
         diversity: what images are compared by: "pixels" (Eq. 2) or "features" of the domain encoder.
         representatives: what an image is compared with: "clusters", one of each of the archive's HDBSCAN clusters
             (section 3.3.2.2), or "all" archived triggers, which is exact and slow.
-        validity: "post": filters are asked after the search; "constraint": a picture that they reject loses against
-            every one that they accept; "objective": how far it is from being accepted is one more objective.
+        validity: "post": filters are asked after the search; "constraint": a trigger that they reject loses against
+            everything else; "objective": how far it is from being accepted is one more objective. "auto":
+            "constraint" where the technique can (``diffgan``), else "post".
         reducer: what shortens images before they are clustered.
         reducer_dim: length that they are shortened to.
         umap_neighbors, umap_min_dist: UMAP's own settings.
@@ -465,7 +466,7 @@ class SearchConfig:
     divergence: Literal["euclidean+1", "jensen-shannon", "top2-margin"] = "euclidean+1"
     diversity: Literal["pixels", "features"] = "pixels"
     representatives: Literal["clusters", "all"] = "clusters"
-    validity: Literal["post", "constraint", "objective"] = "post"
+    validity: Literal["auto", "post", "constraint", "objective"] = "auto"
     reducer: Literal["pca", "umap"] = "pca"
     reducer_dim: int = 20
     umap_neighbors: int = 5

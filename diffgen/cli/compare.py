@@ -134,9 +134,9 @@ def add_options(parser: argparse.ArgumentParser, defaults: CompareConfig) -> Non
     )
     filters.add_argument(
         "--validity",
-        choices=("post", "constraint", "objective"),
-        help="ask the filters after the search (post, the default), or in it: as a constraint or a third objective "
-        "(diffgan only)",
+        choices=("auto", "post", "constraint", "objective"),
+        help="ask the filters only after the search (post), or in it too, as a constraint or a third objective "
+        "(diffgan only; default: constraint where the technique can)",
     )
     for name in FILTERS:
         filters.add_argument(

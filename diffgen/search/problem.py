@@ -43,10 +43,11 @@ class LatentProblem(Problem):  # type: ignore[misc]
         evaluator: asks the models; ends the search when the budget is used up.
         diversity: the second objective.
         config: prior and bounds, objectives, niches, and how ``validity`` is used.
-        validity: see :class:`diffgen.techniques.TechniqueContext`. As a constraint it follows Deb's rules (2000): what
-            is accepted comes before what is rejected, and of that the less rejected first. Objectives of what is
-            accepted are never above 0, so that positive ones say it. Rejected pictures share one niche. As an objective
-            it is the last; among accepted pictures it makes no difference.
+        validity: see :class:`diffgen.techniques.TechniqueContext`. Asked about triggers only, since nothing else is
+            kept. As a constraint it follows Deb's rules (2000): a rejected trigger comes after everything else, and of
+            those the less rejected first. Objectives of the rest are never above 0, so that positive ones say it.
+            Rejected triggers share the niche of what does not trigger. As an objective it is the last; it is 0 for
+            whatever is not rejected.
 
     Attributes:
         box: the continuous genes and their bounds.
@@ -72,7 +73,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         last = [self.classes - 1.0] if self.classes else []
         super().__init__(
             n_var=latent_length(generator),
-            n_obj=len(OBJECTIVES[config.objectives]) + (validity is not None and config.validity != "constraint"),
+            n_obj=len(OBJECTIVES[config.objectives]) + (validity is not None and config.validity == "objective"),
             xl=np.append(self.box.xl, [0.0] * len(last)),
             xu=np.append(self.box.xu, last),
         )
@@ -80,7 +81,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         self.evaluator = evaluator
         self.diversity = diversity
         self._validity = validity
-        self._constrained = validity is not None and config.validity == "constraint"
+        self._constrained = validity is not None and config.validity != "objective"
         self._uids = np.empty(0, dtype=np.int64)
         self._images: torch.Tensor | None = None
         self._next_uid = 0
@@ -112,7 +113,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         objectives = -np.stack([values[name] for name in self._objectives], axis=1).astype(np.float64)
         niche = np.concatenate(niches)
         if self._validity is not None:
-            violation = np.maximum(-self._validity(pictures).astype(np.float64), 0)
+            violation = self._violation(pictures, archived)
             if self._constrained:
                 objectives = np.minimum(objectives, 0)
                 objectives[violation > 0] = violation[violation > 0, None]
@@ -124,6 +125,16 @@ class LatentProblem(Problem):  # type: ignore[misc]
         out["archive_number"] = archived
         out["niche"] = niche
         out["version"] = np.full(len(latents), self.diversity.version)
+
+    def _violation(self, pictures: torch.Tensor, archived: Int64Array) -> Float32Array:
+        """float32 (N,): by how much the filters reject each trigger; 0 for what they accept and for the rest."""
+        assert self._validity is not None
+        violation = np.zeros(len(pictures), dtype=np.float32)
+        triggers = np.flatnonzero(archived >= 0)
+        if len(triggers) > 0:
+            asked = pictures[torch.from_numpy(triggers).to(pictures.device)]
+            violation[triggers] = np.maximum(-self._validity(asked), 0)
+        return violation
 
     def _niches(self, answers: Answers) -> Int64Array:
         """int64 (N,): the label pair of each trigger, or its behaviour; ``NO_PAIR`` for the rest."""

@@ -24,7 +24,8 @@ Preset ``default`` differs where the prior or the cost asks for it: initial vect
 to its shell, every offspring is mutated in a tenth of its genes, the archive is clustered (after PCA, a bounded sample)
 when it has grown by a fifth, and noise points, which are the novel ones, stand for themselves. The population is larger
 and shared out among the ordered label pairs (``diffgen.search.niches``): without that it gathers around few
-disagreements and finds fewer behaviours than random latent vectors.
+disagreements. A trigger that the validity filters reject loses against everything else: without that the search drifts
+to pictures of nothing, since those are far from all others and divide the models well.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ PRESETS: dict[str, SearchConfig] = {
         mutation_gene_probability=None,
         mutation_eta=20.0,
         niches="none",
+        validity="post",
         reducer="umap",
         reducer_dim=2,
         umap_neighbors=5,

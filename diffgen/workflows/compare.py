@@ -35,7 +35,7 @@ from diffgen.workflows.generator import check_unchanged, generator_digests, prep
 from diffgen.workflows.limits import check_limits
 from diffgen.workflows.models import addresses_again, load_models, match_classes, recorded, stored_model
 from diffgen.workflows.preflight import RealAnswers, check_query_budgets, inspect_real_images, prepare_models
-from diffgen.workflows.requirements import check_images, check_seeds, check_settings
+from diffgen.workflows.requirements import asks_filters_in_search, check_images, check_seeds, check_settings
 from diffgen.workflows.results import write_results
 from diffgen.workflows.search import real_images, run_search
 from diffgen.workflows.stages import Prepared, Stages
@@ -415,7 +415,7 @@ def _search_and_judge(
         batch_size=batch_size,
         device=device,
         progress=progress,
-        validity=None if config.search.validity == "post" else pipeline.margin,
+        validity=pipeline.margin if asks_filters_in_search(config) else None,
     )
     triggers = folder.read_parts()
     shape = (0, *images.image_shape)

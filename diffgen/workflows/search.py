@@ -40,6 +40,21 @@ class SearchOutcome:
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": [], "label_pairs": []})
 
 
+class CountedValidity:
+    """The filters as the search asks them, and how many of its triggers they accepted so far."""
+
+    def __init__(self, validity: Callable[[torch.Tensor], Float32Array]) -> None:
+        self._validity = validity
+        self.total = 0
+        self.accepted = 0
+
+    def __call__(self, images: torch.Tensor) -> Float32Array:
+        margin = self._validity(images)
+        self.total += len(margin)
+        self.accepted += int((margin >= 0).sum())
+        return margin
+
+
 def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:
     """The real images as a technique begins with them."""
     return RealImages(data.images, data.labels, answers.probabilities)
@@ -88,6 +103,7 @@ def run_search(
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
         ),
     )
+    asked = None if validity is None else CountedValidity(validity)
     technique = make(
         config.technique,
         TechniqueContext(
@@ -96,7 +112,7 @@ def run_search(
             config=config.search,
             seed=config.seed,
             device=device,
-            validity=validity,
+            validity=asked,
             encoder=cells.encoder,
             real=real,
             scorer=domain.scorer,
@@ -114,7 +130,7 @@ def run_search(
     with progress.task("Searching for disagreements", total=total) as task, graceful_stop(evaluator.stop, progress):
 
         def show() -> None:
-            _show(task, evaluator, by_time=by_time)
+            _show(task, evaluator, asked, by_time=by_time)
 
         evaluator.start(on_answer=show, queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
         try:
@@ -162,14 +178,15 @@ def _keep_what_was_found(archive: Archive, error: BaseException) -> None:
         error.add_note(str(second))
 
 
-def _show(task: Task, evaluator: Evaluator, *, by_time: bool) -> None:
-    # which triggers are valid is known only after the search: the filters would cost more than the models do
+def _show(task: Task, evaluator: Evaluator, asked: CountedValidity | None, *, by_time: bool) -> None:
     seconds = max(evaluator.seconds, 1e-3)
     figures: dict[str, Any] = {
         "queries_per_s": f"{evaluator.queries / seconds:,.0f}",
         "triggers": f"{len(evaluator.archive):,}",
         "triggers_per_s": f"{len(evaluator.archive) / seconds:,.0f}",
     }
+    if asked is not None and asked.total > 0:
+        figures["valid"] = f"{asked.accepted / asked.total:.0%}"
     if evaluator.behaviours is not None:
         figures["behaviours"] = f"{len(evaluator.behaviours):,}"
         if evaluator.saturation_queries is not None:

@@ -47,9 +47,13 @@ def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
         page.click("#save")
         saved = downloads / "labels-Ann_B_.csv"
         wait_for(lambda: saved.is_file() and saved.read_text().count("\n") == 11)
-        # a page that is opened again knows what was labelled
-        page.open(sheet / "label.html")
-        assert page.value("document.getElementById('progress').textContent") == "10 of 10"
+        # a page that is opened again knows what was labelled, once the browser has handed it from process to process
+
+        def knows() -> bool:
+            page.open(sheet / "label.html")
+            return bool(page.value("document.getElementById('progress').textContent") == "10 of 10")
+
+        wait_for(knows)
     result = import_sheets(run.path, [saved])
     assert (result.labelled, result.invalid, result.undecided, result.kappa) == (9, 1, 0, None)
     finds = read_finds(run)
