@@ -83,7 +83,8 @@ class MeasuredSearch:
             budget=_ENDLESS,
             archive=self.archive,
             margin=1e-6,
-            batch_size=batch_size,
+            batch_size=2 * batch_size,
+            network_batch=batch_size,
             cells=_cells(shape, device).assign,
         )
         self.diversity = Diversity(self.archive, config, space=PixelSpace(), seed=0, device=device)

@@ -135,7 +135,8 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         budget=budget,
         archive=archive,
         margin=pair.margin,
-        batch_size=resolve_batch_size(None, _CPU),
+        batch_size=2 * resolve_batch_size(None, _CPU),
+        network_batch=resolve_batch_size(None, _CPU),
         divergence=DIVERGENCES[config.divergence],
         cells=pair.cells.assign,
     )

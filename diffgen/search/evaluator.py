@@ -55,7 +55,8 @@ class Evaluator:
         budget: of seconds and queries; whichever is reached first.
         archive: takes in the triggers.
         margin: a disagreement counts when every model's two highest probabilities are further apart than this.
-        batch_size: images asked about at once; between two batches the budget is looked at.
+        batch_size: images drawn and asked about between two looks at the budget.
+        network_batch: of these, most that are handed to a network at once; None: all.
         divergence: of the models' answers.
         cells: the cell of each image, int64 (N,) for uint8 (N, C, H, W); None when behaviours are not to be counted.
         saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
@@ -74,6 +75,7 @@ class Evaluator:
         archive: Archive,
         margin: float,
         batch_size: int,
+        network_batch: int | None = None,
         divergence: Divergence = euclidean_plus_one,
         cells: Callable[[torch.Tensor], Int64Array] | None = None,
         saturation_queries: int | None = None,
@@ -92,7 +94,7 @@ class Evaluator:
         self.behaviours: Behaviours | None = None if cells is None else Behaviours()
         self._divergence = divergence
         self._cells = cells
-        self.memory = BatchHalver(on_smaller_batch)
+        self.memory = BatchHalver(on_smaller_batch, size=network_batch)
         self.spent: BlackBox | None = None
         self._clock = clock
         self._started: float | None = None

@@ -32,10 +32,11 @@ class BatchHalver:
 
     Args:
         on_smaller: told the new size whenever it was halved.
+        size: most rows handed over at once; None: all.
     """
 
-    def __init__(self, on_smaller: Callable[[int], None] | None = None) -> None:
-        self.size: int | None = None
+    def __init__(self, on_smaller: Callable[[int], None] | None = None, *, size: int | None = None) -> None:
+        self.size = size
         self._on_smaller = on_smaller
 
     def call(self, function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:

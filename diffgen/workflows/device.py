@@ -7,8 +7,8 @@ import torch
 from diffgen.errors import UserError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-# on the CPU larger feature maps leave the cache and are newly mapped for every batch: 256 is slower by a third
-_BATCH_SIZE = {"cpu": 128, "cuda": 2048, "mps": 1024}
+# on the CPU larger feature maps leave the cache and are newly mapped for every batch (docs/decisions/009)
+_BATCH_SIZE = {"cpu": 64, "cuda": 2048, "mps": 1024}
 
 
 def resolve_device(name: str) -> torch.device:

@@ -95,7 +95,8 @@ def run_search(
         archive=archive,
         # what counts as a trigger must not change within a run
         margin=state.get("margin", margin),
-        batch_size=batch_size,
+        batch_size=2 * batch_size,
+        network_batch=batch_size,
         divergence=DIVERGENCES[config.search.divergence],
         cells=cells.assign,
         saturation_queries=config.saturation_queries if config.until == "saturated" else None,

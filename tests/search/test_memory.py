@@ -55,6 +55,13 @@ def test_enough_memory_means_one_call() -> None:
     assert small.sizes == [100, 0]
 
 
+def test_never_more_than_was_said() -> None:
+    halver, small = BatchHalver(size=30), Small(20, MemoryError())
+    batch = torch.arange(100)
+    assert torch.equal(halver.call(small, batch), batch * 2)
+    assert small.sizes == [30, *[15] * 6, 10]
+
+
 def test_what_a_model_wraps_is_recognised() -> None:
     wrapped = RunError("Model a.pt failed on 50 images: out of luck")
     assert not is_out_of_memory(wrapped)
