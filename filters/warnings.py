@@ -12,8 +12,12 @@ _NEARLY_ALL = 0.98
 _FEWEST = 50  # triggers from which on a share says something
 
 
-def filter_warnings(verdicts: Verdicts, calibration: Calibration) -> tuple[str, ...]:
-    """One sentence for each filter that rejects nothing or nearly everything, of the triggers or of real images."""
+def filter_warnings(verdicts: Verdicts, calibration: Calibration, *, asked_in_search: bool = False) -> tuple[str, ...]:
+    """One sentence for each filter that rejects nothing or nearly everything, of the triggers or of real images.
+
+    Args:
+        asked_in_search: the search avoided what the filters reject, so that rejecting nothing is no fault.
+    """
     found = []
     for index, name in enumerate(verdicts.names):
         real = float(calibration.alone[index])
@@ -25,7 +29,7 @@ def filter_warnings(verdicts: Verdicts, calibration: Calibration) -> tuple[str, 
                 f"{calibration.thresholds[index]:.4g}; it does not fit this data. Leave the threshold out to have it "
                 "calibrated."
             )
-        if asked >= _FEWEST and rejected == 0:
+        if asked >= _FEWEST and rejected == 0 and not asked_in_search:
             found.append(
                 f"The filter {name} rejected none of the {asked:,} triggers that it was asked about; it may be blind "
                 "to what is wrong with them."

@@ -23,7 +23,7 @@ from diffgen.types import ImageSet, Int64Array, UInt8Array
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.preflight import RealAnswers
 from diffgen.workflows.report import write_report
-from diffgen.workflows.requirements import needs_of
+from diffgen.workflows.requirements import asks_filters_in_search, needs_of
 from diffgen.workflows.search import SearchOutcome
 from diffgen.workflows.validity import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, Validity
 
@@ -119,7 +119,7 @@ def write_results(
         "most_frequent": most_frequent(matrix, names),
     }
     calibration = pipeline.calibration
-    warnings = filter_warnings(verdicts, calibration)
+    warnings = filter_warnings(verdicts, calibration, asked_in_search=asks_filters_in_search(config))
     ratio = validity_ratio(valid[counted])
     summary = real.summary
     results = {

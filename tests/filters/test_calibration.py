@@ -101,14 +101,17 @@ def verdicts(rejected: int, asked: int) -> Verdicts:
     return Verdicts(("ssim",), np.zeros(1, np.float32), np.zeros((asked, 1), np.float32), rejected_by)
 
 
-def warned(rejected: int, asked: int, threshold: float = math.nan) -> str:
+def warned(rejected: int, asked: int, threshold: float = math.nan, *, in_search: bool = False) -> str:
     scores = np.linspace(0, 1, 101, dtype=np.float32)[:, None]
-    return " ".join(filter_warnings(verdicts(rejected, asked), calibrate(scores, [threshold], 0.05)))
+    calibration = calibrate(scores, [threshold], 0.05)
+    return " ".join(filter_warnings(verdicts(rejected, asked), calibration, asked_in_search=in_search))
 
 
 def test_a_filter_that_rejects_nothing_or_nearly_everything_is_named() -> None:
     assert "rejected none of the 60 triggers" in warned(0, 60)
     assert "rejected 59 of the 60 triggers" in warned(59, 60)
+    assert warned(0, 60, in_search=True) == ""
+    assert "rejected 59 of the 60 triggers" in warned(59, 60, in_search=True)
     assert warned(30, 60) == ""
     assert warned(0, 10) == ""  # too few to say
     assert warned(0, 0) == ""
