@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from diffgen.types import Int64Array
 
 DRAWS = 30  # as published (DiffGAN, section 5.2)
 SIZE = 1000  # images of a subset, as published
+
+_Value = TypeVar("_Value", bound=np.generic)
 
 
 def equal_subsets(count: int, size: int, *, draws: int = DRAWS, seed: int = 0) -> Int64Array:
@@ -33,8 +36,8 @@ def equal_subsets(count: int, size: int, *, draws: int = DRAWS, seed: int = 0) -
 
 
 def over_equal_subsets(
-    sets: Sequence[NDArray[np.generic]],
-    figure: Callable[[NDArray[np.generic]], float],
+    sets: Sequence[NDArray[_Value]],
+    figure: Callable[[NDArray[_Value]], float],
     *,
     size: int = SIZE,
     draws: int = DRAWS,

@@ -247,6 +247,7 @@ class ReportData:
         distinct: valid triggers without near-duplicates, or None: not counted.
         validity: share of valid triggers with the ends of its 95 % interval, or None.
         effective: effective numbers of label pairs and of behaviours among the valid triggers, or None.
+        diversity: one sentence about the geometric diversity of the valid triggers, or empty.
         filter_warnings: filters that do no work here, one sentence each.
         calibration: one sentence about the thresholds, or empty.
         shrunk: what ``diffgen shrink`` found.
@@ -296,6 +297,7 @@ class ReportData:
     distinct: int | None = None
     validity: tuple[float, float, float] | None = None
     effective: tuple[float, float] | None = None
+    diversity: str = ""
     filter_warnings: tuple[str, ...] = ()
     calibration: str = ""
     shrunk: tuple[ShrunkPair, ...] = ()

@@ -77,6 +77,8 @@ def _validity(data: ReportData) -> list[str]:
         lines.append(f"| {name} | {threshold} | {wording.number(view.rejected)} |")
     if data.calibration:
         lines += ["", data.calibration]
+    if data.diversity:
+        lines += ["", data.diversity]
     return [*lines, ""]
 
 

@@ -431,7 +431,9 @@ def _search_and_judge(
     for model in models:
         if model.account:
             progress.say(model.account)
-    headline, warnings = write_results(folder, models, images, real, domain, pipeline, outcome, validity, config=config)
+    headline, warnings = write_results(
+        folder, models, images, real, domain, pipeline, outcome, validity, encoder=cells.encoder, config=config
+    )
     for warning in warnings:
         progress.warn(warning)
     folder.save_manifest(status="interrupted" if outcome.interrupted else "done")

@@ -163,6 +163,7 @@ def report_data(folder: RunFolder) -> ReportData:
         effective=(results["effective_label_pairs"], results["effective_behaviours"])
         if "effective_behaviours" in results
         else None,
+        diversity=_diversity(results),
         filter_warnings=tuple(results.get("warnings", ())),
         calibration=_calibration(results),
         shrunk=_shrunk(folder, triggers) if folder.has_arrays("shrunk") else (),
@@ -303,6 +304,18 @@ def _calibration(results: dict[str, Any]) -> str:
     return (
         f"All filters together reject {found['reached']:.1%} of {found['held_out']:,} real images that nothing was "
         f"trained on; {found['false_alarm']:.1%} were allowed."
+    )
+
+
+def _diversity(results: dict[str, Any]) -> str:
+    found = results.get("geometric_diversity")
+    if not found:
+        return ""
+    triggers, real = (f"{found[of]['mean']:.1f}".replace("-", "\N{MINUS SIGN}") for of in ("found", "real"))
+    return (
+        f"Geometric diversity {triggers}, of real images {real}: the log-determinant that {found['size']} of them span "
+        f"in the features of the domain encoder, near-duplicates left out, mean of {found['draws']} draws; higher is "
+        "more diverse."
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from diffgen.config import CompareConfig
+from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
 from diffgen.filters.pipeline import ACCEPTED
 from diffgen.generators.prior import draw_latents
@@ -20,6 +21,7 @@ from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.types import ImageSet, Int64Array, UInt8Array
+from diffgen.workflows.diversity import measure_diversity
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.preflight import RealAnswers
 from diffgen.workflows.report import write_report
@@ -51,9 +53,13 @@ def write_results(
     outcome: SearchOutcome,
     validity: Validity,
     *,
+    encoder: FeatureExtractor,
     config: CompareConfig,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Write verdicts.npz, report.npz, results.json and the report.
+
+    Args:
+        encoder: the data set's own, in whose features diversity is measured.
 
     Returns:
         the headline figures, and what a user should know of the filters, one sentence each.
@@ -143,6 +149,7 @@ def write_results(
         "near_duplicate": config.filters.near_duplicate,
         "effective_label_pairs": round(effective_number(labels[valid]), 3),
         "effective_behaviours": round(effective_number(keys[valid]), 3),
+        "geometric_diversity": measure_diversity(encoder, torch.from_numpy(images[distinct]), domain.reference),
         "warnings": list(warnings),
         "calibration": {
             "false_alarm": calibration.rate,
