@@ -1,18 +1,20 @@
 """What a selector is worth: trained on 700 labelled triggers, tested on 200 held apart, five seeds.
 
     python -m benchmarks.pairs DATA PAIRS
-    python -m benchmarks.selector DATA PAIRS OUT [--only NAME ...]
+    python -m benchmarks.selector DATA PAIRS OUT [--only NAME ...] [--cifar MODELS CIFAR] [--queries N]
 
-For each pair of PAIRS a run of 20,000 queries is made in OUT, or found there. The valid triggers are labelled by the
-judge (``benchmarks/judge.py``): five classifiers trained on the training split, which all have to say the same with a
-mean confidence of 0.9. The encoder of the features is trained on the training split too, so that the real test images,
-on which the selector is judged as well, are unknown to everything but the GAN, which saw them without labels.
+For each pair of PAIRS, and with --cifar for resnet20 and resnet32 of MODELS (the published weights of
+``benchmarks/cifar_resnets.py``) on the folder CIFAR, a run of 20,000 queries is made in OUT, or found there. The valid
+triggers are labelled by the judge (``benchmarks/judge.py``): five classifiers trained on the training split, which all
+have to say the same with a mean confidence of 0.9. The encoder of the features is trained on the training split too, so
+that the real test images, on which the selector is judged as well, are unknown to everything but the GAN, which was
+trained on nine tenths of them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +23,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks import cifar_resnets
 from benchmarks.judge import Judge, judge_for
 from benchmarks.pairs import PAIRS
-from diffgen.config import Budget, CompareConfig, SelectorConfig
+from diffgen.config import Budget, CompareConfig, ModelConfig, Preprocessing, SelectorConfig
 from diffgen.data import load
 from diffgen.features.encoder import train as train_encoder
 from diffgen.labels.store import UNLABELLED
-from diffgen.models import load as load_model
+from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
 from diffgen.selector.evaluation import evaluate
@@ -38,12 +41,21 @@ from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import read_finds
+from diffgen.workflows.models import load_models
 from diffgen.workflows.select import extract
 
 QUERIES = 20_000
 TRAINING, TEST = 700, 200
 SEEDS = range(5)
 CPU = torch.device("cpu")
+RESNETS = ("resnet20", "resnet32")
+
+
+def resnets(config: CompareConfig) -> CompareConfig:
+    """The same settings for the two published networks."""
+    said = Preprocessing(mean=cifar_resnets.MEAN, std=cifar_resnets.STD)
+    a, b = (ModelConfig(arch=f"benchmarks.cifar_resnets:{name}") for name in RESNETS)
+    return replace(config, preprocessing_a=said, preprocessing_b=said, model_a=a, model_b=b)
 
 
 def labelled(run: RunFolder, judge: Judge) -> tuple[Any, Int64Array]:
@@ -71,12 +83,11 @@ def divisions(examples: Examples, seed: int) -> Iterator[tuple[str, Int64Array, 
 
 
 def judge_pair(
-    models: list[Path], run: RunFolder, judge: Judge, test: ImageSet, networks: dict[str, nn.Module]
+    boxes: Sequence[BlackBox], run: RunFolder, judge: Judge, test: ImageSet, networks: dict[str, nn.Module]
 ) -> dict[str, Any]:
     """All figures of one pair."""
     finds, labels = labelled(run, judge)
     examples = make_examples(labels, finds.said, finds.behaviours)
-    boxes = [load_model(path) for path in models]
     for box in boxes:
         box.prepare(test.images[:256])
     a, b = (box.predict(test.images) for box in boxes)
@@ -171,22 +182,30 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("pairs", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--only", nargs="+", choices=PAIRS, default=list(PAIRS))
+    parser.add_argument("--only", nargs="*", choices=PAIRS, default=list(PAIRS))
+    parser.add_argument("--cifar", nargs=2, type=Path, metavar=("MODELS", "CIFAR"))
+    parser.add_argument("--queries", type=int, default=QUERIES)
     arguments = parser.parse_args()
+    # asked again in batches: one by one takes longer than the search
+    plain = CompareConfig(budget=Budget(queries=arguments.queries), seed=0, device="cpu", verify_limit=0)
+    subjects = {
+        name: (arguments.data / PAIRS[name].data, [arguments.pairs / name / f"{role}.onnx" for role in "ab"], plain)
+        for name in arguments.only
+    }
+    if arguments.cifar:
+        published, cifar = arguments.cifar
+        subjects["cifar"] = (cifar, [published / f"{name}.state_dict.th" for name in RESNETS], resnets(plain))
     entries: dict[str, Any] = {}
-    for name in arguments.only:
-        data = arguments.data / PAIRS[name].data
-        models = [arguments.pairs / name / f"{role}.onnx" for role in "ab"]
+    for name, (data, models, config) in subjects.items():
         run = arguments.out / name
         if not (run / "results.json").is_file():
-            # asked again in batches: one by one takes longer than the search
-            config = CompareConfig(budget=Budget(queries=QUERIES), seed=0, device="cpu", verify_limit=0)
             compare(*models, data=data, config=config, output=run, force=True)
         training, test = load(f"{data}:train"), load(f"{data}:test")
         assert training.labels is not None
         images, labels = torch.from_numpy(training.images), torch.from_numpy(training.labels)
         networks = {"domain": train_encoder(images, labels, seed=0), "pixels": PixelNetwork()}
-        entries[name] = judge_pair(models, RunFolder.open(run), judge_for(training, test), test, networks)
+        boxes = load_models(*models, config, device=CPU, batch_size=256)
+        entries[name] = judge_pair(boxes, RunFolder.open(run), judge_for(training, test), test, networks)
         write_json(arguments.out / "selector.json", entries)
         print(table(entries), flush=True)
 

@@ -7,6 +7,7 @@ import numpy as np
 from diffgen.types import UInt8Array
 
 PATCHES = 4  # a side: shuffled images are cut into 4 x 4 patches
+KINDS = ("noise", "blend of two", "inverted", "blank", "cut", "shuffled patches", "another data set")
 BLEND = (0.35, 0.65)  # weight of the first of two blended images
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.wrecked import BLEND, PATCHES, wrecked
+from benchmarks.wrecked import BLEND, KINDS, PATCHES, wrecked
 from diffgen.data import load
 
 
@@ -21,6 +21,7 @@ def kinds(real: np.ndarray) -> dict[str, np.ndarray]:
 
 def test_each_kind_has_as_many_and_the_seed_decides(real: np.ndarray, kinds: dict[str, np.ndarray]) -> None:
     again, other = (wrecked(real, load("digits:train").images, seed=seed) for seed in (0, 1))
+    assert tuple(kinds) == KINDS
     for name, images in kinds.items():
         assert images.shape == real.shape and images.dtype == np.uint8
         assert np.array_equal(images, again[name])

@@ -1,0 +1,100 @@
+"""The filters asked after the search, in it as a constraint, or as a third objective; and chains of filters.
+
+    python -m benchmarks.validity DATA A B OUT [--queries 20000] [--seeds 3] > table.md
+
+DATA is a folder with a training and a test split, A and B are models. Every way gets the same queries and the same
+seeds; the runs lie in OUT and are not made again. ``recognised`` are the valid triggers in which the judge
+(benchmarks/judge.py), which no filter asks, sees some class. Times are seconds of processor time of the whole
+``diffgen compare`` with GAN and filters in the cache, without asking again one image at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.judge import Judge, judge_for
+from diffgen.config import FILTER_PRESETS, Budget, CompareConfig, FilterConfig, replace
+from diffgen.data import load
+from diffgen.runs.files import write_json
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.compare import compare
+from diffgen.workflows.finds import read_finds
+
+_DEFAULT = FILTER_PRESETS["default"].names
+#: name -> (when the filters are asked, which)
+WAYS = {
+    "post": ("post", _DEFAULT),
+    "constraint": ("constraint", _DEFAULT),
+    "objective": ("objective", _DEFAULT),
+    "constraint, with neighbors": ("constraint", (*_DEFAULT, "neighbors")),
+    "constraint, neighbors for discriminator": ("constraint", ("reconstruction", "ssim", "neighbors")),
+}
+FIGURES = ("triggers", "valid", "recognised", "share", "distinct", "behaviours", "label_pairs", "seconds")
+
+
+def measure(way: str, seed: int, arguments: argparse.Namespace, judge: Judge) -> dict[str, float]:
+    """The figures of one run, which is made if it is not there."""
+    folder = arguments.out / f"{way.replace(' ', '-').replace(',', '')}-{seed}"
+    figures = folder / "validity.json"
+    if not figures.is_file():
+        when, names = WAYS[way]
+        config = CompareConfig(
+            budget=Budget(queries=arguments.queries),
+            seed=seed,
+            device="cpu",
+            verify_limit=0,
+            filters=FilterConfig(names=names),
+        )
+        config = replace(config, search=replace(config.search, validity=when))
+        started = time.process_time()
+        compare(arguments.a, arguments.b, data=arguments.data, config=config, output=folder, force=True)
+        write_json(figures, {"seconds": time.process_time() - started})
+    run = RunFolder.open(folder)
+    results = run.results()
+    recognised = judge.recognised(torch.from_numpy(read_finds(run).images))
+    return {
+        "triggers": results["triggers"],
+        "valid": results["valid_triggers"],
+        "recognised": int(recognised.sum()),
+        "share": 100 * float(recognised.float().mean()),
+        "distinct": results["distinct_valid_triggers"],
+        "behaviours": results["behaviours"],
+        "label_pairs": results["label_pairs"],
+        "seconds": json.loads(figures.read_text(encoding="utf-8"))["seconds"],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the table as Markdown: mean over the seeds, lowest to highest in brackets."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("a")
+    parser.add_argument("b")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--queries", type=int, default=20_000)
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args(argv)
+    judge = judge_for(load(f"{arguments.data}:train"), load(f"{arguments.data}:test"))
+    found = {way: [measure(way, seed, arguments, judge) for seed in range(arguments.seeds)] for way in WAYS}
+    print(
+        "| filters asked | triggers | valid | recognised among them | share | valid without near-duplicates |", end=""
+    )
+    print(" behaviours | label pairs | s |\n|---|" + "---:|" * len(FIGURES))
+    for way, runs in found.items():
+        cells = []
+        for name in FIGURES:
+            values = [run[name] for run in runs]
+            unit = " %" if name == "share" else ""
+            cells.append(f"{np.mean(values):,.0f}{unit} ({min(values):,.0f} to {max(values):,.0f})")
+        print(f"| {way} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
