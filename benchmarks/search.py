@@ -20,6 +20,7 @@ import argparse
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,6 +90,7 @@ VARIANTS: dict[str, SearchConfig] = {
 }
 METRICS = {
     "queries": "queries",
+    "processor_seconds": "processor s",
     "triggers": "triggers",
     "valid": "valid",
     "behaviours": "behaviours",
@@ -159,10 +161,16 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         generations[0] += 1
 
     evaluator.start()
+    before = time.process_time()
     technique.run(count)
-    seconds = evaluator.seconds
+    processor, seconds = time.process_time() - before, evaluator.seconds
     archive.flush(everything=True)
-    figures = {"queries": evaluator.queries, "seconds": round(seconds, 2), "generations": generations[0]}
+    figures = {
+        "queries": evaluator.queries,
+        "seconds": round(seconds, 2),
+        "processor_seconds": round(processor, 2),
+        "generations": generations[0],
+    }
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
     return figures | _judged(pair, columns)
 

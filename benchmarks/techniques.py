@@ -8,11 +8,15 @@ Each cell is a comparison (:func:`diffgen.compare`) in a process of its own, so 
 to its end is left out the next time, and a run that broke off is gone on with. The order is by seed, so that what is
 there at any time is balanced. GAN, filters, cells and judge are made before the first cell; no cell pays for them.
 
-Counted are triggers that disagreed again when they were asked one at a time. ``valid``: every filter accepts them;
+Counted are triggers that disagreed again when they were asked again. ``valid``: every filter accepts them;
 ``distinct``: of these, without near-duplicates; ``judge-valid``: the judge (:mod:`benchmarks.judge`), which nothing was
-tuned against, recognises a class in them; it needs the training split (``--training``). Behaviours, label pairs and
-diversity are those of valid triggers. Geometric diversity and Shannon's are over equally large random subsets (see
-:mod:`diffgen.metrics`).
+tuned against, recognises a class in them: counted in up to 3,000 random ones and taken as their share of all; it needs
+the training split (``--training``). Behaviours, label pairs and diversity are those of valid triggers. Geometric
+diversity and Shannon's are over equally large random subsets (see :mod:`diffgen.metrics`).
+
+The judge's class is the label of a valid trigger. From it come who is right (Table 12 of the paper) and the selector: a
+random forest on 700 of the triggers on which exactly one model is right, tested on 200 others, mean of five divisions
+at random; fewer in the same proportion where there are fewer, none below 90 or without 5 of each kind.
 
 ``table`` writes techniques.csv (one row a cell), techniques.md and techniques.png into OUT: means with 95 % intervals
 (Student's t), coefficients of variation, and ``diffgan`` against every other technique: Mann-Whitney and A12.
@@ -28,6 +32,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +42,31 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import torch
 
-from benchmarks.judge import judge_for
+from benchmarks.judge import Judge, judge_for
 from benchmarks.search import geometric_diversity
-from diffgen.config import Budget, CompareConfig
+from diffgen.config import Budget, CompareConfig, SelectorConfig
 from diffgen.data import load as load_data
 from diffgen.features import cells as cell_store
+from diffgen.features.cells import Cells
 from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
+from diffgen.metrics.equal_subsets import equal_subsets
 from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.metrics.significance import mann_whitney
+from diffgen.metrics.validity_ratio import validity_ratio
 from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
+from diffgen.selector.evaluation import evaluate
+from diffgen.selector.forest import fit_forest
 from diffgen.techniques import technique_names
-from diffgen.types import Progress
+from diffgen.types import Int64Array, Progress
 from diffgen.workflows.compare import compare, resume
 from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.generator import prepare_generator
 
 CPU = torch.device("cpu")
 SUBSET = 200  # pictures whose Shannon entropy is taken
+JUDGED = 3000  # triggers, and as many valid ones, that the judge is shown at most
+DIVISIONS = range(5)
 # name of a way -> technique and preset
 WAYS = {
     "diffgan": ("diffgan", "default"),
@@ -74,6 +86,8 @@ FIGURES = {
     "shannon": "Shannon",
     "triggers_per_1000": "triggers / 1,000 queries",
     "seconds_to_half": "seconds to half of the pairs",
+    "selector": "selector, balanced accuracy",
+    "selector_plain": "selector, accuracy",
 }
 
 
@@ -88,25 +102,26 @@ def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
         "distinct": results["distinct_valid_triggers"],
         "effective_pairs": results["effective_label_pairs"],
         "triggers_per_1000": 1000 * results["triggers"] / max(results["queries"], 1),
-        "judge_valid": None,
-        "geometric_diversity": None,
-        "shannon": None,
-        "seconds_to_half": None,
+        "validity": results["validity"],
+        "real_disagreements": results["real_disagreements"],
         "first_seconds": {},
+        **dict.fromkeys(("judge_valid", "judge_validity", "geometric_diversity", "shannon", "seconds_to_half")),
+        **dict.fromkeys(("who_is_right", "selector", "selector_plain", "selector_majority")),
     }
     if not columns:
         return found | {"judge_valid": None if training is None else 0}
     test = load_data(data)
+    cells = cell_store.prepare(test, device=CPU)
     counted = verdicts["confirmed"] != 0
     valid = counted & (verdicts["rejected_by"] < 0)
     if training is not None:
         judge = judge_for(load_data(training), test)
-        found["judge_valid"] = int(judge.recognised(torch.from_numpy(columns["images"][counted])).sum())
+        found |= _judged(judge, columns, counted) | _put_to_use(judge, cells, columns, valid)
     images = columns["images"][valid]
-    found["geometric_diversity"] = geometric_diversity(cell_store.prepare(test, device=CPU), torch.from_numpy(images))
+    found["geometric_diversity"] = geometric_diversity(cells, torch.from_numpy(images))
     if len(images) >= SUBSET:
-        rows = np.random.default_rng(0).choice(len(images), SUBSET, replace=False)
-        found["shannon"] = round(float(pixel_entropy(images[rows])), 4)
+        entropies = [pixel_entropy(images[rows]) for rows in equal_subsets(len(images), SUBSET)]
+        found["shannon"] = round(float(np.mean(entropies)), 4)
     history = results["history"]
     seconds = np.interp(columns["query"], history["queries"], history["seconds"])
     said = columns["probabilities"].argmax(axis=2)
@@ -118,6 +133,51 @@ def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
     half = classes * (classes - 1) // 2
     found["seconds_to_half"] = round(float(np.sort(at)[half - 1]), 2) if len(at) >= half else None
     return found
+
+
+def _sample(rows: Int64Array) -> Int64Array:
+    """At most ``JUDGED`` of them, at random."""
+    return rows if len(rows) <= JUDGED else np.random.default_rng(0).choice(rows, JUDGED, replace=False)
+
+
+def _judged(judge: Judge, columns: dict[str, Any], counted: np.ndarray) -> dict[str, Any]:
+    rows = _sample(np.flatnonzero(counted))
+    if len(rows) == 0:
+        return {"judge_valid": 0}
+    share = validity_ratio(judge.recognised(torch.from_numpy(columns["images"][rows])).numpy())
+    return {"judge_valid": round(share.ratio * int(counted.sum())), "judge_validity": asdict(share)}
+
+
+def _put_to_use(judge: Judge, cells: Cells, columns: dict[str, Any], valid: np.ndarray) -> dict[str, Any]:
+    """Who is right on valid triggers, by the judge, and what a selector learns from them."""
+    rows = _sample(np.flatnonzero(valid))
+    if len(rows) == 0:
+        return {}
+    images = torch.from_numpy(columns["images"][rows])
+    recognised, label = (each.numpy() for each in judge.verdict(images))
+    right = columns["probabilities"][rows].argmax(axis=2) == label[:, None]
+    only_a, only_b = (recognised & right[:, model] & ~right[:, 1 - model] for model in (0, 1))
+    found: dict[str, Any] = {
+        "who_is_right": [int(only_a.sum()), int(only_b.sum()), int((recognised & ~right.any(axis=1)).sum())]
+    }
+    decisive = np.flatnonzero(only_a | only_b)
+    targets = only_b[decisive].astype(np.int64)
+    training, test = min(700, len(decisive) * 7 // 9), min(200, len(decisive) * 2 // 9)
+    if len(decisive) < 90 or min(np.bincount(targets, minlength=2)) < 5:
+        return found
+    features = cells.encoder.encode(images[torch.from_numpy(decisive)]).numpy()
+    scores = []
+    for seed in DIVISIONS:
+        order = np.random.default_rng(seed).permutation(len(decisive))
+        learnt, held = order[:training], order[training : training + test]
+        forest = fit_forest(features[learnt], targets[learnt], SelectorConfig(seed=seed))
+        scores.append(evaluate("random", forest.predict(features[held]), right[decisive][held]))
+    balanced = [each.balanced_accuracy for each in scores if each.balanced_accuracy is not None]
+    return found | {
+        "selector": round(float(np.mean(balanced)), 4) if balanced else None,
+        "selector_plain": round(float(np.mean([each.accuracy for each in scores])), 4),
+        "selector_majority": round(float(np.mean([each.majority for each in scores])), 4),
+    }
 
 
 def cell(arguments: argparse.Namespace) -> None:
@@ -137,6 +197,8 @@ def cell(arguments: argparse.Namespace) -> None:
             seed=arguments.seed,
             device="cpu",
             output=run,
+            # asked again in batches: one by one takes longer than the search
+            config=CompareConfig(verify_limit=0),
         )
     write_json(arguments.file, figures(run, arguments.data, arguments.training))
 

@@ -42,17 +42,9 @@ class TerminalProgress(Progress):
             line.finish()
 
     def _bar(self, description: str, total: float | None) -> Iterator[Task]:
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
+        from diffgen.cli.bars import Bars
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[figures]}"),
-        )
-        with Bars(*columns, console=self._console, transient=False) as bars:
+        with Bars(console=self._console, transient=False) as bars:
             yield _BarTask(bars, bars.add_task(description, total=total, figures=""), total)
 
     def say(self, message: str) -> None:

@@ -183,8 +183,7 @@ def _show(task: Task, evaluator: Evaluator, asked: CountedValidity | None, *, by
     seconds = max(evaluator.seconds, 1e-3)
     figures: dict[str, Any] = {
         "queries_per_s": f"{evaluator.queries / seconds:,.0f}",
-        "triggers": f"{len(evaluator.archive):,}",
-        "triggers_per_s": f"{len(evaluator.archive) / seconds:,.0f}",
+        "triggers": f"{len(evaluator.archive):,} ({len(evaluator.archive) / seconds:,.0f}/s)",
     }
     if asked is not None and asked.total > 0:
         figures["valid"] = f"{asked.accepted / asked.total:.0%}"
