@@ -1,0 +1,58 @@
+"""Every setting of diffgen with its default: the one source for the Python API, the command line and config.toml."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from diffgen.config.budget import Budget
+from diffgen.config.check import CheckConfig, Limits
+from diffgen.config.compare import CompareConfig
+from diffgen.config.filters import FILTER_PRESETS, FILTERS, FilterConfig
+from diffgen.config.gan import GanConfig, GeneratorConfig, PixelRange, TrainGanConfig, TuningConfig
+from diffgen.config.labels import LabelConfig
+from diffgen.config.models import (
+    DEFAULT_PREPROCESSING,
+    DEFAULT_REMOTE,
+    PREPROCESSING_CHOICES,
+    ModelConfig,
+    Preprocessing,
+    RemoteConfig,
+    is_address,
+)
+from diffgen.config.plain import from_dict, to_dict
+from diffgen.config.quantize import QUANTIZE_CHOICES, QuantizeConfig
+from diffgen.config.search import DFlareConfig, DrFuzzConfig, SearchConfig
+from diffgen.config.selector import SelectorConfig
+
+__all__ = [
+    "DEFAULT_PREPROCESSING",
+    "DEFAULT_REMOTE",
+    "FILTERS",
+    "FILTER_PRESETS",
+    "PREPROCESSING_CHOICES",
+    "QUANTIZE_CHOICES",
+    "Budget",
+    "CheckConfig",
+    "CompareConfig",
+    "DFlareConfig",
+    "DrFuzzConfig",
+    "FilterConfig",
+    "GanConfig",
+    "GeneratorConfig",
+    "LabelConfig",
+    "Limits",
+    "ModelConfig",
+    "PixelRange",
+    "Preprocessing",
+    "QuantizeConfig",
+    "RemoteConfig",
+    "SearchConfig",
+    "SelectorConfig",
+    "TrainGanConfig",
+    "TuningConfig",
+    "asdict",
+    "from_dict",
+    "is_address",
+    "replace",
+    "to_dict",
+]

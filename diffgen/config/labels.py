@@ -1,0 +1,35 @@
+"""Label sheets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diffgen.errors import UserError
+
+
+@dataclass(frozen=True)
+class LabelConfig:
+    """How many triggers a person is asked to label, and which.
+
+    Attributes:
+        count: pictures on the sheet, or None: as many as ``confidence`` and ``margin`` ask for.
+        confidence, margin: a share among all valid triggers (of those where A is right, say) shall be known within
+            this margin with this confidence.
+        seed: which pictures are drawn, and their order.
+    """
+
+    count: int | None = None
+    confidence: float = 0.95
+    margin: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("confidence", "margin"):
+            if not 0 < getattr(self, name) < 1:
+                raise UserError(
+                    f"The {name} {getattr(self, name)} does not lie between 0 and 1; give 0.95 or the like."
+                )
+        if self.count is not None and self.count < 1:
+            raise UserError(f"A sheet of {self.count} pictures cannot be; give a number from 1.")
+        if self.seed < 0:
+            raise UserError(f"The seed {self.seed} is negative; give 0 or more.")
