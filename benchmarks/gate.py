@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConf
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.files import read_arrays, write_arrays, write_json
+from diffgen.runs.folder import RunFolder
 from diffgen.types import Progress
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import save_onnx, save_torchscript
@@ -37,7 +39,7 @@ PARTS = ("pairs", "false-alarms", "sensitivity")
 _CHECKS = 20
 _QUERIES = 20_000
 _BASE, _TOWARD = 4, 9  # the class pair of the planted regression
-_SIZES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
+_SIZES = (0.0003, 0.00125, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 _CIFAR = Preprocessing(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 _GREYS = Preprocessing(scale="0..255")
 
@@ -58,13 +60,18 @@ class Case:
     seed: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def folder(self) -> str:
+        """Of its run; by name, so that no other choice of cases writes over it."""
+        return re.sub(r"[^0-9a-z.]+", "-", self.name.lower())
+
 
 def pairs(shared: Path, seconds: list[float]) -> Iterator[Case]:
     """The published models."""
     mnist, tiny, he = (
         shared / "models" / name for name in ("mnist-lenet5-family", "cifar10-resnet8-tiny", "cifar10-resnet-he")
     )
-    mnist_data, cifar_data = f"{shared / 'data' / 'mnist'}:test", str(shared / "data" / "cifar10")
+    mnist_data, cifar_data = f"{shared / 'data' / 'mnist'}:test", str(shared / "data" / "cifar10" / "test.zip")
     greys = {"preprocessing_a": _GREYS, "preprocessing_b": _GREYS}
     resnets = {
         "preprocessing_a": _CIFAR,
@@ -173,22 +180,24 @@ def run_case(case: Case, folder: Path, gan: Path | None) -> dict[str, Any]:
     }
 
 
-def table(entries: dict[str, Any]) -> str:
+def table(entries: dict[str, Any], out: Path) -> str:
     """The figures of one part as Markdown."""
     lines = [
         "| case | real images that differ | random generated ones | accuracy | queries | distinct valid pictures "
-        "| behaviours |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| behaviours | label pairs | largest shift |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, entry in entries.items():
         if "not_run" in entry:
-            lines.append(f"| {name} | not run: {entry['not_run']} | | | | | |")
+            lines.append(f"| {name} | not run: {entry['not_run']} | | | | | | | |")
             continue
         rates = [f"{n:,} of {of:,} (up to {high:.2%})" for n, of, _, high in (entry["real"], entry["random"])]
+        found = RunFolder.open(out / entry["run"]).results()["check"]["behaviours"]
+        shift = f"{max(each['shift'] for each in found):.2f}" if found else ""
         accuracy = ", ".join(f"{each:.2%}" for each in entry["accuracy"])
         lines.append(
             f"| {name} | {rates[0]} | {rates[1]} | {accuracy} | {entry['queries']:,} | {entry['pictures']:,} | "
-            f"{entry['behaviours']:,} |"
+            f"{entry['behaviours']:,} | {len({tuple(each['said']) for each in found})} | {shift} |"
         )
     return "\n".join(lines)
 
@@ -214,17 +223,17 @@ def main() -> None:
     left = arguments.limit
     for part in arguments.only:
         entries = record.setdefault(part, {})
-        for number, case in enumerate(makers[part]()):
+        for case in makers[part]():
             if left == 0:
                 break
             if case.name in entries and "not_run" not in entries[case.name]:
                 continue
-            entries[case.name] = run_case(case, out / f"{part}-{number}", arguments.gan)
+            entries[case.name] = run_case(case, out / case.folder, arguments.gan)
             write_json(file, record)
             print(f"{part}: {case.name}: {entries[case.name]}", flush=True)
             left = None if left is None else left - 1
     for part in arguments.only:
-        print(f"\n## {part}\n\n{table(record[part])}")
+        print(f"\n## {part}\n\n{table(record[part], out)}")
     alarms = [each for each in record.get("false-alarms", {}).values() if "status" in each]
     if alarms:
         passed = sum(each["status"] == "PASS" and each["pictures"] == 0 for each in alarms)
