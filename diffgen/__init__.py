@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Budget": "diffgen.config",
     "CheckConfig": "diffgen.config",
-    "CheckResult": "diffgen.workflows.check",
+    "CheckResult": "diffgen.gate.result",
     "CompareConfig": "diffgen.config",
     "CompareResult": "diffgen.workflows.compare",
     "DiffgenError": "diffgen.errors",
@@ -31,6 +31,7 @@ _LAZY = {
     "draw_report": "diffgen.workflows.report",
     "replay": "diffgen.workflows.replay",
     "resume": "diffgen.workflows.compare",
+    "resume_check": "diffgen.workflows.check",
 }
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "draw_report",
     "replay",
     "resume",
+    "resume_check",
 ]
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from diffgen.config import Budget, CheckConfig, Limits, replace
 from diffgen.gate.conditions import Status
-from diffgen.workflows.check import CheckResult, check
+from diffgen.gate.result import CheckResult
+from diffgen.workflows.check import check
 
 
 def assert_no_regression(

@@ -8,13 +8,14 @@ import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from diffgen.cli import compare, config_file, options
+from diffgen.cli import compare, config_file, model_options, options
 from diffgen.cli.config_file import ConfigFile
-from diffgen.config import CheckConfig, Limits, replace
+from diffgen.config import CheckConfig, CompareConfig, Limits, replace
 from diffgen.errors import UserError
+from diffgen.types import Progress
 
 if TYPE_CHECKING:
-    from diffgen.workflows.check import CheckResult
+    from diffgen.gate.result import CheckResult
 
 _DESCRIPTION = """\
 Ask whether a quantized, pruned, converted or retrained model may replace the old one: replay what earlier checks found,
@@ -27,6 +28,7 @@ examples:
   diffgen check old.pt new.pt --data val/ --max-disagreement 0.5% --max-accuracy-drop 0.2% --max-regression-faults 10
   diffgen check --accept runs/float-vs-int8-... --store regressions/      what it found is known from now on
   diffgen train-gan val/ --output regressions/gan.safetensors             so that a check trains no GAN
+  diffgen check --resume runs/float-vs-int8-...                           go on with a check that broke off
 
 exit codes:
   0 PASS or WARN   1 FAIL   2 usage or input   3 ERROR: the check did not come to its end
@@ -47,6 +49,9 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("model_b", nargs="?", metavar="CANDIDATE", help="the one that may replace it")
     parser.add_argument("--store", metavar="S", help="folder of accepted behaviours; need not exist yet")
     parser.add_argument("--accept", metavar="RUN", help="put the new behaviours of this check into the store, and end")
+    parser.add_argument(
+        "--resume", metavar="RUN", help="go on with a check that broke off, with the limits that it was started with"
+    )
     gate = parser.add_argument_group("limits", "What has none is measured and reported, and nothing depends on it.")
     gate.add_argument(
         "--max-disagreement", type=_share, metavar="0.5%|0.005", help="on real and on random valid generated images"
@@ -112,8 +117,10 @@ def config_from(arguments: argparse.Namespace, file: ConfigFile, progress: Any) 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, print the conditions, say where the report is; or accept what a check found."""
+    """Check or go on with a check, print the conditions, say where the report is; or accept what a check found."""
     progress = options.make_progress(arguments)
+    if arguments.resume is not None:
+        return _resume(arguments, progress)
     file = ConfigFile()
     if arguments.config is not None:
         file = config_file.read(arguments.config, arguments.parser)
@@ -140,6 +147,30 @@ def run(arguments: argparse.Namespace) -> int:
         progress=progress,
         command=shlex.join(["diffgen", *sys.argv[1:]]),
     )
+    return _print(arguments, result)
+
+
+def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
+    named = [*(f.name for f in fields(Limits)), "random_images", "config"]
+    given = [name.replace("_", "-") for name in named if getattr(arguments, name) is not None]
+    if given:
+        raise UserError(f"A check that is resumed keeps what it was started with; leave --{given[0]} out.")
+    from diffgen.workflows.check import resume_check
+
+    result = resume_check(
+        arguments.resume,
+        arguments.model_a,
+        arguments.model_b,
+        data=arguments.data,
+        store=arguments.store,
+        options=model_options.apply(arguments, CompareConfig()),
+        progress=progress,
+    )
+    return _print(arguments, result)
+
+
+def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
+    """The verdict, for people or as JSON; returns the exit code."""
     print_verdict(result, arguments.store)
     if arguments.json:
         options.print_json(result.as_dict())
@@ -177,4 +208,6 @@ def print_verdict(result: CheckResult, store: str | None = None) -> None:
         print(f"new: {each}")
     if result.values.new and not result.values.search.problem:
         print(f"accept: diffgen check --accept {shlex.quote(result.run)} --store {shlex.quote(store or 'regressions')}")
+    if result.go_on:
+        print(f"go on: {result.go_on}")
     print(f"{result.status.value}: {result.report}", flush=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
 
 from diffgen.config import Limits
-from diffgen.gate.conditions import EXIT_CODES, Condition, overall
+from diffgen.gate.conditions import EXIT_CODES, Condition, Status, overall
 from diffgen.gate.measured import measured
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Shift
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift
 
 SCHEMA_VERSION = 1
+
+_Kind = TypeVar("_Kind", Rate, AccuracyDrop, Shift, Replay)
 
 
 def make_record(
@@ -96,3 +98,44 @@ def _drop(drop: AccuracyDrop | None) -> dict[str, Any] | None:
 
 def _shift(shift: Shift | None) -> dict[str, Any] | None:
     return None if shift is None else {**asdict(shift), "beyond": shift.beyond}
+
+
+def read_values(record: Mapping[str, Any]) -> GateValues:
+    """What :func:`make_record` was given as values.
+
+    Raises:
+        KeyError, TypeError, ValueError: the record is damaged.
+    """
+    values = record["values"]
+    return GateValues(
+        real=_read(Rate, values["disagreement_real"]),
+        random=_read(Rate, values["disagreement_random"]),
+        **values["random_images"],
+        accuracy=_read(AccuracyDrop, values["accuracy_drop"]),
+        shift_real=_read(Shift, values["shift_real"]),
+        shift_random=_read(Shift, values["shift_random"]),
+        replay=_read(Replay, values["replay"]) or Replay(),
+        search=SearchState(**values["search"]),
+        behaviours=tuple(
+            Behaviour(
+                said=(each["said"][0], each["said"][1]),
+                cell=each["cell"],
+                count=each["pictures"],
+                known=each["known_pictures"],
+                shift=each["shift"],
+                triggers=tuple(each["triggers"]),
+                replayed=each["found_by"] == "replay",
+            )
+            for each in record["behaviours"]
+        ),
+    )
+
+
+def read_conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """What :func:`make_record` was given as conditions; raises as :func:`read_values`."""
+    return tuple(Condition(**{**each, "status": Status(each["status"])}) for each in record["conditions"])
+
+
+def _read(kind: type[_Kind], entry: Mapping[str, Any] | None) -> _Kind | None:
+    """Without what follows from the rest, such as the interval."""
+    return None if entry is None else kind(**{f.name: entry[f.name] for f in fields(kind)})

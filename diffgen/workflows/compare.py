@@ -33,7 +33,7 @@ from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.gan import DomainModels, settings_of
 from diffgen.workflows.generator import check_unchanged, generator_digests, prepare_generator, settled_generator
 from diffgen.workflows.limits import check_limits
-from diffgen.workflows.models import addresses_again, load_models, match_classes, recorded, stored_model
+from diffgen.workflows.models import load_models, match_classes, recorded, resume_command, stored_model
 from diffgen.workflows.preflight import RealAnswers, check_query_budgets, inspect_real_images, prepare_models
 from diffgen.workflows.requirements import asks_filters_in_search, check_images, check_seeds, check_settings
 from diffgen.workflows.results import write_results
@@ -260,12 +260,16 @@ def resume(
     progress = progress or Progress()
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
+        if "check" in folder.manifest:
+            raise UserError(f"The run {folder.path} is a check; go on with 'diffgen check --resume {folder.path}'.")
         folder.tidy()
         done = _figures_of_done(folder)
         if done is not None:
             progress.say(f"The run {folder.path} is done; nothing is left to go on with. Here are its figures again.")
             return done
-        return _go_on(folder, model_a, model_b, data, options, progress)
+        return resume_comparison(
+            folder, model_a, model_b, data=data, options=options, progress=progress, stages=Stages()
+        )
 
 
 def _figures_of_done(folder: RunFolder) -> CompareResult | None:
@@ -282,11 +286,21 @@ def _figures_of_done(folder: RunFolder) -> CompareResult | None:
         return None  # damaged; filters and report are made again
 
 
-def _go_on(
-    folder: RunFolder, model_a: Any, model_b: Any, data: Any, options: CompareConfig | None, progress: Progress
+def resume_comparison(
+    folder: RunFolder,
+    model_a: Any,
+    model_b: Any,
+    *,
+    data: Any,
+    options: CompareConfig | None,
+    progress: Progress,
+    stages: Stages,
 ) -> CompareResult:
-    if "check" in folder.manifest:
-        raise UserError(f"The run {folder.path} is a check; start it again with 'diffgen check' and --force.")
+    """:func:`resume` of a run that is not done, whose lock the caller holds; ``stages`` is told what is ready.
+
+    Raises:
+        UserError, RunError: see :func:`resume`.
+    """
     config: CompareConfig = from_dict(CompareConfig, folder.config())
     device = resolve_device(config.device)
     models = [
@@ -309,7 +323,8 @@ def _go_on(
         prepare_models(models, images)
         _warn_of_changes(folder, device, progress)
         pair = models[0], models[1]
-        return _run(pair, images, config, lambda: folder, device=device, progress=progress, stages=Stages())
+        stages.models_ready(pair, images)
+        return _run(pair, images, config, lambda: folder, device=device, progress=progress, stages=stages)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:
@@ -351,9 +366,8 @@ def _run(
             models, images, config, folder, real, domain, cells, device=device, progress=progress, stages=stages
         )
     except (KeyboardInterrupt, Exception) as error:
-        if "check" not in folder.manifest:
-            again = f"diffgen compare --resume {folder.path}{addresses_again(config, models)}"
-            error.add_note(f"what was found is kept; go on with '{again}'")
+        again = resume_command(stages.verb, folder, config, models)
+        error.add_note(f"what was found is kept; go on with '{again}'")
         raise
 
 

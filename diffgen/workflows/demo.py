@@ -11,10 +11,11 @@ from torch import nn
 
 from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, Limits, replace
 from diffgen.data import load as load_data
+from diffgen.gate.result import CheckResult
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import check_output
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.check import CheckResult, check
+from diffgen.workflows.check import check
 from diffgen.workflows.compare import CompareResult, compare
 from diffgen.workflows.device import resolve_device
 from diffgen.workflows.quantize import quantize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def load_models(
     """Both models as the settings say.
 
     Raises:
-        UserError: see :func:`diffgen.models.load`.
+        UserError: see :func:`diffgen.models.load`; or an ``arch`` that neither model has a use for.
     """
 
     def load(model: Any, role: str) -> BlackBox:
@@ -42,7 +43,21 @@ def load_models(
             remote=opening.remote,
         )
 
-    return load(model_a, "A"), load(model_b, "B")
+    models = load(model_a, "A"), load(model_b, "B")
+    _check_arch_is_used(models, (config.model_a.arch, config.model_b.arch))
+    return models
+
+
+def _check_arch_is_used(models: tuple[BlackBox, BlackBox], given: tuple[str | None, str | None]) -> None:
+    used = {model.arch for model in models}
+    # --arch is said of both models, and may be meant for one of them
+    idle = [(model, arch) for model, arch in zip(models, given, strict=True) if arch is not None and arch not in used]
+    if idle:
+        names = " and ".join(dict.fromkeys(model.name for model, _ in idle))
+        raise UserError(
+            f"--arch {idle[0][1]} builds the network for a file with weights alone (a state_dict), but what was given "
+            f"has its own network ({names}); leave --arch out, or give the weights."
+        )
 
 
 def match_classes(models: Sequence[BlackBox], label_map: str | None, class_names: Sequence[str] | None = None) -> None:
@@ -154,14 +169,14 @@ def stored_model(
     return opened
 
 
-def addresses_again(config: CompareConfig, models: Sequence[BlackBox]) -> str:
-    """The options that allow a run to be gone on with, where a model in it is asked at an address; or nothing."""
-    words = []
+def resume_command(verb: str, folder: RunFolder, config: CompareConfig, models: Sequence[BlackBox]) -> str:
+    """What goes on with a run that broke off, with the options that allow it again to ask models at an address."""
+    words = [f"diffgen {verb} --resume {shlex.quote(str(folder.path))}"]
     for role, model in zip("ab", models, strict=True):
         if model.url is not None:
             variable = _settings(config, role.upper())[1].remote.auth_env
-            words.append(f" --{role}-allow-remote" + (f" --{role}-auth-env {variable}" if variable else ""))
-    return "".join(words)
+            words.append(f"--{role}-allow-remote" + (f" --{role}-auth-env {variable}" if variable else ""))
+    return " ".join(words)
 
 
 def _check_consent(folder: RunFolder, role: str, before: ModelConfig, consent: ModelConfig) -> None:

@@ -31,7 +31,13 @@ class Prepared:
 
 
 class Stages:
-    """What another workflow does on the way of a comparison; this one does nothing."""
+    """What another workflow does on the way of a comparison; this one does nothing.
+
+    Attributes:
+        verb: of the command line that goes on with such a run.
+    """
+
+    verb = "compare"
 
     def about(self) -> dict[str, Any]:
         """What the manifest shall say of it; JSON values."""

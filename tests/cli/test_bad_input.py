@@ -21,6 +21,7 @@ CASES: list[tuple[str, dict[str, str | None], list[str]]] = [
     ("other number of classes", {"B": "@seven.onnx"}, ["10 classes", "with 7"]),
     ("other channels", {"A": "@colour.pt"}, ["colour.pt", "3x28x28", "1x28x28"]),
     ("other size", {"A": "@large.pt"}, ["large.pt", "1x32x32", "1x28x28"]),
+    ("--arch for files with networks of their own", {"--arch": "nets:build"}, ["a.pt and b.onnx", "leave --arch out"]),
     ("data missing", {"--data": "@nowhere"}, ["nowhere"]),
     ("data misspelt", {"--data": "digit"}, ["digits"]),
     ("data empty", {"--data": "@nothing"}, ["nothing"]),

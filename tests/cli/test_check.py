@@ -46,6 +46,9 @@ def test_a_failed_check_is_accepted_and_passes_then(
     assert diffgen_command("report", tmp_path / "second").code == 0
     assert (tmp_path / "second" / "summary.md").read_text() == before
     assert RunFolder.open(tmp_path / "second").manifest["check"]["limits"] == {"max_new_behaviours": 0}
+    again = diffgen_command("check", "--resume", tmp_path / "first", "--json")
+    assert (again.code, again.out.splitlines()[-1]) == (1, lines[-1])
+    assert [line for line in again.out.splitlines() if line.startswith("accept")] != []
 
 
 @pytest.mark.parametrize(
@@ -56,6 +59,12 @@ def test_a_failed_check_is_accepted_and_passes_then(
         ("a percentage that is none", ["check", "a", "b", "--max-disagreement", "5"], ["'5'", "0.5%"]),
         ("half a behaviour", ["check", "a", "b", "--max-new-behaviours", "0.5"], ["'0.5'", "none"]),
         ("no random images", ["check", "a", "b", "--data", "digits", "--random-images", "0"], ["random_images"]),
+        (
+            "a new limit for a check that is resumed",
+            ["check", "--resume", "run", "--max-shift", "0.1"],
+            ["--max-shift"],
+        ),
+        ("resuming what is no run", ["check", "--resume", "nowhere"], ["nowhere", "run folder"]),
         ("accepting into nowhere", ["check", "--accept", "run"], ["--store"]),
         ("accepting what is no run", ["check", "--accept", "nowhere", "--store", "s"], ["nowhere", "run folder"]),
         (

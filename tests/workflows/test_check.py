@@ -18,13 +18,14 @@ from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConf
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.gate.conditions import Status
+from diffgen.gate.result import CheckResult
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.store import read_store
 from diffgen.testing import assert_no_regression, failure_message
 from diffgen.types import Float32Array, ImageSet, Progress, Task
 from diffgen.workflows.accept import accept
-from diffgen.workflows.check import CheckResult, check
+from diffgen.workflows.check import check, resume_check
 from diffgen.workflows.compare import CompareResult, resume
 from diffgen.workflows.replay import replay
 from tests.models.remote.oip_server import OipServer, onnx_model
@@ -189,8 +190,8 @@ class InSearch(Progress):
         return self._model.predict(np.round(images * 255).astype(np.uint8))
 
 
-def test_a_search_that_breaks_off_is_an_error(
-    model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
+    failed: tuple[CheckResult, Path], model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
 ) -> None:
     def fail() -> None:
         raise ValueError("out of order")
@@ -208,10 +209,27 @@ def test_a_search_that_breaks_off_is_an_error(
     assert len(etree.parse(run / "junit.xml").findall(".//error")) == 2
     message = failure_message(result)
     assert "out of order" in message and str(run / "summary.md") in message
-    with pytest.raises(UserError, match="is a check"):
-        resume(run, model_files["a"], watch.candidate)
     with pytest.raises(UserError, match="did not come to its end"):
         accept(run, tmp_path / "store")
+    with pytest.raises(UserError, match="diffgen check --resume"):
+        resume(run, model_files["a"], watch.candidate)
+    assert result.go_on == f"diffgen check --resume {run}"
+
+    again = resume_check(run, candidate=watch.candidate)
+    # as without the break, under the limits that it was started with
+    assert (again.status, again.values.search.queries, again.go_on) == (Status.PASS, 600, "")
+    assert [each.limit for each in again.conditions] == ["", "1,000", "100.00%", "100.00%"]
+    whole = failed[0].values
+    assert again.values.random == whole.random and again.values.real == whole.real
+    assert [(each.said, each.cell, each.count) for each in again.values.behaviours] == [
+        (each.said, each.cell, each.count) for each in whole.behaviours
+    ]
+    assert record_of(again)["status"] == "PASS" and again.report.name == "report.html"
+    assert not etree.parse(run / "junit.xml").findall(".//error")
+    # a check that is done is read, without its models
+    written = (run / "results.json").stat().st_mtime_ns
+    assert resume_check(run) == again
+    assert (run / "results.json").stat().st_mtime_ns == written
 
 
 def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config: CheckConfig, tmp_path: Path) -> None:
@@ -221,6 +239,11 @@ def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config:
     )
     assert (result.status, result.exit_code) == (Status.ERROR, 3)
     assert "interrupted" in record_of(result)["values"]["search"]["problem"]
+    assert result.report.name == "report.html"  # what was found until then is shown
+    # base and candidate are one network, also to the rest of the search
+    again = resume_check(result.run, candidate=watch.candidate, store=tmp_path / "store")
+    assert (again.status, again.values.search.queries) == (Status.PASS, 600)
+    assert record_of(again)["store"] == str(tmp_path / "store")
 
 
 def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(
@@ -303,7 +326,9 @@ def test_what_cannot_be_is_said_before_anything_is_computed(
     told("Checks", case, caught.value)
 
 
-def test_a_comparison_cannot_be_accepted(finished: CompareResult, tmp_path: Path) -> None:
+def test_a_comparison_is_no_check(finished: CompareResult, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is no check"):
         accept(finished.run, tmp_path / "store")
+    with pytest.raises(UserError, match="diffgen compare --resume"):
+        resume_check(finished.run)
     assert not (tmp_path / "store").exists()

@@ -1,0 +1,71 @@
+"""How a check came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from diffgen.gate.conditions import EXIT_CODES, Condition, Status
+from diffgen.gate.record import read_conditions, read_values
+from diffgen.gate.values import GateValues
+from diffgen.gate.wording import count_of
+
+_WORST = 5
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """How a check came out.
+
+    Attributes:
+        run: its run folder, with results.json, junit.xml, summary.md and report.html.
+        status: the worst of the conditions.
+        conditions: each with its status.
+        values: what was measured.
+        worst: the new behaviours with the largest probability shift, one sentence each.
+        go_on: the command that goes on with a check that broke off, or empty.
+    """
+
+    run: str
+    status: Status
+    conditions: tuple[Condition, ...]
+    values: GateValues
+    worst: tuple[str, ...] = ()
+    go_on: str = ""
+
+    @classmethod
+    def from_record(cls, run: Path, record: Mapping[str, Any], go_on: str = "") -> CheckResult:
+        """What results.json of a run says under "check".
+
+        Raises:
+            KeyError, TypeError, ValueError: it is damaged.
+        """
+        worst = tuple(
+            f"base says {each['names'][0]}, candidate says {each['names'][1]} (cell {each['cell']}, "
+            f"{count_of(each['pictures'], 'picture')}, probability shift {each['shift']:.2f})"
+            for each in [each for each in record["behaviours"] if each["new"]][:_WORST]
+        )
+        return cls(str(run), Status(record["status"]), read_conditions(record), read_values(record), worst, go_on)
+
+    @property
+    def exit_code(self) -> int:
+        """0 for PASS and WARN, 1 for FAIL, 3 for ERROR."""
+        return EXIT_CODES[self.status]
+
+    @property
+    def report(self) -> Path:
+        """report.html, or the short summary.md of a check that broke off before there was anything to draw."""
+        page = Path(self.run) / "report.html"
+        return page if page.exists() else page.with_name("summary.md")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What results.json says of it, shortened to status and conditions; JSON values."""
+        return {
+            "run": self.run,
+            "status": self.status.value,
+            "conditions": [asdict(each) for each in self.conditions],
+            "new_behaviours": len(self.values.new),
+            "known_behaviours": len(self.values.behaviours) - len(self.values.new),
+        }

@@ -1,0 +1,305 @@
+"""What a check does on the way of a comparison: it measures before the search, and gives the verdict after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import CheckConfig, replace, to_dict
+from diffgen.errors import UserError
+from diffgen.gate.conditions import evaluate
+from diffgen.gate.known import distance_to_known, spread_out
+from diffgen.gate.record import make_record
+from diffgen.gate.result import CheckResult
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift
+from diffgen.generators.prior import draw_latents
+from diffgen.models import BlackBox
+from diffgen.runs.files import write_json
+from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.runs.store import Store, check_shape
+from diffgen.search.divergence import answer_margin
+from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
+from diffgen.workflows.models import resume_command
+from diffgen.workflows.report import write_report, write_verdict
+from diffgen.workflows.results import class_names
+from diffgen.workflows.stages import Prepared, Stages
+
+_BATCH = 1024
+_DRAWS = 20  # images drawn for each valid one that is wanted, at most
+_RANDOM_SEED = 2**32  # added to the seed: the search must not begin with the images that the rates are taken on
+
+
+@dataclass
+class _Found:
+    """Pictures on which the two disagree: N of the search, or of the store with other labels than before."""
+
+    images: UInt8Array
+    probabilities: Float32Array
+    numbers: Int64Array
+    replayed: bool = False
+
+    @property
+    def said(self) -> Int64Array:
+        return np.asarray(self.probabilities.argmax(axis=2))
+
+
+@dataclass
+class CheckStages(Stages):
+    """Measures on the way of the comparison, and gives the verdict at its end."""
+
+    config: CheckConfig
+    place: Path | None
+    store: Store
+    progress: Progress
+    verb = "check"
+    prepared: Prepared | None = None
+    values: GateValues = field(default_factory=GateValues)
+
+    def __post_init__(self) -> None:
+        self._started = time.monotonic()
+        self._answers: Float32Array | None = None
+        self._shown: dict[str, np.ndarray[Any, Any]] = {}
+
+    def about(self) -> dict[str, Any]:
+        settings = to_dict(self.config)
+        del settings["compare"]  # in config.toml
+        # whoever goes on with the check may do so from another folder
+        return {"check": {**settings, "store": None if self.place is None else str(self.place.absolute())}}
+
+    # -- before the search ---------------------------------------------------------------------------------------------
+
+    def models_ready(self, models: tuple[BlackBox, BlackBox], images: ImageSet) -> None:
+        limits = self.config.limits
+        for name in ("max_accuracy_drop", "max_regression_faults"):
+            if images.labels is None and getattr(limits, name) is not None:
+                raise UserError(
+                    f"--{name.replace('_', '-')} needs labels, and the data {images.source} have none; give labelled "
+                    "images or leave it out."
+                )
+        if self.place is None or not self.store.behaviours:
+            return
+        check_shape(self.store, images.image_shape, self.place)
+        largest = max(max(each.said) for each in self.store.behaviours)
+        if largest >= models[0].num_classes:
+            raise UserError(
+                f"The store {self.place} has the label {largest}, but the models answer with {models[0].num_classes} "
+                "classes; name the store that was made for such models."
+            )
+        names = class_names(models, images)
+        for each in self.store.behaviours:
+            now = tuple(names[label] for label in each.said)
+            if now != each.names and not any(name.isdecimal() for name in (*now, *each.names)):
+                raise UserError(
+                    f"The store {self.place} calls two classes {', '.join(each.names)}, but here they are "
+                    f"{', '.join(now)}; name the store that was made for these classes."
+                )
+        self._answers = _ask(models, self._stored_images(images.image_shape), "Replaying the store", self.progress)
+
+    def search_ready(self, prepared: Prepared) -> None:
+        self.prepared = prepared
+        self.values = replace(self.values, replay=self._replayed(prepared.real.summary.margin))
+        real, labels = prepared.real, prepared.images.labels
+        count = len(prepared.images)
+        self.values = replace(
+            self.values,
+            real=_rate(real.probabilities, real.summary.margin),
+            shift_real=Shift(_largest_shift(real.probabilities), count),
+            accuracy=None if labels is None else _accuracy(real.probabilities.argmax(axis=2), labels),
+            search=SearchState(0, "The search did not come to its end."),
+        )
+        self._ask_about_random_images(prepared)
+
+    def _replayed(self, margin: float) -> Replay:
+        if self._answers is None:
+            return Replay()
+        differ = _disagree(self._answers, margin)
+        same = (self._answers.argmax(axis=2) == self._stored_said()).all(axis=1)
+        return Replay(len(differ), int((differ & same).sum()), int((differ & ~same).sum()))
+
+    def _ask_about_random_images(self, prepared: Prepared) -> None:
+        """Rates on what the generator draws unsearched, as far as the filters accept it."""
+        wanted, generator = self.config.random_images, prepared.domain.generator
+        assert generator is not None
+        rng = torch.Generator().manual_seed(_RANDOM_SEED + prepared.config.seed)
+        answers: list[Float32Array] = []
+        count = drawn = accepted = 0
+        with self.progress.task("Asking about random generated images", total=wanted) as task:
+            while count < wanted and drawn < _DRAWS * wanted:
+                images = generator.generate(draw_latents(generator, prepared.batch_size, rng)).cpu()
+                drawn += len(images)
+                valid = images[torch.from_numpy(prepared.pipeline.apply(images).accepted)]
+                accepted += len(valid)
+                valid = valid[: wanted - count]
+                if len(valid) == 0:
+                    continue
+                answers.append(np.stack([model.predict(valid.numpy()) for model in prepared.models], axis=1))
+                count += len(valid)
+                task.reach(count)
+        if count < wanted:
+            self.progress.warn(
+                f"Of {drawn:,} random generated images the filters accept only {count:,}; {wanted:,} were asked for."
+            )
+        self.values = replace(self.values, drawn=drawn, accepted=accepted)
+        if count:
+            said = np.concatenate(answers)
+            rate, shift = _rate(said, prepared.real.summary.margin), Shift(_largest_shift(said), count)
+            self.values = replace(self.values, random=rate, shift_random=shift)
+
+    # -- after it ------------------------------------------------------------------------------------------------------
+
+    def conclude(self, problem: str) -> CheckResult:
+        """The verdict, written to the run folder; ``problem`` says why the search did not come to its end, if so."""
+        prepared = self.prepared
+        assert prepared is not None
+        folder = prepared.folder
+        results: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+        finished = False
+        if folder.has_arrays("verdicts") and (folder.path / "results.json").is_file():
+            written = folder.results()
+            # a check that broke off before wrote its verdict there, and nothing else
+            finished = "queries" in written
+            results = written if finished else results
+        queries = int(results.get("queries", 0))
+        changed = self._changed_in_store(prepared)
+        # the search may meet a picture of the store again; it is counted as one of the store's
+        met = {image.tobytes() for each in changed for image in each.images}
+        found = [self._found_by_search(folder, met)] if finished and folder.manifest["parts"] else []
+        behaviours = self._behaviours([*found, *changed], prepared)
+        self.values = replace(self.values, search=SearchState(queries, problem), behaviours=behaviours)
+        files = folder.manifest["files"]
+        record = make_record(
+            self.values,
+            evaluate(self.values, self.config.limits),
+            self.config.limits,
+            base=files["A"],
+            candidate=files["B"],
+            data=prepared.images.source,
+            store=None if self.place is None else str(self.place),
+            class_names=class_names(prepared.models, prepared.images),
+            seconds=time.monotonic() - self._started,
+        )
+        if self._shown:
+            folder.write_arrays("check", self._shown)
+        write_json(folder.path / "results.json", {**results, "check": record})
+        if finished:
+            write_report(folder)
+        else:
+            write_verdict(folder)
+            folder.save_manifest(status="failed")
+        again = folder.manifest["status"] != "done"
+        go_on = resume_command("check", folder, prepared.config, prepared.models) if again else ""
+        return CheckResult.from_record(folder.path, record, go_on)
+
+    def _found_by_search(self, folder: RunFolder, met: Set[bytes]) -> _Found:
+        """The distinct valid triggers of the run, without those whose pixels are among ``met``."""
+        verdicts, triggers = folder.read_arrays("verdicts"), folder.read_parts()
+        original = verdicts["near_duplicate_of"]
+        numbers = np.flatnonzero(original == np.arange(len(original)))
+        if met:
+            numbers = numbers[[triggers["images"][number].tobytes() not in met for number in numbers]]
+        return _Found(triggers["images"][numbers], triggers["probabilities"][numbers], numbers)
+
+    def _changed_in_store(self, prepared: Prepared) -> list[_Found]:
+        """Pictures of the store on which the two disagree, but not as they did when it was stored."""
+        if self._answers is None:
+            return []
+        other = (self._answers.argmax(axis=2) != self._stored_said()).any(axis=1)
+        rows = np.flatnonzero(_disagree(self._answers, prepared.real.summary.margin) & other)
+        images = self._stored_images(prepared.images.image_shape)[rows]
+        return [_Found(images, self._answers[rows], np.full(len(rows), -1), replayed=True)]
+
+    def _behaviours(self, found: Sequence[_Found], prepared: Prepared) -> tuple[Behaviour, ...]:
+        cells = prepared.cells
+        reach = self._reach(prepared)
+        stored = torch.from_numpy(self._stored_images(prepared.images.image_shape))
+        known_features = cells.encoder.encode(stored).cpu().numpy()
+        made: list[tuple[Behaviour, _Found, Int64Array]] = []
+        for each in found:
+            if len(each.images) == 0:
+                continue
+            tensor = torch.from_numpy(each.images)
+            features = cells.encoder.encode(tensor).cpu().numpy()
+            known = distance_to_known(features, each.said, known_features, self._stored_said()) <= reach
+            keys = np.column_stack([each.said, cells.assign(tensor)])
+            for key in np.unique(keys, axis=0):
+                rows = np.flatnonzero((keys == key).all(axis=1))
+                chosen = rows[spread_out(features[rows], self.config.pictures)]
+                behaviour = Behaviour(
+                    said=(int(key[0]), int(key[1])),
+                    cell=int(key[2]),
+                    count=len(rows),
+                    known=int(known[rows].sum()),
+                    shift=_largest_shift(each.probabilities[rows]),
+                    triggers=tuple(each.numbers[chosen].tolist()),
+                    replayed=each.replayed,
+                )
+                made.append((behaviour, each, chosen))
+        made.sort(key=lambda entry: (not entry[0].new, -entry[0].shift, -entry[0].count))
+        if made:
+            self._shown = {
+                "images": np.concatenate([origin.images[rows] for _, origin, rows in made]),
+                "probabilities": np.concatenate([origin.probabilities[rows] for _, origin, rows in made]),
+            }
+        return tuple(behaviour for behaviour, _, _ in made)
+
+    def _reach(self, prepared: Prepared) -> float:
+        """The distance within which a picture is known; see :class:`diffgen.config.CheckConfig`."""
+        cells = prepared.cells
+        features = cells.encoder.encode(torch.from_numpy(prepared.images.images)).cpu()
+        to_centre = torch.cat([torch.cdist(part, cells.centroids).min(dim=1).values for part in features.split(4096)])
+        return self.config.reach * float(to_centre.median())
+
+    # -- the store -----------------------------------------------------------------------------------------------------
+
+    def _stored_images(self, shape: tuple[int, int, int]) -> UInt8Array:
+        stored = [each.images for each in self.store.behaviours]
+        return np.concatenate(stored) if stored else np.empty((0, *shape), dtype=np.uint8)
+
+    def _stored_said(self) -> Int64Array:
+        stored = [np.tile(each.said, (len(each.images), 1)) for each in self.store.behaviours]
+        return np.concatenate(stored).astype(np.int64) if stored else np.empty((0, 2), dtype=np.int64)
+
+
+def _ask(models: Sequence[BlackBox], images: UInt8Array, title: str, progress: Progress) -> Float32Array:
+    """float32 (N, 2, K)."""
+    parts = []
+    with progress.task(title, total=len(images)) as task:
+        for start in range(0, len(images), _BATCH):
+            batch = images[start : start + _BATCH]
+            parts.append(np.stack([model.predict(batch) for model in models], axis=1))
+            task.advance(len(batch))
+    return np.concatenate(parts)
+
+
+def _disagree(probabilities: Float32Array, margin: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """bool (N,): other labels, and each model's two highest probabilities further apart than its numeric noise."""
+    labels = probabilities.argmax(axis=2)
+    return (labels[:, 0] != labels[:, 1]) & (answer_margin(torch.from_numpy(probabilities)).numpy() > margin)
+
+
+def _rate(probabilities: Float32Array, margin: float) -> Rate:
+    """How many of float32 (N, 2, K) have other labels, whatever the margin; how many of these keep it not."""
+    labels = probabilities.argmax(axis=2)
+    count = int((labels[:, 0] != labels[:, 1]).sum())
+    return Rate(count, len(labels), undecided=count - int(_disagree(probabilities, margin).sum()))
+
+
+def _largest_shift(probabilities: Float32Array) -> float:
+    """For float32 (N, 2, K)."""
+    return float(np.abs(probabilities[:, 0] - probabilities[:, 1]).max(initial=0.0))
+
+
+def _accuracy(said: Int64Array, labels: Int64Array) -> AccuracyDrop:
+    right = said == labels[:, None]
+    return AccuracyDrop(
+        base_right=int(right[:, 0].sum()),
+        candidate_right=int(right[:, 1].sum()),
+        only_base=int((right[:, 0] & ~right[:, 1]).sum()),
+        of=len(labels),
+    )

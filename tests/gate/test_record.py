@@ -1,0 +1,67 @@
+"""What results.json says of a check is read again without loss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffgen.config import Limits
+from diffgen.gate.conditions import evaluate
+from diffgen.gate.record import make_record, read_conditions, read_values
+from diffgen.gate.result import CheckResult
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift
+
+COUNTS = st.integers(0, 500)
+SHARES = st.floats(0, 1)
+RATES = st.none() | st.builds(Rate, COUNTS, st.just(500), COUNTS)
+SHIFTS = st.none() | st.builds(Shift, SHARES, st.integers(1, 500))
+# both right, only the base, only the candidate
+DROPS = st.tuples(*[st.integers(0, 100)] * 3).map(lambda n: AccuracyDrop(n[0] + n[1], n[0] + n[2], n[1], 500))
+BEHAVIOURS = st.builds(
+    Behaviour,
+    st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    COUNTS,
+    st.integers(1, 500),
+    COUNTS,
+    SHARES,
+    st.lists(COUNTS, max_size=4).map(tuple),
+    st.booleans(),
+)
+VALUES = st.builds(
+    GateValues,
+    RATES,
+    RATES,
+    COUNTS,
+    COUNTS,
+    st.none() | DROPS,
+    SHIFTS,
+    SHIFTS,
+    st.builds(Replay, COUNTS, COUNTS, COUNTS),
+    st.builds(SearchState, COUNTS, st.sampled_from(["", "The search broke off."])),
+    st.lists(BEHAVIOURS, max_size=3).map(tuple),
+)
+LIMITS = st.builds(Limits, st.none() | SHARES, st.none() | SHARES, st.none() | COUNTS, st.none() | COUNTS)
+
+
+@settings(max_examples=40)
+@given(VALUES, LIMITS)
+def test_what_was_written_is_read(values: GateValues, limits: Limits) -> None:
+    conditions = evaluate(values, limits)
+    model = {"name": "net.onnx", "sha256": None}
+    record = make_record(
+        values,
+        conditions,
+        limits,
+        base=model,
+        candidate=model,
+        data="digits",
+        store=None,
+        class_names="abcdefghij",
+        seconds=1.0,
+    )
+    record = json.loads(json.dumps(record))
+    assert (read_values(record), read_conditions(record)) == (values, conditions)
+    assert len(CheckResult.from_record(Path("run"), record).worst) == len(values.new)
