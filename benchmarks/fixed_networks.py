@@ -13,8 +13,10 @@ import torch
 from torch import nn
 
 from benchmarks.lenet_pair import lenet5
-from diffgen.gan_training.networks import DcganGenerator, to_uint8
-from diffgen.generators.gan import GanGenerator
+from diffgen.features.vae import Vae
+from diffgen.filters import DiscriminatorFilter, FilterPipeline, ReconstructionFilter, SsimFilter
+from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_uint8
+from diffgen.generators.gan import DiscriminatorScorer, GanGenerator
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive, Triggers
@@ -23,6 +25,8 @@ LATENT_DIM = 100
 CLASSES = 10
 WIDTH = 32  # of the generator: as diffgen trains it
 SHAPE = {"lenet5": (1, 28, 28), "resnet20": (3, 32, 32)}
+_ACCEPTS_ALL = -1e6  # a threshold below every score
+_REAL, _HELD_OUT = 10_000, 1_000  # images that the filters know, and of these those that thresholds would come from
 _DISTANCE = 0.1  # of the second classifier's weights from the first's, relative; about a third of pictures disagree
 
 
@@ -99,6 +103,24 @@ def make_networks(kind: str, device: torch.device) -> FixedNetworks:
         boxes.append(box)
     generator = GanGenerator(drawing, device=device)
     return FixedNetworks(drawing, classifiers, generator, (boxes[0], boxes[1]))
+
+
+def make_filters(kind: str, device: torch.device) -> FilterPipeline:
+    """The default filters with networks that learnt nothing, accepting everything: they cost what real ones cost."""
+    shape = SHAPE[kind]
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        scorer = DiscriminatorScorer(DcganDiscriminator(shape, width=WIDTH, classes=CLASSES), device=device)
+        auto_encoder = Vae(shape).eval().requires_grad_(False).to(device)
+    chain = [
+        DiscriminatorFilter(scorer, threshold=_ACCEPTS_ALL),
+        ReconstructionFilter(lambda real: auto_encoder, threshold=_ACCEPTS_ALL),
+        SsimFilter(threshold=_ACCEPTS_ALL, device=device),
+    ]
+    pipeline = FilterPipeline(chain)
+    real = torch.from_numpy(stroke_images(_REAL, shape))
+    pipeline.fit(real[_HELD_OUT:], real[:_HELD_OUT])
+    return pipeline
 
 
 def _settle(network: nn.Module, inputs: torch.Tensor) -> None:

@@ -12,6 +12,7 @@ from benchmarks.fixed_networks import FixedNetworks, fill_archive
 from diffgen.config import Budget, SearchConfig
 from diffgen.features.cells import CELLS, Cells
 from diffgen.features.encoder import FEATURES, DomainEncoder
+from diffgen.filters import FilterPipeline
 from diffgen.search.archive import Archive
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
@@ -68,11 +69,19 @@ class MeasuredSearch:
         config: preset.
         archived: triggers in the archive.
         batch_size: images handed over at once.
+        filters: asked about every trigger, as a constraint; None: not asked.
         device: where the networks are.
     """
 
     def __init__(
-        self, networks: FixedNetworks, config: SearchConfig, *, archived: int, batch_size: int, device: torch.device
+        self,
+        networks: FixedNetworks,
+        config: SearchConfig,
+        *,
+        archived: int,
+        batch_size: int,
+        device: torch.device,
+        filters: FilterPipeline | None = None,
     ) -> None:
         self._device = device
         shape = networks.generator.image_shape
@@ -88,9 +97,9 @@ class MeasuredSearch:
             cells=_cells(shape, device).assign,
         )
         self.diversity = Diversity(self.archive, config, space=PixelSpace(), seed=0, device=device)
-        self.technique = Nsga2Search(
-            LatentProblem(networks.generator, self.evaluator, self.diversity, config), config, seed=0
-        )
+        validity = None if filters is None else filters.margin
+        problem = LatentProblem(networks.generator, self.evaluator, self.diversity, config, validity=validity)
+        self.technique = Nsga2Search(problem, config, seed=0)
         self.evaluator.start()
         self.every_generation = config.cluster_growth == 0 or config.representatives == "all"
         self.clustering = Cost(0.0, 0.0)

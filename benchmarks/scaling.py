@@ -3,10 +3,10 @@
     python -m benchmarks.scaling --out benchmarks/results
     python -m benchmarks.scaling --populations 100 500 --archives 0 2000 --out /somewhere
 
-Two LeNet-5 and a generator of fixed architecture and seed (``benchmarks.fixed_networks``). For each population size,
-with one size of archive, and for each archive size, with the default population: seconds of a generation of the preset
-``default``, seconds of the networks alone for as many images, and what a clustering costs. Then a profile of one
-setting by function. Writes scaling.md and scaling.png.
+Two LeNet-5 and a generator of fixed architecture and seed (``benchmarks.fixed_networks``); the filters are not asked.
+For each population size, with one size of archive, and for each archive size, with the default population: seconds of a
+generation of the preset ``default``, seconds of the networks alone for as many images, and what a clustering costs.
+Then a profile of one setting by function. Writes scaling.md and scaling.png.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def plot(by_population: list[Row], by_archive: list[Row], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for axis, rows, name in ((axes[0], by_population, "population"), (axes[1], by_archive, "archive")):
@@ -116,6 +117,8 @@ def plot(by_population: list[Row], by_archive: list[Row], path: Path) -> None:
             axis.set_yscale("log")
         else:
             axis.set_ylim(bottom=0)
+            axis.xaxis.set_major_locator(MaxNLocator(4))
+            axis.xaxis.set_major_formatter("{x:,.0f}")
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False)
     figure.savefig(path, dpi=130)

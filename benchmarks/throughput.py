@@ -7,7 +7,9 @@ Networks of fixed architecture and seed, an archive filled by the benchmark (``b
 read. A round is as many images through the networks alone (latent vectors -> generator -> bytes -> both classifiers'
 probabilities, in the batch size that does best) as one generation asks about, then one generation. ``forward_share``
 is the median over the rounds of the search's images a second over the networks' own; ``..._cpu`` is the same with
-processor time, which other work on the machine disturbs less. The last line of stdout is one JSON object with --json.
+processor time, which other work on the machine disturbs less. ``with_filters`` is the same with the default filters
+asked about every trigger, as the default search does; they are no part of the networks alone. The last line of stdout
+is one JSON object with --json.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 
-from benchmarks.fixed_networks import LATENT_DIM, FixedNetworks, make_networks
+from benchmarks.fixed_networks import LATENT_DIM, FixedNetworks, make_filters, make_networks
 from benchmarks.measured_search import Cost, MeasuredSearch, Stopwatch, median
 from diffgen.config import SearchConfig
+from diffgen.filters import FilterPipeline
 from diffgen.techniques import preset
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 
@@ -61,10 +64,16 @@ def measure(
     rounds: int,
     batch: int,
     device: torch.device,
+    filters: FilterPipeline | None = None,
 ) -> dict[str, Any]:
     """Rounds of the networks alone and of the search in turn."""
     search = MeasuredSearch(
-        networks, config, archived=archived, batch_size=resolve_batch_size(None, device), device=device
+        networks,
+        config,
+        archived=archived,
+        batch_size=resolve_batch_size(None, device),
+        device=device,
+        filters=filters,
     )
     search.generation()  # the first population, and whatever is compiled on first use
     alone, searching, triggers, asked = [], [], 0, 0
@@ -115,6 +124,16 @@ def main() -> None:
         "best_batch": batch,
     }
     print(_line("default", result), file=sys.stderr)
+    result["with_filters"] = measure(
+        networks,
+        config,
+        archived=arguments.archive,
+        rounds=rounds,
+        batch=batch,
+        device=device,
+        filters=make_filters(arguments.models, device),
+    )
+    print(_line("default, filters asked", result["with_filters"]), file=sys.stderr)
     if not arguments.no_paper:
         paper_archive = arguments.paper_archive or (300 if arguments.quick else 2000)
         result["paper"] = measure(
