@@ -19,7 +19,7 @@ from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import LatentProblem
 from diffgen.techniques import preset
-from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
 
 class OneByOneDiversity(Diversity):
@@ -27,8 +27,8 @@ class OneByOneDiversity(Diversity):
 
     def score(self, images: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
         flat = images.flatten(1).numpy().astype(float)
-        known = self._archive.images(self.representatives).reshape(len(self.representatives), -1).astype(float)
         own = self.representatives
+        known = self._archive.images(own).reshape(len(own), flat.shape[1]).astype(float)
         found = []
         for image, number in zip(flat, numbers.tolist(), strict=True):
             nearest = [
@@ -58,8 +58,12 @@ class PublishedLoop(Technique):
         diversity = OneByOneDiversity(
             evaluator.archive, config, space=PixelSpace(), seed=context.seed, device=torch.device("cpu")
         )
-        problem = StaleProblem(context.generator, evaluator, diversity, config)
+        problem = StaleProblem(context.need_generator(), evaluator, diversity, config)
         self._search = Nsga2Search(problem, config, seed=context.seed)
+
+    @classmethod
+    def needs(cls, config: SearchConfig) -> Needs:
+        return Needs(generator=True)
 
     def run(self, on_generation: Callable[[], None]) -> None:
         self._search.run(on_generation)
