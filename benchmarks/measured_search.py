@@ -97,7 +97,7 @@ class MeasuredSearch:
             cells=_cells(shape, device).assign,
         )
         self.diversity = Diversity(self.archive, config, space=PixelSpace(), seed=0, device=device)
-        validity = None if filters is None else filters.margin
+        validity = None if filters is None else filters.violation
         problem = LatentProblem(networks.generator, self.evaluator, self.diversity, config, validity=validity)
         self.technique = Nsga2Search(problem, config, seed=0)
         self.evaluator.start()

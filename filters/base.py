@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import torch
@@ -25,10 +26,11 @@ class Filter(Protocol):
         """Take in the real images to compare with, uint8 (N, C, H, W); never those that thresholds are found on."""
         ...
 
-    def score(self, images: torch.Tensor) -> torch.Tensor:
+    def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
         """float32 (N,), on the CPU, for uint8 (N, C, H, W); higher is more real.
 
-        The score of an image depends on no other image that is scored with it.
+        The score of an image depends on no other image that is scored with it. Where it is at least ``enough``, any
+        number from ``enough`` up to the score may be given instead, if that is found sooner.
         """
         ...
 

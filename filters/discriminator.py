@@ -32,7 +32,7 @@ class DiscriminatorFilter:
     def fit(self, real: torch.Tensor) -> None:
         """Nothing to do: the discriminator was trained with the generator."""
 
-    def score(self, images: torch.Tensor) -> torch.Tensor:
+    def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
         """float32 (N,), on the CPU, for uint8 (N, C, H, W)."""
         scores = [self._scorer.score(batch).cpu() for batch in in_batches(images, self._batch_size)]
         return torch.cat([torch.empty(0), *scores])

@@ -52,7 +52,7 @@ class NeighborsFilter:
             "images (all but the held-out ones)."
         )
 
-    def score(self, images: torch.Tensor) -> torch.Tensor:
+    def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
         """float32 (N,) in [-1, 1], on the CPU, for uint8 (N, C, H, W)."""
         if self._encoder is None:
             raise RuntimeError("fit() the filter before it is asked")

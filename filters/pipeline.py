@@ -78,8 +78,8 @@ class FilterPipeline:
         columns = [each.score(images).numpy() for each in self.filters]
         return np.stack(columns, axis=1) if columns else np.empty((len(images), 0), dtype=np.float32)
 
-    def margin(self, images: torch.Tensor) -> Float32Array:
-        """By how much images pass: what the score of their worst filter is above its threshold.
+    def violation(self, images: torch.Tensor) -> Float32Array:
+        """By how much images are rejected: what the score of their worst filter is below its threshold.
 
         The unit is the standard deviation of the filter's scores of the held-out real images.
 
@@ -87,11 +87,14 @@ class FilterPipeline:
             images: uint8 (N, C, H, W).
 
         Returns:
-            float32 (N,); below 0 for those that are rejected. Infinite without filters.
+            float32 (N,); 0 for those that are accepted, infinity for a score that is no number.
         """
         spread = np.maximum(self.calibration.scores.std(axis=0), 1e-6)
-        above = (self.scores(images) - self.calibration.thresholds) / spread
-        return np.asarray(above.min(axis=1, initial=np.inf), dtype=np.float32)
+        worst = np.zeros(len(images), dtype=np.float32)
+        for each, unit in zip(self.filters, spread, strict=True):
+            below = (each.threshold - each.score(images, enough=each.threshold).numpy()) / unit
+            np.maximum(worst, np.nan_to_num(below, nan=np.inf), out=worst)
+        return worst
 
     def apply(self, images: torch.Tensor, *, batch_size: int = 1024, progress: Progress | None = None) -> Verdicts:
         """Judge images, uint8 (N, C, H, W)."""

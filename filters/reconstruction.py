@@ -45,7 +45,7 @@ class ReconstructionFilter:
             "again: minus the squared error, as a share of the image's own energy."
         )
 
-    def score(self, images: torch.Tensor) -> torch.Tensor:
+    def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
         """float32 (N,), at most 0, on the CPU, for uint8 (N, C, H, W)."""
         if self._network is None:
             raise RuntimeError("fit() the filter before it is asked")

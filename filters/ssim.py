@@ -42,12 +42,15 @@ class SsimFilter:
         self._directions = _directions(self._reference)
         self.description = f"SSIM with the most similar of {len(real)} real images (all but the held-out ones)."
 
-    def score(self, images: torch.Tensor) -> torch.Tensor:
-        """float32 (N,) in [-1, 1] for uint8 (N, C, H, W), on the CPU."""
-        return self.nearest(images)[0]
+    def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+        """float32 (N,) in [-1, 1] for uint8 (N, C, H, W), on the CPU; see :meth:`nearest`."""
+        return self.nearest(images, enough=enough)[0]
 
-    def nearest(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def nearest(self, images: torch.Tensor, *, enough: float = math.inf) -> tuple[torch.Tensor, torch.Tensor]:
         """The best SSIM of each image and the row of the reference image that gives it.
+
+        An image whose nearest neighbour gives ``enough`` is not compared with the others: most of what a search finds
+        is such, and SSIM is the filter's main cost.
 
         Returns:
             float32 (N,) and int64 (N,), on the CPU.
@@ -59,12 +62,20 @@ class SsimFilter:
         for batch in in_batches(images, _BATCH):
             batch = batch.to(self._device)
             candidates = (_directions(batch) @ self._directions.T).topk(k, dim=1).indices  # (n, k)
-            pairs = structural_similarity(
-                batch.repeat_interleave(k, dim=0), self._reference[candidates.flatten()]
-            ).reshape(-1, k)
-            best = pairs.max(dim=1)
-            scores.append(best.values.cpu())
-            rows.append(candidates.gather(1, best.indices[:, None]).squeeze(1).cpu())
+            row = candidates[:, 0].clone()
+            score = structural_similarity(batch, self._reference[row])
+            left = (score < enough).nonzero().squeeze(1)
+            if k > 1 and len(left) > 0:
+                others = candidates[left, 1:]
+                pairs = structural_similarity(
+                    batch[left].repeat_interleave(k - 1, dim=0), self._reference[others.flatten()]
+                ).reshape(-1, k - 1)
+                best = pairs.max(dim=1)
+                better = best.values > score[left]
+                score[left[better]] = best.values[better]
+                row[left[better]] = others.gather(1, best.indices[:, None]).squeeze(1)[better]
+            scores.append(score.cpu())
+            rows.append(row.cpu())
         return torch.cat(scores), torch.cat(rows)
 
 

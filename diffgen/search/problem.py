@@ -133,7 +133,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         triggers = np.flatnonzero(archived >= 0)
         if len(triggers) > 0:
             asked = pictures[torch.from_numpy(triggers).to(pictures.device)]
-            violation[triggers] = np.maximum(-self._validity(asked), 0)
+            violation[triggers] = self._validity(asked)
         return violation
 
     def _niches(self, answers: Answers) -> Int64Array:

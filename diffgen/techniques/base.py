@@ -58,8 +58,8 @@ class TechniqueContext:
         config: the settings of the search.
         seed: seed of everything random in the technique.
         device: where tensors live.
-        validity: by how much pictures pass the validity filters, uint8 (N, C, H, W) -> float32 (N,), below 0 for those
-            that are rejected; None when the search is not to ask.
+        validity: by how much the validity filters reject pictures, uint8 (N, C, H, W) -> float32 (N,), 0 for those that
+            are accepted; None when the search is not to ask.
         encoder: of the domain, for techniques that compare images by features; None where there is none.
         real: the given images, for techniques that begin with them; None where the technique draws all of its own.
         scorer: the discriminator; None where there is none.

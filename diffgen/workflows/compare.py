@@ -429,7 +429,7 @@ def _search_and_judge(
         batch_size=batch_size,
         device=device,
         progress=progress,
-        validity=pipeline.margin if asks_filters_in_search(config) else None,
+        validity=pipeline.violation if asks_filters_in_search(config) else None,
     )
     triggers = folder.read_parts()
     shape = (0, *images.image_shape)

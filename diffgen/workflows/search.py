@@ -49,10 +49,10 @@ class CountedValidity:
         self.accepted = 0
 
     def __call__(self, images: torch.Tensor) -> Float32Array:
-        margin = self._validity(images)
-        self.total += len(margin)
-        self.accepted += int((margin >= 0).sum())
-        return margin
+        violation = self._validity(images)
+        self.total += len(violation)
+        self.accepted += int((violation == 0).sum())
+        return violation
 
 
 def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:

@@ -32,7 +32,7 @@ class PixelFilter:
     def fit(self, real: torch.Tensor) -> None:
         self.real = len(real)
 
-    def score(self, images: torch.Tensor) -> torch.Tensor:
+    def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
         self.asked += images[:, 0, 0, -1].tolist()
         return images[:, 0, 0, self._column].float()
 
@@ -162,7 +162,7 @@ def test_a_score_of_exactly_the_threshold_passes() -> None:
 
 def test_a_score_that_is_no_number_is_rejected() -> None:
     class Undecided(PixelFilter):
-        def score(self, images: torch.Tensor) -> torch.Tensor:
+        def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
             return torch.full((len(images),), math.nan)
 
     found = FilterPipeline([Undecided(0), PixelFilter(0)]).apply(torch.zeros(3, 1, 1, 1, dtype=torch.uint8))
@@ -209,3 +209,40 @@ def test_progress_counts_images(parts: Any, real_filters: list[Any]) -> None:
     notes = Notes()
     FilterPipeline(real_filters).apply(parts.mixed, batch_size=30, progress=notes)
     assert notes.reached == [30, 60, 90, 100]
+
+
+def test_the_violation_is_zero_for_what_is_accepted_and_the_worst_filter_s_for_the_rest(parts: Any) -> None:
+    """With the filter that saves work where a score is enough, against the scores in full."""
+    images = torch.cat([parts.mixed, parts.noise, parts.held_out])
+    chain = FilterPipeline([SsimFilter(neighbors=5), SsimFilter(neighbors=1)], false_alarm=0.1)
+    chain.fit(parts.reference, parts.held_out)
+    found, accepted = chain.violation(images), chain.apply(images).accepted
+    assert accepted.any() and not accepted.all()
+    scores = chain.scores(images)
+    above = np.stack([scores[:, 0] - chain.filters[0].threshold, scores[:, 1] - chain.filters[1].threshold], axis=1)
+    expected = np.maximum(-(above / np.maximum(chain.calibration.scores.std(axis=0), 1e-6)).min(axis=1), 0)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    sure = np.abs(above).min(axis=1) > 1e-5  # a decision may hang on the last digit
+    assert np.array_equal(found[sure] == 0, accepted[sure])
+
+
+def test_the_violation_of_a_score_that_is_no_number_is_infinite() -> None:
+    class Undecided(PixelFilter):
+        def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+            return torch.full((len(images),), math.nan if self.fitted else 1.0)
+
+        fitted = False
+
+    undecided = Undecided(0)
+    chain = FilterPipeline([PixelFilter(0), undecided])
+    pixels = torch.zeros(3, 1, 1, 1, dtype=torch.uint8)
+    chain.fit(pixels, pixels)
+    undecided.fitted = True
+    assert chain.violation(pixels).tolist() == [math.inf] * 3
+
+
+def test_without_filters_nothing_is_violated() -> None:
+    chain = FilterPipeline([])
+    pixels = torch.zeros(3, 1, 1, 1, dtype=torch.uint8)
+    chain.fit(pixels, pixels)
+    assert chain.violation(pixels).tolist() == [0, 0, 0]

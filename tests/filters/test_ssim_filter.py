@@ -101,6 +101,14 @@ def test_more_neighbours_never_lower_a_score(parts: Any) -> None:
     assert (scores[2] > scores[0] + 1e-3).any()
 
 
+@pytest.mark.parametrize("enough", [-1.0, 0.2, 0.4, 0.8, 2.0])
+def test_a_score_that_is_enough_saves_the_other_neighbours(parts: Any, enough: float) -> None:
+    judge = fitted(parts.reference[:300])
+    exact, first = judge.score(parts.mixed), fitted(parts.reference[:300], neighbors=1).score(parts.mixed)
+    found = judge.score(parts.mixed, enough=enough)
+    torch.testing.assert_close(found, torch.where(first >= enough, first, exact), rtol=0, atol=1e-6)
+
+
 def test_nothing_asked(parts: Any) -> None:
     judge = fitted(parts.reference[:20])
     scores, rows = judge.nearest(parts.noise[:0])

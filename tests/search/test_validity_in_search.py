@@ -41,7 +41,7 @@ def searched(
 ) -> tuple[Nsga2Search, Evaluator]:
     evaluator = make_evaluator(budget)
     diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
-    validity = None if chain is None else chain.margin
+    validity = None if chain is None else chain.violation
     search = Nsga2Search(LatentProblem(generator, evaluator, diversity, config, validity=validity), config, seed=0)
     evaluator.start()
     search.run(lambda: None)
@@ -49,9 +49,11 @@ def searched(
 
 
 def margins(search: Nsga2Search, chain: FilterPipeline) -> np.ndarray:
-    """What the filters say of each individual; infinity for those that are no triggers."""
+    """By how much each individual passes, from the scores themselves; infinity for those that are no triggers."""
     population = search.algorithm.pop
-    margin = chain.margin(torch.from_numpy(search.problem.pictures(population.get("uid"))))
+    scores = chain.scores(torch.from_numpy(search.problem.pictures(population.get("uid"))))
+    calibration = chain.calibration
+    margin = ((scores - calibration.thresholds) / calibration.scores.std(axis=0)).min(axis=1)
     return np.where(population.get("archive_number") >= 0, margin, np.inf)
 
 
@@ -98,11 +100,3 @@ def test_a_restored_search_goes_on_alike(
     again, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity=validity))
     again.restore(state)
     assert np.array_equal(again.algorithm.pop.get("F"), search.algorithm.pop.get("F"))
-
-
-def test_a_margin_says_what_the_chain_says(digits: ImageSet, chain: FilterPipeline) -> None:
-    images = torch.cat([torch.from_numpy(digits.images[:60]), torch.from_numpy(255 - digits.images[:20])])
-    margin, accepted = chain.margin(images), chain.apply(images).accepted
-    assert accepted.any() and not accepted.all()
-    sure = np.abs(margin) > 1e-3
-    assert np.array_equal(margin[sure] > 0, accepted[sure])
