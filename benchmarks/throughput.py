@@ -131,7 +131,7 @@ def main() -> None:
         rounds=rounds,
         batch=batch,
         device=device,
-        filters=make_filters(arguments.models, device),
+        filters=make_filters(arguments.models, networks, device),
     )
     print(_line("default, filters asked", result["with_filters"]), file=sys.stderr)
     if not arguments.no_paper:
