@@ -1,11 +1,12 @@
 """The filters asked after the search, in it as a constraint, or as a third objective; and chains of filters.
 
-    python -m benchmarks.validity DATA A B OUT [--queries 20000] [--seeds 3] > table.md
+    python -m benchmarks.validity DATA A B OUT [--queries 20000] [--seeds 3] [--ways WAY ...] > table.md
 
 DATA is a folder with a training and a test split, A and B are models. Every way gets the same queries and the same
 seeds; the runs lie in OUT and are not made again. ``recognised`` are the valid triggers in which the judge
 (benchmarks/judge.py), which no filter asks, sees some class. Times are seconds of processor time of the whole
-``diffgen compare`` with GAN and filters in the cache, without asking again one image at a time.
+``diffgen compare`` with GAN and filters in the cache, without asking again one image at a time. The second table is the
+share of the triggers that the filters accept, by eighths of the queries: whether the search drifts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,10 +38,18 @@ WAYS = {
     "constraint, with neighbors": ("constraint", (*_DEFAULT, "neighbors")),
     "constraint, neighbors for discriminator": ("constraint", ("reconstruction", "ssim", "neighbors")),
 }
+EIGHTHS = 8
 FIGURES = ("triggers", "valid", "recognised", "share", "distinct", "behaviours", "label_pairs", "seconds")
 
 
-def measure(way: str, seed: int, arguments: argparse.Namespace, judge: Judge) -> dict[str, float]:
+def accepted_by_eighths(run: RunFolder, queries: int) -> list[float]:
+    """Shares of the triggers that the filters accept, in 0..1, NaN where there is no trigger."""
+    query, accepted = run.read_parts()["query"], run.read_arrays("verdicts")["rejected_by"] < 0
+    eighth = np.minimum((query - 1) * EIGHTHS // queries, EIGHTHS - 1)
+    return [float(accepted[eighth == part].mean()) if (eighth == part).any() else np.nan for part in range(EIGHTHS)]
+
+
+def measure(way: str, seed: int, arguments: argparse.Namespace, judge: Judge) -> dict[str, Any]:
     """The figures of one run, which is made if it is not there."""
     folder = arguments.out / f"{way.replace(' ', '-').replace(',', '')}-{seed}"
     figures = folder / "validity.json"
@@ -68,6 +78,7 @@ def measure(way: str, seed: int, arguments: argparse.Namespace, judge: Judge) ->
         "behaviours": results["behaviours"],
         "label_pairs": results["label_pairs"],
         "seconds": json.loads(figures.read_text(encoding="utf-8"))["seconds"],
+        "by_eighths": accepted_by_eighths(run, arguments.queries),
     }
 
 
@@ -80,9 +91,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     arguments = parser.parse_args(argv)
     judge = judge_for(load(f"{arguments.data}:train"), load(f"{arguments.data}:test"))
-    found = {way: [measure(way, seed, arguments, judge) for seed in range(arguments.seeds)] for way in WAYS}
+    found = {way: [measure(way, seed, arguments, judge) for seed in range(arguments.seeds)] for way in arguments.ways}
     print(
         "| filters asked | triggers | valid | recognised among them | share | valid without near-duplicates |", end=""
     )
@@ -94,6 +106,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             unit = " %" if name == "share" else ""
             cells.append(f"{np.mean(values):,.0f}{unit} ({min(values):,.0f} to {max(values):,.0f})")
         print(f"| {way} | {' | '.join(cells)} |")
+    print("\n| filters asked |" + "".join(f" {part + 1} |" for part in range(EIGHTHS)) + "\n|---|" + "---:|" * EIGHTHS)
+    for way, runs in found.items():
+        shares = np.mean([run["by_eighths"] for run in runs], axis=0)
+        print(f"| {way} | {' | '.join(f'{share:.0%}' for share in shares)} |")
 
 
 if __name__ == "__main__":
