@@ -1,6 +1,8 @@
 """The tables of the DiffGAN paper that speak of MNIST, rebuilt from our runs, the published figures beside them.
 
-    python -m benchmarks.paper_tables TECHNIQUES [--ablation SEARCH] > benchmarks/results/paper-tables.md
+    python -m benchmarks.paper_tables TECHNIQUES [--ablation SEARCH] [--budget 60s]
+
+They stand in benchmarks/results/README.md.
 
 TECHNIQUES is the folder that ``python -m benchmarks.techniques run`` filled, SEARCH that of ``python -m
 benchmarks.search run`` (variants ``default``, ``divergence_only``, ``diversity_only``). Pairs are told apart by name:
@@ -214,12 +216,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("techniques", type=Path)
     parser.add_argument("--ablation", type=Path)
+    parser.add_argument("--budget", help="only the runs of this budget; default: all")
     arguments = parser.parse_args()
-    print(
-        "\n".join(
-            ([] if arguments.ablation is None else ablation(arguments.ablation)) + tables(read(arguments.techniques))
-        )
-    )
+    cells = [cell for cell in read(arguments.techniques) if arguments.budget in (None, cell["budget"])]
+    lines = [] if arguments.ablation is None else ablation(arguments.ablation)
+    print("\n".join(lines + tables(cells)))
 
 
 if __name__ == "__main__":
