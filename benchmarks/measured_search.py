@@ -18,6 +18,7 @@ from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.problem import LatentProblem
+from diffgen.workflows.device import search_batch_size
 
 _ENDLESS = Budget(queries=10**12)
 
@@ -92,7 +93,7 @@ class MeasuredSearch:
             budget=_ENDLESS,
             archive=self.archive,
             margin=1e-6,
-            batch_size=2 * batch_size,
+            batch_size=search_batch_size(batch_size),
             network_batch=batch_size,
             cells=_cells(shape, device).assign,
         )

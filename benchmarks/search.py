@@ -39,6 +39,7 @@ from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.metrics.effective_number import effective_number
+from diffgen.metrics.significance import mann_whitney
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.runs.files import write_json
@@ -47,7 +48,7 @@ from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.techniques import Technique, TechniqueContext, make, preset
 from diffgen.types import Progress
-from diffgen.workflows.device import resolve_batch_size
+from diffgen.workflows.device import resolve_batch_size, search_batch_size
 from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.generator import prepare_generator
@@ -137,7 +138,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         budget=budget,
         archive=archive,
         margin=pair.margin,
-        batch_size=2 * resolve_batch_size(None, _CPU),
+        batch_size=search_batch_size(resolve_batch_size(None, _CPU)),
         network_batch=resolve_batch_size(None, _CPU),
         divergence=DIVERGENCES[config.divergence],
         cells=pair.cells.assign,
@@ -240,16 +241,8 @@ def run(arguments: argparse.Namespace) -> None:
                     print(f"{path.relative_to(arguments.out)}: {json.dumps(figures)}", flush=True)
 
 
-def a12(first: Sequence[float], second: Sequence[float]) -> float:
-    """How often a value of the first is larger than one of the second, ties half."""
-    wins = [(x > y) + (x == y) / 2 for x in first for y in second]
-    return sum(wins) / len(wins)
-
-
 def table(out: Path) -> list[str]:
     """Markdown of all runs in a folder."""
-    from scipy.stats import mannwhitneyu
-
     lines = []
     for folder in sorted(path for path in out.glob("*/*") if path.is_dir()):
         runs = _read(folder)
@@ -270,9 +263,9 @@ def table(out: Path) -> list[str]:
                 compared = []
                 for metric in ("valid", "behaviours"):
                     x, y = [r[metric] for r in base], [r[metric] for r in runs[variant]]
-                    p = mannwhitneyu(x, y, alternative="two-sided").pvalue
+                    against = mann_whitney(x, y)
                     ratio = np.median(x) / np.median(y) if np.median(y) else math.inf
-                    compared.append(f"{ratio:.2f}, {a12(x, y):.2f}, {p:.3f}")
+                    compared.append(f"{ratio:.2f}, {against.a12:.2f}, {against.p_value:.3f}")
                 lines.append(f"| {variant} | {compared[0]} | {compared[1]} |")
             lines.append("")
     return lines

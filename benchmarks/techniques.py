@@ -43,11 +43,12 @@ import numpy as np
 import torch
 
 from benchmarks.judge import Judge, judge_for
-from benchmarks.search import geometric_diversity
+from benchmarks.selector import SEEDS, divisions
 from diffgen.config import Budget, CompareConfig, SelectorConfig
 from diffgen.data import load as load_data
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
+from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
 from diffgen.metrics.equal_subsets import equal_subsets
 from diffgen.metrics.pixel_entropy import pixel_entropy
@@ -56,17 +57,20 @@ from diffgen.metrics.validity_ratio import validity_ratio
 from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.selector.evaluation import evaluate
+from diffgen.selector.examples import FEWEST_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.techniques import technique_names
 from diffgen.types import Int64Array, Progress
-from diffgen.workflows.compare import compare, resume
+from diffgen.workflows.compare import compare
 from diffgen.workflows.filters import make_pipeline
+from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.generator import prepare_generator
+from diffgen.workflows.resume import resume
 
 CPU = torch.device("cpu")
 SUBSET = 200  # pictures whose Shannon entropy is taken
 JUDGED = 3000  # triggers, and as many valid ones, that the judge is shown at most
-DIVISIONS = range(5)
+FEWEST = 90  # triggers on which one model is right; a selector of fewer is not looked at
 # name of a way -> technique and preset
 WAYS = {
     "diffgan": ("diffgan", "default"),
@@ -116,9 +120,12 @@ def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
     valid = counted & (verdicts["rejected_by"] < 0)
     if training is not None:
         judge = judge_for(load_data(training), test)
-        found |= _judged(judge, columns, counted) | _put_to_use(judge, cells, columns, valid)
+        found |= _judged(judge, columns, counted)
+        if valid.any():
+            found |= _put_to_use(judge, cells, read_finds(folder))
+    if results["geometric_diversity"] is not None:
+        found["geometric_diversity"] = results["geometric_diversity"]["found"]["mean"]
     images = columns["images"][valid]
-    found["geometric_diversity"] = geometric_diversity(cells, torch.from_numpy(images))
     if len(images) >= SUBSET:
         entropies = [pixel_entropy(images[rows]) for rows in equal_subsets(len(images), SUBSET)]
         found["shannon"] = round(float(np.mean(entropies)), 4)
@@ -148,30 +155,23 @@ def _judged(judge: Judge, columns: dict[str, Any], counted: np.ndarray) -> dict[
     return {"judge_valid": round(share.ratio * int(counted.sum())), "judge_validity": asdict(share)}
 
 
-def _put_to_use(judge: Judge, cells: Cells, columns: dict[str, Any], valid: np.ndarray) -> dict[str, Any]:
+def _put_to_use(judge: Judge, cells: Cells, finds: Finds) -> dict[str, Any]:
     """Who is right on valid triggers, by the judge, and what a selector learns from them."""
-    rows = _sample(np.flatnonzero(valid))
-    if len(rows) == 0:
-        return {}
-    images = torch.from_numpy(columns["images"][rows])
+    rows = _sample(np.arange(len(finds)))
+    images, said = torch.from_numpy(finds.images[rows]), finds.said[rows]
     recognised, label = (each.numpy() for each in judge.verdict(images))
-    right = columns["probabilities"][rows].argmax(axis=2) == label[:, None]
-    only_a, only_b = (recognised & right[:, model] & ~right[:, 1 - model] for model in (0, 1))
-    found: dict[str, Any] = {
-        "who_is_right": [int(only_a.sum()), int(only_b.sum()), int((recognised & ~right.any(axis=1)).sum())]
-    }
-    decisive = np.flatnonzero(only_a | only_b)
-    targets = only_b[decisive].astype(np.int64)
-    training, test = min(700, len(decisive) * 7 // 9), min(200, len(decisive) * 2 // 9)
-    if len(decisive) < 90 or min(np.bincount(targets, minlength=2)) < 5:
+    labels = np.where(recognised, label, UNLABELLED)
+    only_a, only_b = (int((said[:, model] == labels).sum()) for model in (0, 1))
+    found: dict[str, Any] = {"who_is_right": [only_a, only_b, int(recognised.sum()) - only_a - only_b]}
+    if only_a + only_b < FEWEST or min(only_a, only_b) < FEWEST_OF_A_KIND:
         return found
-    features = cells.encoder.encode(images[torch.from_numpy(decisive)]).numpy()
+    examples = make_examples(labels, said, finds.behaviours[rows])
+    features = cells.encoder.encode(images[torch.from_numpy(examples.rows)]).numpy()
     scores = []
-    for seed in DIVISIONS:
-        order = np.random.default_rng(seed).permutation(len(decisive))
-        learnt, held = order[:training], order[training : training + test]
-        forest = fit_forest(features[learnt], targets[learnt], SelectorConfig(seed=seed))
-        scores.append(evaluate("random", forest.predict(features[held]), right[decisive][held]))
+    for seed in SEEDS:
+        _, learnt, held = next(divisions(examples, seed))  # the one at random
+        forest = fit_forest(features[learnt], examples.targets[learnt], SelectorConfig(seed=seed))
+        scores.append(evaluate("random", forest.predict(features[held]), examples.right[held]))
     balanced = [each.balanced_accuracy for each in scores if each.balanced_accuracy is not None]
     return found | {
         "selector": round(float(np.mean(balanced)), 4) if balanced else None,

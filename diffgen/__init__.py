@@ -18,7 +18,7 @@ _LAZY = {
     "CheckConfig": "diffgen.config",
     "CheckResult": "diffgen.gate.result",
     "CompareConfig": "diffgen.config",
-    "CompareResult": "diffgen.workflows.compare",
+    "CompareResult": "diffgen.workflows.comparison",
     "DiffgenError": "diffgen.errors",
     "ImageSet": "diffgen.types",
     "Limits": "diffgen.config",
@@ -30,7 +30,7 @@ _LAZY = {
     "compare": "diffgen.workflows.compare",
     "draw_report": "diffgen.workflows.report",
     "replay": "diffgen.workflows.replay",
-    "resume": "diffgen.workflows.compare",
+    "resume": "diffgen.workflows.resume",
     "resume_check": "diffgen.workflows.check",
 }
 

@@ -248,7 +248,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print_config:
         print(config_file.to_toml(config, base, arguments), end="")
         return 0
-    from diffgen.workflows.compare import compare, resume
+    from diffgen.workflows.compare import compare
+    from diffgen.workflows.resume import resume
 
     if arguments.resume is not None:
         result = resume(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
 from diffgen.types import Progress
 from diffgen.workflows.check_stages import CheckStages
-from diffgen.workflows.compare import CompareResult, resume_comparison, run_comparison, settled
+from diffgen.workflows.compare import run_comparison, settled
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.generator import settled_generator
 from diffgen.workflows.requirements import needs_of
+from diffgen.workflows.resume import resume_comparison
 
 
 def check(
@@ -122,9 +125,8 @@ def resume_check(
         folder = RunFolder.open(run)
         about = folder.manifest.get("check")
         if not isinstance(about, dict):
-            raise UserError(
-                f"The run {folder.path} is no check; go on with it by 'diffgen compare --resume {folder.path}'."
-            )
+            again = shlex.join(["diffgen", "compare", "--resume", str(folder.path)])
+            raise UserError(f"The run {folder.path} is no check; go on with '{again}'.")
         folder.tidy()
         done = _verdict_of_done(folder)
         if done is not None:

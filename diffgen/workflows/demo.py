@@ -16,7 +16,8 @@ from diffgen.runs.files import write_whole
 from diffgen.runs.folder import check_output
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.check import check
-from diffgen.workflows.compare import CompareResult, compare
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.device import resolve_device
 from diffgen.workflows.quantize import quantize
 

@@ -38,6 +38,15 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
+def search_batch_size(batch_size: int) -> int:
+    """Images that a search asks about between two looks at its budget, for a batch size of the networks.
+
+    Two batches, so that what comes with each look (hashes, cells, label pairs) is paid half as often
+    (docs/decisions/009).
+    """
+    return 2 * batch_size
+
+
 def resolve_batch_size(given: int | None, device: torch.device) -> int:
     """Images handed to a network at once.
 

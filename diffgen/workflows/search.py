@@ -19,6 +19,7 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
 from diffgen.types import Float32Array, ImageSet, Progress, Task
 from diffgen.workflows.checkpoints import Checkpointer, History, newest_usable
+from diffgen.workflows.device import search_batch_size
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.interruption import graceful_stop
 from diffgen.workflows.preflight import RealAnswers
@@ -95,7 +96,7 @@ def run_search(
         archive=archive,
         # what counts as a trigger must not change within a run
         margin=state.get("margin", margin),
-        batch_size=2 * batch_size,
+        batch_size=search_batch_size(batch_size),
         network_batch=batch_size,
         divergence=DIVERGENCES[config.search.divergence],
         cells=cells.assign,

@@ -9,7 +9,8 @@ import pytest
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig
 from diffgen.data import load
 from diffgen.types import ImageSet
-from diffgen.workflows.compare import CompareResult, compare
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.demo import (
     convolutional_classifier,
     dense_classifier,

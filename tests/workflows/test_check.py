@@ -26,8 +26,9 @@ from diffgen.testing import assert_no_regression, failure_message
 from diffgen.types import Float32Array, ImageSet, Progress, Task
 from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check, resume_check
-from diffgen.workflows.compare import CompareResult, resume
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
+from diffgen.workflows.resume import resume
 from tests.models.remote.oip_server import OipServer, onnx_model
 
 CLASSES = 10

@@ -19,10 +19,12 @@ from diffgen.models import load as load_model
 from diffgen.report.markdown import escape_markdown
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
-from diffgen.workflows.compare import CompareResult, compare, resume
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.export import export
 from diffgen.workflows.inspect import inspect_model
 from diffgen.workflows.replay import replay
+from diffgen.workflows.resume import resume
 
 NAMES = ("<b>zero</b>", "one & only", "two|pipes", "=three()", "vier", "five*", "'six'", '"seven"', "huit", "[nine](x)")
 SMALL = CompareConfig(

@@ -18,8 +18,10 @@ from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows import checkpoints
-from diffgen.workflows.compare import CompareResult, compare, resume
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.report import draw_report, report_data
+from diffgen.workflows.resume import resume
 from diffgen.workflows.validity import CONFIRMED_SINGLE
 
 

@@ -10,7 +10,7 @@ from diffgen.features import cells
 from diffgen.features.encoder import DomainEncoder
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
-from diffgen.workflows.compare import CompareResult
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.diversity import SUBSET, measure_diversity
 from diffgen.workflows.report import report_data
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.compare import CompareResult
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.export import export, safe_name
 
 

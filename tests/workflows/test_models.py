@@ -22,8 +22,9 @@ from diffgen.config import (
 )
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.compare import compare, resume
+from diffgen.workflows.compare import compare
 from diffgen.workflows.replay import replay
+from diffgen.workflows.resume import resume
 
 NETS = """
 import pathlib, torch

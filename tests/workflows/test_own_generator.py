@@ -24,8 +24,10 @@ from diffgen.generators.file import FileGenerator
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows import checkpoints
-from diffgen.workflows.compare import CompareResult, compare, resume
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
+from diffgen.workflows.resume import resume
 
 DIM = 24
 

@@ -13,8 +13,10 @@ from diffgen.config import CompareConfig, ModelConfig, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.compare import CompareResult, compare, resume
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
+from diffgen.workflows.resume import resume
 from tests.models.remote.fault_proxy import FaultProxy
 from tests.models.remote.mlserver_process import MlServer, mlserver_python
 from tests.models.remote.oip_server import OipServer, onnx_model

@@ -12,7 +12,8 @@ import pytest
 
 from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
-from diffgen.workflows.compare import CompareResult, compare
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
 
 

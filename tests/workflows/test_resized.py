@@ -14,7 +14,8 @@ from diffgen.config import Budget, CompareConfig, GanConfig, SearchConfig, repla
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.types import ImageSet
-from diffgen.workflows.compare import _data_path, compare, resume
+from diffgen.workflows.compare import _data_path, compare
+from diffgen.workflows.resume import resume
 
 SMALL = CompareConfig(
     budget=Budget(queries=150),

@@ -22,10 +22,11 @@ from diffgen.runs import files
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock
 from diffgen.types import Progress
-from diffgen.workflows import checkpoints
-from diffgen.workflows import compare as compare_workflow
-from diffgen.workflows.compare import CompareResult, compare, resume
+from diffgen.workflows import checkpoints, comparison
+from diffgen.workflows.compare import compare
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.report import draw_report
+from diffgen.workflows.resume import resume
 
 
 class Listener(Progress):
@@ -74,7 +75,7 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fragile], None]:
     """Lets a fragile model count from the beginning of the search on."""
 
     def arm(model: Fragile) -> None:
-        search = compare_workflow.run_search
+        search = comparison.run_search
 
         def armed(*arguments: Any, **settings: Any) -> Any:
             model.searching = True
@@ -83,7 +84,7 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fragile], None]:
             finally:
                 model.searching = False
 
-        monkeypatch.setattr(compare_workflow, "run_search", armed)
+        monkeypatch.setattr(comparison, "run_search", armed)
 
     return arm
 
@@ -184,7 +185,7 @@ def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
         with torch.inference_mode():
             return network(torch.from_numpy(images)).numpy()
 
-    search = compare_workflow.run_search
+    search = comparison.run_search
 
     def run_search(*arguments: Any, **settings: Any) -> Any:
         nonlocal small
@@ -194,7 +195,7 @@ def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
         finally:
             small = False
 
-    monkeypatch.setattr(compare_workflow, "run_search", run_search)
+    monkeypatch.setattr(comparison, "run_search", run_search)
     listener = Listener()
     result = start(hungry, progress=listener)
     assert result.queries == finished.queries
@@ -258,7 +259,7 @@ def test_ctrl_c_before_the_search_writes_nothing(
     def training(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare_workflow, "prepare_generator", training)
+    monkeypatch.setattr(comparison, "prepare_generator", training)
     with pytest.raises(KeyboardInterrupt) as caught:
         start()
     assert "search had not begun" in caught.value.__notes__[0]
@@ -276,7 +277,7 @@ def test_after_the_search_nothing_is_searched_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(compare_workflow, stage, lambda *a, **s: signal.raise_signal(signal.SIGINT))
+        patch.setattr(comparison, stage, lambda *a, **s: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt) as caught:
             start()
     assert "--resume" in caught.value.__notes__[0]

@@ -20,7 +20,7 @@ from diffgen.config import SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.compare import CompareResult
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import import_sheets, label_with_oracles
 from diffgen.workflows.predict import predict_folder

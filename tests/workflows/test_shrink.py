@@ -13,7 +13,7 @@ from diffgen.config import CompareConfig, from_dict
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
-from diffgen.workflows.compare import CompareResult
+from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.models import stored_model
 from diffgen.workflows.report import report_data
 from diffgen.workflows.shrink import ShrinkResult, shrink

@@ -1,0 +1,191 @@
+"""From a pair of models and real images to a report: preflight -> GAN -> search -> filters -> report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.config import CompareConfig
+from diffgen.features import cells as cell_store
+from diffgen.features.cells import Cells
+from diffgen.models import BlackBox
+from diffgen.models.loading import file_digest
+from diffgen.runs.folder import RunFolder
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.device import resolve_batch_size
+from diffgen.workflows.filters import make_pipeline
+from diffgen.workflows.gan import DomainModels
+from diffgen.workflows.generator import prepare_generator
+from diffgen.workflows.models import resume_command
+from diffgen.workflows.preflight import RealAnswers, inspect_real_images
+from diffgen.workflows.requirements import asks_filters_in_search, check_seeds
+from diffgen.workflows.results import write_results
+from diffgen.workflows.search import real_images, run_search
+from diffgen.workflows.stages import Prepared, Stages
+from diffgen.workflows.validity import judge_triggers
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """The figures of a comparison; everything else is in the run folder.
+
+    Attributes:
+        run: the run folder.
+        queries: images both models were asked about during the search.
+        triggers: distinct generated images on which the models disagree.
+        valid_triggers: those that passed every filter.
+        distinct_valid_triggers: those without near-duplicates; what the headline counts.
+        behaviours: label pair x cell, among the valid triggers.
+        behaviours_estimated: how many there are, found or not, by Chao's estimate; see ``diffgen.metrics.richness``.
+        label_pairs: different ordered label pairs among the valid triggers.
+        seconds: length of the search.
+        saturated: it ended because nothing new was found any more.
+        most_frequent: what A says, what B says (by name) and the number of valid triggers, of the most frequent pairs.
+        interrupted: the user ended the search before its budget was used up.
+    """
+
+    run: str
+    queries: int
+    triggers: int
+    valid_triggers: int
+    distinct_valid_triggers: int
+    behaviours: int
+    behaviours_estimated: int
+    label_pairs: int
+    seconds: float
+    saturated: bool = False
+    most_frequent: tuple[tuple[str, str, int], ...] = ()
+    interrupted: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON values, without ``most_frequent`` and ``interrupted``."""
+        values = asdict(self)
+        del values["most_frequent"], values["interrupted"]
+        return values
+
+
+def keep_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
+    """Let a run that is resumed pay for no image twice."""
+    for role, model in zip("AB", models, strict=True):
+        model.keep_answers(folder.answers_file(role))
+
+
+def search_and_report(
+    models: tuple[BlackBox, BlackBox],
+    images: ImageSet,
+    config: CompareConfig,
+    open_folder: Callable[[], RunFolder],
+    *,
+    device: torch.device,
+    progress: Progress,
+    stages: Stages,
+) -> CompareResult:
+    """Everything that a new run and a resumed one have in common; the models are prepared.
+
+    Args:
+        open_folder: makes the run folder, or gives that of the run; called when all is ready for the search.
+
+    Raises:
+        UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
+    """
+    try:
+        real, domain, cells = _look_at_data(models, images, config, device=device, progress=progress)
+        folder = open_folder()
+    except KeyboardInterrupt as error:
+        error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
+        raise
+    try:
+        return _search_and_judge(
+            models, images, config, folder, real, domain, cells, device=device, progress=progress, stages=stages
+        )
+    except (KeyboardInterrupt, Exception) as error:
+        again = resume_command(stages.verb, folder, config, models)
+        error.add_note(f"what was found is kept; go on with '{again}'")
+        raise
+
+
+def _look_at_data(
+    models: tuple[BlackBox, BlackBox],
+    images: ImageSet,
+    config: CompareConfig,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> tuple[RealAnswers, DomainModels, Cells]:
+    """Everything before the search: the models on the real images, the GAN, the cells."""
+    real = inspect_real_images(models, images, progress=progress)
+    summary = real.summary
+    progress.say(
+        f"Real images: A and B agree on {summary.agreement:.2%} of {summary.images:,}"
+        + ("" if summary.accuracy is None else f"; accuracy A {summary.accuracy[0]:.2%}, B {summary.accuracy[1]:.2%}")
+        + f"; outputs taken for {summary.outputs[0]} (A) and {summary.outputs[1]} (B)."
+    )
+    for warning in summary.warnings:
+        progress.warn(warning)
+    check_seeds(config, real_images(images, real), images.source)
+    cells = cell_store.prepare(images, device=device, progress=progress)
+    domain = prepare_generator(images, config, cells.encoder, device=device, progress=progress)
+    return real, domain, cells
+
+
+def _search_and_judge(
+    models: tuple[BlackBox, BlackBox],
+    images: ImageSet,
+    config: CompareConfig,
+    folder: RunFolder,
+    real: RealAnswers,
+    domain: DomainModels,
+    cells: Cells,
+    *,
+    device: torch.device,
+    progress: Progress,
+    stages: Stages,
+) -> CompareResult:
+    batch_size = resolve_batch_size(config.batch_size, device)
+    gan = None if domain.path is None else file_digest(domain.path)
+    if folder.manifest.get("gan", gan) != gan:
+        progress.warn(
+            "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
+            "differs; the run goes on, but ends with other triggers than without the break."
+        )
+    folder.save_manifest(status="running", gan=gan)
+    pipeline = make_pipeline(images, domain, config, batch_size=batch_size, device=device, progress=progress)
+    stages.search_ready(Prepared(models, images, config, folder, real, domain, pipeline, cells, batch_size))
+    outcome = run_search(
+        models,
+        domain,
+        real_images(images, real),
+        folder,
+        config,
+        cells=cells,
+        margin=real.summary.margin,
+        batch_size=batch_size,
+        device=device,
+        progress=progress,
+        validity=pipeline.violation if asks_filters_in_search(config) else None,
+    )
+    triggers = folder.read_parts()
+    shape = (0, *images.image_shape)
+    validity = judge_triggers(
+        models,
+        triggers.get("images", np.empty(shape, dtype=np.uint8)),
+        triggers.get("probabilities", np.empty((0, 2, models[0].num_classes), dtype=np.float32)),
+        pipeline,
+        cells,
+        verify_limit=config.verify_limit,
+        progress=progress,
+    )
+    for model in models:
+        if model.account:
+            progress.say(model.account)
+    headline, warnings = write_results(
+        folder, models, images, real, domain, pipeline, outcome, validity, encoder=cells.encoder, config=config
+    )
+    for warning in warnings:
+        progress.warn(warning)
+    folder.save_manifest(status="interrupted" if outcome.interrupted else "done")
+    return CompareResult(run=str(folder.path), interrupted=outcome.interrupted, **headline)

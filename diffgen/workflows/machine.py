@@ -1,0 +1,26 @@
+"""What a run was made with: versions and device, as the manifest says them."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+_RECORDED_PACKAGES = ("torch", "torchvision", "numpy", "pymoo", "hdbscan", "umap-learn", "scikit-learn", "onnxruntime")
+
+
+def versions() -> dict[str, str]:
+    """Of Python, the system and the packages that a run's outcome hangs on."""
+    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    for package in _RECORDED_PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "missing"
+    return found
+
+
+def device_name(device: torch.device) -> str:
+    """Such as "cpu" or "cuda:0 (NVIDIA H200)"."""
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)

@@ -1,0 +1,137 @@
+"""Going on with a run that was broken off."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from diffgen.config import CompareConfig, from_dict
+from diffgen.data import load as load_data
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.lock import RunLock
+from diffgen.types import Progress
+from diffgen.workflows.comparison import CompareResult, keep_answers, search_and_report
+from diffgen.workflows.device import resolve_device
+from diffgen.workflows.generator import check_unchanged
+from diffgen.workflows.machine import device_name, versions
+from diffgen.workflows.models import stored_model
+from diffgen.workflows.preflight import prepare_models
+from diffgen.workflows.stages import Stages
+
+
+def resume(
+    run: str | Path,
+    model_a: Any = None,
+    model_b: Any = None,
+    *,
+    data: Any = None,
+    options: CompareConfig | None = None,
+    progress: Progress | None = None,
+) -> CompareResult:
+    """Go on with a run that was broken off; with a budget in queries it ends as it would have without the break.
+
+    A run whose search is finished is only filtered and reported; of one that is done, the figures are read.
+
+    Args:
+        run: the run folder.
+        model_a, model_b, data: needed only where the run was given objects instead of files, or files have moved.
+        options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
+
+    Raises:
+        UserError: there is nothing to go on with, models or data are not those of the run, or another process works
+            in the folder.
+        RunError: the run broke off again.
+    """
+    progress = progress or Progress()
+    with RunLock(RunFolder.open(run).path):
+        folder = RunFolder.open(run)
+        if "check" in folder.manifest:
+            again = shlex.join(["diffgen", "check", "--resume", str(folder.path)])
+            raise UserError(f"The run {folder.path} is a check; go on with '{again}'.")
+        folder.tidy()
+        done = _figures_of_done(folder)
+        if done is not None:
+            progress.say(f"The run {folder.path} is done; nothing is left to go on with. Here are its figures again.")
+            return done
+        return resume_comparison(
+            folder, model_a, model_b, data=data, options=options, progress=progress, stages=Stages()
+        )
+
+
+def _figures_of_done(folder: RunFolder) -> CompareResult | None:
+    """What a run that came to its end said at the end; None for any other."""
+    if folder.manifest.get("status") != "done":
+        return None
+    try:
+        results = folder.results()
+        figures = {f.name: results[f.name] for f in fields(CompareResult) if f.name not in ("run", "most_frequent")}
+        # runs of version 0.1.0 may have none
+        pairs = tuple((str(a), str(b), int(count)) for a, b, count in results.get("most_frequent", ()))
+        return CompareResult(run=str(folder.path), most_frequent=pairs, **figures)
+    except (UserError, KeyError, TypeError, ValueError):
+        return None  # damaged; filters and report are made again
+
+
+def resume_comparison(
+    folder: RunFolder,
+    model_a: Any,
+    model_b: Any,
+    *,
+    data: Any,
+    options: CompareConfig | None,
+    progress: Progress,
+    stages: Stages,
+) -> CompareResult:
+    """:func:`resume` of a run that is not done, whose lock the caller holds; ``stages`` is told what is ready.
+
+    Raises:
+        UserError, RunError: see :func:`resume`.
+    """
+    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    device = resolve_device(config.device)
+    models = [
+        stored_model(folder, role, given, config, device=device, options=options)
+        for role, given in (("A", model_a), ("B", model_b))
+    ]
+    source = data if data is not None else folder.manifest["data"]["path"]
+    if source is None:
+        raise UserError(f"The run {folder.path} was given its images in memory; give them again to resume it.")
+    images = load_data(source, resize=config.resize, progress=progress)
+    if images.digest != folder.manifest["data"]["sha256"]:
+        raise UserError(
+            f"The data {images.source} is no longer what the run {folder.path} was started with; start a new run."
+        )
+    check_unchanged(config.generator, folder)
+    with ExitStack() as held:
+        for model in models:
+            held.callback(model.forget_answers)
+        keep_answers(models, folder)
+        prepare_models(models, images)
+        _warn_of_changes(folder, device, progress)
+        pair = models[0], models[1]
+        stages.models_ready(pair, images)
+        return search_and_report(pair, images, config, lambda: folder, device=device, progress=progress, stages=stages)
+
+
+def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:
+    """Say what is no longer as it was when the run was started."""
+    before = {
+        **folder.manifest.get("versions", {}),
+        "device": folder.manifest.get("device"),
+        "threads": folder.manifest.get("threads"),
+    }
+    now = {**versions(), "device": device_name(device), "threads": torch.get_num_threads()}
+    changed = [
+        f"{name} {before[name]} then, {now[name]} now" for name in now if before.get(name, now[name]) != now[name]
+    ]
+    if changed:
+        progress.warn(
+            f"The run was started elsewhere ({'; '.join(changed)}); it goes on, but may end with other triggers than "
+            "without the break."
+        )
