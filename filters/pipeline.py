@@ -93,7 +93,7 @@ class FilterPipeline:
         worst = np.zeros(len(images), dtype=np.float32)
         for each, unit in zip(self.filters, spread, strict=True):
             below = (each.threshold - each.score(images, enough=each.threshold).numpy()) / unit
-            np.maximum(worst, np.nan_to_num(below, nan=np.inf), out=worst)
+            np.maximum(worst, np.where(np.isnan(below), np.inf, below), out=worst)
         return worst
 
     def apply(self, images: torch.Tensor, *, batch_size: int = 1024, progress: Progress | None = None) -> Verdicts:
