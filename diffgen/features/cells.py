@@ -36,8 +36,11 @@ class Cells:
 
     def assign(self, images: torch.Tensor) -> Int64Array:
         """int64 (N,): the nearest cell of each image, uint8 (N, C, H, W)."""
-        features = self.encoder.encode(images).cpu()
-        return torch.cdist(features, self.centroids).argmin(dim=1).numpy() if len(images) else np.empty(0, np.int64)
+        return self.nearest(self.encoder.encode(images).cpu())
+
+    def nearest(self, features: torch.Tensor) -> Int64Array:
+        """int64 (N,): :meth:`assign` of images whose features, float32 (N, 64) on the CPU, are there already."""
+        return torch.cdist(features, self.centroids).argmin(dim=1).numpy() if len(features) else np.empty(0, np.int64)
 
 
 def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progress | None = None) -> Cells:

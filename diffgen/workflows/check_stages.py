@@ -223,10 +223,10 @@ class CheckStages(Stages):
         for each in found:
             if len(each.images) == 0:
                 continue
-            tensor = torch.from_numpy(each.images)
-            features = cells.encoder.encode(tensor).cpu().numpy()
+            encoded = cells.encoder.encode(torch.from_numpy(each.images)).cpu()
+            features = encoded.numpy()
             known = distance_to_known(features, each.said, known_features, self._stored_said()) <= reach
-            keys = np.column_stack([each.said, cells.assign(tensor)])
+            keys = np.column_stack([each.said, cells.nearest(encoded)])
             for key in np.unique(keys, axis=0):
                 rows = np.flatnonzero((keys == key).all(axis=1))
                 chosen = rows[spread_out(features[rows], self.config.pictures)]
