@@ -56,7 +56,7 @@ def _add(group: Any, prefix: str, *, shown: bool, opening: bool = True) -> None:
     add("invert", "make black white, and white black", action=argparse.BooleanOptionalAction)
     add("size", "size that the model takes; images are resized to it, bilinearly", metavar="N|HxW")
     add("antialias", "smooth images that are made smaller (default: yes)", action=argparse.BooleanOptionalAction)
-    add("layout", "auto (default), nchw or nhwc", **_choice("layout"))
+    add("layout", "auto (default), nchw, nhwc, or flat: (N, C*H*W), one row of values per image", **_choice("layout"))
     add("outputs", "auto (default), probabilities, logits or scores", **_choice("outputs"))
     add("output-name", "which output to read, of a model that gives several", metavar="NAME")
     if not opening:

@@ -31,7 +31,8 @@ class Preprocessing:
         scale: "0..1" divides by 255, "0..255" hands the grey levels over as they are (both float32).
         mean, std: one for each channel that the model takes, in the model's order, or one for all; applied after
             scaling; empty for none.
-        layout: order of the axes the model takes.
+        layout: the axes that the model takes: "nchw", "nhwc", or "flat", one row of values per image, channel by
+            channel. A row that is a column of its own, (N, D, 1), is found out for "flat" and recorded as "flat-1".
         outputs: "probabilities", "logits" (softmax is applied), "scores" (independent values in [0, 1] that are
             divided by their sum), or "auto": decided once, on real images. A model with one value per image gives
             the probability, or the logit, of the second of two classes.
@@ -49,7 +50,7 @@ class Preprocessing:
     scale: Literal["0..1", "0..255"] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
-    layout: Literal["auto", "nchw", "nhwc"] | None = None
+    layout: Literal["auto", "nchw", "nhwc", "flat", "flat-1"] | None = None
     outputs: Literal["auto", "probabilities", "logits", "scores"] | None = None
     output: str | None = None
 
@@ -84,7 +85,7 @@ class Preprocessing:
 PREPROCESSING_CHOICES: dict[str, tuple[str, ...]] = {
     "channels": ("rgb", "bgr", "grey-to-rgb", "rgb-to-grey"),
     "scale": ("0..1", "0..255"),
-    "layout": ("auto", "nchw", "nhwc"),
+    "layout": ("auto", "nchw", "nhwc", "flat", "flat-1"),
     "outputs": ("auto", "probabilities", "logits", "scores"),
 }
 MAX_SIDE = 4096

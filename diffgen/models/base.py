@@ -15,9 +15,17 @@ import torch
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, ServiceError, UserError
 from diffgen.models.class_names import is_name
-from diffgen.models.inputs import ImageShape, Layout, PixelTransform, as_tensor, check_images, model_shape
+from diffgen.models.inputs import (
+    ImageShape,
+    Layout,
+    PixelTransform,
+    as_tensor,
+    batch_sides,
+    check_images,
+    model_shape,
+)
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
-from diffgen.models.shapes import DeclaredShape, probe, refusal
+from diffgen.models.shapes import DeclaredShape, DeclaredSides, declared_shape, layouts_by_declaration, probe, refusal
 from diffgen.models.wording import counted, reason, shape_text
 from diffgen.types import Float32Array, UInt8Array
 
@@ -101,6 +109,8 @@ class BlackBox(ABC):
         self.fixed_batch: int | None = None
         # Where _ask wants its input; formats that compute outside torch change it to the CPU.
         self._input_device = settings.device
+        # Sides of one image as the file declares them; a format whose files declare them fills this in.
+        self._sides: DeclaredSides | None = None
         self._transform: PixelTransform | None = None
         self._kind: OutputKind = "logits"
         self._columns = 0  # of the raw outputs; one for two classes is possible
@@ -110,7 +120,8 @@ class BlackBox(ABC):
         """Ask the model itself, in inference mode.
 
         Args:
-            batch: float32 (N, C, H, W) or (N, H, W, C) on ``_input_device``, contiguous, free to be overwritten.
+            batch: float32 (N, C, H, W), (N, H, W, C), (N, C * H * W) or (N, C * H * W, 1) on ``_input_device``,
+                contiguous, free to be overwritten.
 
         Returns:
             A tensor (N, K) if all is well; several outputs, and anything else that the model gives, are passed on as
@@ -175,13 +186,13 @@ class BlackBox(ABC):
         Sides that its file declares are believed; where it says nothing it is asked about black images of the usual
         sizes.
         """
-        layouts: tuple[Layout, ...] = ("nchw", "nhwc")
+        layouts = layouts_by_declaration(self._sides, image_shape)
         declared = [shape for layout in layouts if (shape := self._declared_shape(layout)) is not None]
         found = [(c, h, w) for c, h, w in declared if c in (1, 3) and h is not None and w is not None]
         if found:
             return [(int(c), h, w) for c, h, w in found]
         with torch.inference_mode():
-            return list(dict.fromkeys(shape for _, shape in probe(self._accepts, image_shape)))
+            return list(dict.fromkeys(shape for _, shape in probe(self._accepts, image_shape, layouts)))
 
     @property
     def own_class_names(self) -> tuple[str, ...]:
@@ -203,12 +214,18 @@ class BlackBox(ABC):
         self.class_order = class_order
 
     def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        """The layouts to try in turn where none is given."""
-        return ("nchw", "nhwc")
+        """The layouts to try in turn; of those with a row of values only, where the pre-processing says "flat"."""
+        layouts = layouts_by_declaration(self._sides, image_shape)
+        given = self.preprocessing.layout
+        if given == "auto" or given is None:
+            return layouts
+        if given == "flat":
+            return tuple(layout for layout in layouts if layout.startswith("flat")) or (given,)
+        return (given,)
 
     def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
         """(C, H, W) that the file declares, read in a layout; None for what it leaves open or doesn't say."""
-        return None
+        return declared_shape(self._sides, layout)
 
     def prepare(self, images: torch.Tensor | UInt8Array) -> None:
         """Find out whether the model takes such images and how its answers are to be read.
@@ -328,9 +345,8 @@ class BlackBox(ABC):
 
     def _find_layout(self, images: torch.Tensor | UInt8Array, image_shape: ImageShape) -> tuple[Layout, torch.Tensor]:
         """The layout in which the model takes the images, and its raw outputs, float32 (N, K), for them."""
-        given = self.preprocessing.layout
         shape = model_shape(self.preprocessing, image_shape, self.name)
-        layouts = self._layouts(shape) if given == "auto" or given is None else (given,)
+        layouts = self._layouts(shape)
         first_error: Exception | None = None
         for layout in layouts:
             self._transform = PixelTransform(self.preprocessing, layout, image_shape, self._input_device, self.name)
@@ -351,6 +367,7 @@ class BlackBox(ABC):
             image_shape=image_shape,
             handed=shape,
             layout=layouts[0],
+            layouts=layouts_by_declaration(self._sides, shape),
             declared=self._declared_shape,
             accepts=self._accepts,
             error=first_error,
@@ -404,8 +421,7 @@ class BlackBox(ABC):
 
     def _accepts(self, layout: Layout, image_shape: ImageShape) -> bool:
         """Whether the model answers black images of a shape with rows of values."""
-        channels, height, width = image_shape
-        sides = (channels, height, width) if layout == "nchw" else (height, width, channels)
+        sides = batch_sides(layout, image_shape)
         count = self.fixed_batch or 1
         try:
             self._rows(self._ask(torch.zeros((count, *sides), device=self._input_device)), count)

@@ -17,8 +17,8 @@ from diffgen.errors import UserError
 from diffgen.models.archives import UntrustedError
 from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.exported_archive import checked_copy
-from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
-from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.inputs import grey_levels_only
+from diffgen.models.shapes import image_sides
 from diffgen.models.wording import reason
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8)
@@ -49,7 +49,7 @@ class ExportedModel(BlackBox):
         self.fixed_batch = shape[0]
         if largest is not None:
             self.batch_size = min(self.batch_size, largest)
-        self._dims: DeclaredShape = (shape[1], shape[2], shape[3])
+        self._sides = image_sides(shape)
         self.preprocessing = self._admit(self.preprocessing)
         # Its mode was set when it was exported: eval() of such a module only raises.
         self._module = on_device(program, settings.device, settings.name).module()
@@ -62,22 +62,17 @@ class ExportedModel(BlackBox):
             return preprocessing
         return grey_levels_only(preprocessing, self.name)
 
-    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        return layouts_by_declaration(self._dims, image_shape)
-
-    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
-        return channels_first(self._dims, layout)
-
     def _image_input(self, program: Any) -> tuple[list[int | None], torch.dtype, int | None]:
         """The sides of the input (None for open ones), its type, and the largest batch if there is a bound."""
         count, tensors = tensor_inputs(program)
-        if count != 1 or len(tensors) != 1 or tensors[0].ndim != 4 or tensors[0].dtype not in _DTYPES:
+        images_alone = count == 1 and len(tensors) == 1 and tensors[0].dtype in _DTYPES
+        sides, largest = declared_sides(program, tensors[0]) if images_alone else ([], None)
+        if image_sides(sides) is None:
             text = "; ".join(f"{str(t.dtype).removeprefix('torch.')} ({', '.join(map(str, t.shape))})" for t in tensors)
             raise UserError(
                 f"Model {self.name} takes {count} inputs ({text or 'no tensors'}), not images alone; export it "
                 "with one float32 input of shape (N, C, H, W)."
             )
-        sides, largest = declared_sides(program, tensors[0])
         return sides, tensors[0].dtype, largest
 
 

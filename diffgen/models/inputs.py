@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -14,7 +14,9 @@ from diffgen.errors import UserError
 from diffgen.models.wording import counted, shape_text
 from diffgen.types import UInt8Array
 
-Layout = Literal["nchw", "nhwc"]
+# (N, C, H, W), (N, H, W, C), and one row of values per image: (N, C * H * W) and (N, C * H * W, 1).
+Layout = Literal["nchw", "nhwc", "flat", "flat-1"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)  # in the order in which they are tried
 ImageShape = tuple[int, int, int]
 
 _GREY_WEIGHTS = (0.299, 0.587, 0.114)
@@ -41,12 +43,26 @@ def model_shape(preprocessing: Preprocessing, image_shape: ImageShape, name: str
     return given, height, width
 
 
+def batch_sides(layout: Layout, shape: ImageShape) -> tuple[int, ...]:
+    """The sides of one image, (C, H, W), in a batch of a layout; a row of values goes channel by channel."""
+    channels, height, width = shape
+    match layout:
+        case "nchw":
+            return shape
+        case "nhwc":
+            return height, width, channels
+        case "flat":
+            return (channels * height * width,)
+        case "flat-1":
+            return channels * height * width, 1
+
+
 class PixelTransform:
     """One model's pre-processing of images of one shape.
 
     Args:
         preprocessing: its layout and outputs are not looked at.
-        layout: order of the axes that the model takes.
+        layout: the axes that the model takes.
         image_shape: (C, H, W) of the images.
         device: where the model's input is made.
         name: of the model, for messages.
@@ -64,6 +80,7 @@ class PixelTransform:
     ) -> None:
         preprocessing = preprocessing.over(DEFAULT_PREPROCESSING)
         self._device = device
+        self._layout = layout
         self._nhwc = layout == "nhwc"
         self._channels = preprocessing.channels
         self._invert = bool(preprocessing.invert)
@@ -100,7 +117,7 @@ class PixelTransform:
             images: uint8 (N, C, H, W) on any device.
 
         Returns:
-            float32 (N, C', H', W') or (N, H', W', C'), contiguous, memory of its own.
+            float32, contiguous, memory of its own: (N, C', H', W') in the sides of the layout, see :func:`batch_sides`.
         """
         if images.device != self._device:
             # While they are bytes: together with the change of type, torch would send four times as much.
@@ -123,7 +140,7 @@ class PixelTransform:
             pixels.sub_(self._mean)
         if self._std is not None:
             pixels.div_(self._std)
-        return pixels
+        return pixels.view(len(pixels), *batch_sides(self._layout, self.shape))
 
     def _recoloured(self, images: torch.Tensor) -> torch.Tensor:
         """uint8, or float32 where colours are weighed into grey; (N, C', H, W)."""

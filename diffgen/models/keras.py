@@ -18,9 +18,9 @@ from diffgen.errors import UserError
 from diffgen.models.archives import UntrustedError
 from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.hdf5 import check_hdf5
-from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
+from diffgen.models.inputs import grey_levels_only
 from diffgen.models.keras_network import KerasBuilder
-from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.shapes import check_sides, image_sides
 from diffgen.models.wording import reason
 
 
@@ -45,31 +45,24 @@ class KerasModel(BlackBox):
         self._place = str(settings.device)
         self._model = self._opened(path, archive=archive)
         shapes = [tuple(each.shape) for each in self._model.inputs]
-        if len(shapes) != 1 or len(shapes[0]) != 4:
+        self._sides = image_sides(shapes[0]) if len(shapes) == 1 else None
+        if self._sides is None:
             text = "; ".join(str(shape).replace("None", "?") for shape in shapes)
             raise UserError(
                 f"Model {self.name} takes {len(shapes)} input{'' if len(shapes) == 1 else 's'} of shape {text}, not "
                 "images alone; save it so that it takes (N, H, W, C)."
             )
         self.fixed_batch = shapes[0][0]
-        self._dims: DeclaredShape = shapes[0][1:]
         self._takes_bytes = self._model.inputs[0].dtype == "uint8"
         self.preprocessing = self._admit(self.preprocessing)
 
     def _ask(self, batch: torch.Tensor) -> object:
-        if any(side not in (None, given) for side, given in zip(self._dims, batch.shape[1:], strict=True)):
-            raise ValueError(f"the file declares {self._dims}, not {tuple(batch.shape[1:])}")
+        check_sides(self._sides, batch)
         with self._keras.device(self._place):
             return self._model(batch.to(torch.uint8) if self._takes_bytes else batch, training=False)
 
     def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
         return grey_levels_only(preprocessing, self.name) if self._takes_bytes else preprocessing
-
-    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        return layouts_by_declaration(self._dims, image_shape)
-
-    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
-        return channels_first(self._dims, layout)
 
     def _opened(self, path: Path, *, archive: bool) -> Any:
         try:

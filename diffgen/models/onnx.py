@@ -12,9 +12,9 @@ from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.class_names import names_from_metadata
-from diffgen.models.inputs import ImageShape, Layout, as_tensor, grey_levels_only
+from diffgen.models.inputs import as_tensor, grey_levels_only
 from diffgen.models.outputs import checked_rows, no_such_output
-from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.shapes import DeclaredSides, image_sides
 from diffgen.models.wording import counted, reason
 from diffgen.types import UInt8Array
 
@@ -59,7 +59,7 @@ class OnnxModel(BlackBox):
             self._input_name: str = declared.name
             self._dtype = self._input_dtype(declared.type)
             self._output_names = [output.name for output in self._session.get_outputs()]
-            self._dims = self._image_dims(declared.shape)
+            self._sides = self._image_sides(declared.shape)
             metadata = self._session.get_modelmeta().custom_metadata_map
         except UnicodeDecodeError as error:  # onnxruntime takes names that are no text, and fails when asked for them
             raise UserError(
@@ -109,12 +109,6 @@ class OnnxModel(BlackBox):
             super()._wrong_names()
         self.class_names = ()  # they name something else than the classes
 
-    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        return layouts_by_declaration(self._dims, image_shape)
-
-    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
-        return None if self._dims is None else channels_first(self._dims, layout)
-
     def _single_input(self) -> Any:
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
@@ -132,19 +126,20 @@ class OnnxModel(BlackBox):
             )
         return DTYPES[declared]
 
-    def _image_dims(self, shape: list[int | str | None] | None) -> DeclaredShape | None:
+    def _image_sides(self, shape: list[int | str | None] | None) -> DeclaredSides | None:
         """The sides of one image as declared, None for open ones; takes over a declared batch size."""
         if not shape:
             return None
         sides = [side if isinstance(side, int) and side > 0 else None for side in shape]
-        if len(sides) != 4:
+        image = image_sides(sides)
+        if image is None:
             text = ", ".join("?" if side is None else str(side) for side in sides)
             raise UserError(
                 f"Model {self.name} takes an input of shape ({text}), not images; export it together with the step "
                 "that turns images of shape (N, C, H, W) into that."
             )
         self.fixed_batch = sides[0]
-        return (sides[1], sides[2], sides[3])
+        return image
 
 
 def open_session(path: Path, device: torch.device) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
+import torch
+
 from diffgen.errors import UserError
-from diffgen.models.inputs import ImageShape, Layout
+from diffgen.models.inputs import LAYOUTS, ImageShape, Layout
 from diffgen.models.wording import reason, shape_text, spoken_list
 
 _CHANNELS = (1, 3)
@@ -14,6 +16,8 @@ _SIZES = (28, 32, 64, 96, 128, 224)
 _NAMED = 3
 
 DeclaredShape = tuple[int | None, int | None, int | None]
+# The sides of one image as a file declares them: three, or (D,) or (D, 1) for a row of values; None for open ones.
+DeclaredSides = tuple[int | None, ...]
 
 
 def refusal(
@@ -22,6 +26,7 @@ def refusal(
     image_shape: ImageShape,
     handed: ImageShape,
     layout: Layout,
+    layouts: Sequence[Layout],
     declared: Callable[[Layout], DeclaredShape | None],
     accepts: Callable[[Layout, ImageShape], bool],
     error: Exception,
@@ -32,7 +37,8 @@ def refusal(
         name: of the model.
         image_shape: (C, H, W) of the data.
         handed: (C, H, W) of what the model was handed, which its pre-processing may have made another.
-        layout: the order of axes in which the images were handed over.
+        layout: the one in which the images were handed over.
+        layouts: those that the model's file leaves open.
         declared: (C, H, W) that the model's file declares when read in a layout, or None: it declares nothing.
         accepts: asks the model whether it takes black images of a shape in a layout.
         error: what the model said to the data's images.
@@ -49,12 +55,13 @@ def refusal(
             return _other_layout(name, own, layout, other)
         return _two_sides(name, shape_text(here), own, offer.towards(here) or offer.towards(there))
 
-    taken = probe(accepts, handed)
+    taken = probe(accepts, handed, layouts)
     if (layout, handed) in taken:
         # Black images of this shape are taken, so that the shape is not the reason.
         return _own_words(name, own, error)
-    if (other, handed) in taken:
-        return _other_layout(name, own, layout, other)
+    fitting = next((found for found, shape in taken if shape == handed), None)
+    if fitting is not None:
+        return _other_layout(name, own, layout, fitting)
     shapes = [shape for found, shape in taken if found == layout] or [shape for _, shape in taken]
     if not shapes:
         return _own_words(name, own, error)
@@ -89,33 +96,59 @@ class _Offer:
 
 def fits(declared: DeclaredShape, image_shape: ImageShape) -> bool:
     """Whether images of a shape are what a declared shape with open sides (None) asks for."""
-    return all(wanted is None or wanted == side for wanted, side in zip(declared, image_shape, strict=True))
+    return all(map(_agree, declared, image_shape))
 
 
-def channels_first(dims: DeclaredShape, layout: Layout) -> DeclaredShape:
-    """(C, H, W) of the last three sides of an input, read in a layout."""
-    return dims if layout == "nchw" else (dims[2], dims[0], dims[1])
+def _agree(wanted: int | None, side: int) -> bool:
+    return wanted is None or wanted == side
 
 
-def layouts_by_declaration(dims: DeclaredShape | None, image_shape: ImageShape) -> tuple[Layout, ...]:
-    """The layouts to try, the one first in which the last three sides of an input fit the images."""
-    first: Layout = "nchw"
-    other: Layout = "nhwc"
-    if dims is not None:
-        as_nchw = fits(channels_first(dims, "nchw"), image_shape)
-        as_nhwc = fits(channels_first(dims, "nhwc"), image_shape)
-        declares_nhwc = dims[2] in _CHANNELS and dims[0] not in _CHANNELS
-        if (as_nhwc and not as_nchw) or (as_nhwc == as_nchw and declares_nhwc):
-            first, other = other, first
-    return (first, other)
+def image_sides(sides: Sequence[int | None]) -> DeclaredSides | None:
+    """The sides of one image in a declared input, whose first side counts the images; None for what holds no images."""
+    holds_images = len(sides) in (2, 4) or (len(sides) == 3 and sides[2] == 1)
+    return tuple(sides[1:]) if holds_images else None
 
 
-def probe(accepts: Callable[[Layout, ImageShape], bool], image_shape: ImageShape) -> list[tuple[Layout, ImageShape]]:
+def check_sides(sides: DeclaredSides | None, batch: torch.Tensor) -> None:
+    """Refuse a batch that a file does not declare, for formats that would take it all the same.
+
+    Raises:
+        ValueError: a side of its images is another than the declared one.
+    """
+    given = tuple(batch.shape[1:])
+    if sides is not None and (len(sides) != len(given) or not all(map(_agree, sides, given))):
+        raise ValueError(f"the file declares {sides}, not {given}")
+
+
+def declared_shape(sides: DeclaredSides | None, layout: Layout) -> DeclaredShape | None:
+    """(C, H, W) of the declared sides of one image, read in a layout; None where the file does not tell them apart."""
+    if sides is None or len(sides) < 3:
+        return None
+    first, second, third = sides
+    return (third, first, second) if layout == "nhwc" else (first, second, third)
+
+
+def layouts_by_declaration(sides: DeclaredSides | None, image_shape: ImageShape) -> tuple[Layout, ...]:
+    """The layouts to try, the one first in which the declared sides of one image fit the images."""
+    if sides is None:
+        return LAYOUTS
+    if len(sides) < 3:
+        return ("flat" if len(sides) == 1 else "flat-1",)
+    as_nchw, as_nhwc = declared_shape(sides, "nchw"), declared_shape(sides, "nhwc")
+    assert as_nchw is not None and as_nhwc is not None
+    fits_nchw, fits_nhwc = fits(as_nchw, image_shape), fits(as_nhwc, image_shape)
+    declares_nhwc = sides[2] in _CHANNELS and sides[0] not in _CHANNELS
+    nhwc_first = (fits_nhwc and not fits_nchw) or (fits_nhwc == fits_nchw and declares_nhwc)
+    return ("nhwc", "nchw") if nhwc_first else ("nchw", "nhwc")
+
+
+def probe(
+    accepts: Callable[[Layout, ImageShape], bool], image_shape: ImageShape, layouts: Sequence[Layout]
+) -> list[tuple[Layout, ImageShape]]:
     """Layouts and shapes (C, H, W) of black images that a model takes, those most like ``image_shape`` first."""
     channels, *own_size = image_shape
     sizes = dict.fromkeys([(own_size[0], own_size[1]), *((side, side) for side in _SIZES)])
     depths = dict.fromkeys([channels, *_CHANNELS])
-    layouts: tuple[Layout, ...] = ("nchw", "nhwc")
     tries = [(layout, (depth, *size)) for layout, size, depth in product(layouts, sizes, depths)]
     return [(layout, shape) for layout, shape in tries if accepts(layout, shape)]
 

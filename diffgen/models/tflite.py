@@ -17,8 +17,8 @@ import torch
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox, ModelSettings
-from diffgen.models.inputs import ImageShape, Layout, grey_levels_only
-from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.inputs import grey_levels_only
+from diffgen.models.shapes import DeclaredSides, check_sides, image_sides
 from diffgen.models.wording import reason
 
 _INTEGERS = (np.int8, np.uint8, np.int16)
@@ -102,7 +102,7 @@ class TfliteModel(BlackBox):
         self._path = path
         self._interpreter = _opened(path, tried=False)
         inputs, outputs = self._interpreter.get_input_details(), self._interpreter.get_output_details()
-        self._dims = self._image_dims(inputs)
+        self._sides = self._image_sides(inputs)
         self._input, self._outputs = _tensor(inputs[0]), [_tensor(each) for each in outputs]
         self._check_type(self._input)
         if self._input.scale:
@@ -117,9 +117,7 @@ class TfliteModel(BlackBox):
 
     def _ask(self, batch: torch.Tensor) -> object:
         shape = tuple(batch.shape)
-        if any(side not in (None, given) for side, given in zip(self._dims, shape[1:], strict=True)):
-            # it could be made to take other sides, and would answer nonsense
-            raise ValueError(f"the file declares {self._dims}, not {shape[1:]}")
+        check_sides(self._sides, batch)  # it could be made to take other sides, and would answer nonsense
         if shape != self._shape:
             self._shape = None
             with _quiet():
@@ -136,22 +134,16 @@ class TfliteModel(BlackBox):
             return grey_levels_only(preprocessing, self.name)
         return preprocessing
 
-    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        return layouts_by_declaration(self._dims, image_shape)
-
-    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
-        return channels_first(self._dims, layout)
-
-    def _image_dims(self, inputs: list[dict[str, Any]]) -> DeclaredShape:
+    def _image_sides(self, inputs: list[dict[str, Any]]) -> DeclaredSides:
         shapes = [[int(side) for side in each.get("shape_signature", each["shape"])] for each in inputs]
-        if len(shapes) != 1 or len(shapes[0]) != 4:
+        image = image_sides([side if side > 0 else None for side in shapes[0]]) if len(shapes) == 1 else None
+        if image is None:
             text = "; ".join(f"({', '.join('?' if side < 1 else str(side) for side in shape)})" for shape in shapes)
             raise UserError(
                 f"Model {self.name} takes {len(shapes)} input{'' if len(shapes) == 1 else 's'} of shape {text}, not "
                 "images alone; convert it so that it takes (N, H, W, C)."
             )
-        height, width, channels = (side if side > 0 else None for side in shapes[0][1:])
-        return (height, width, channels)
+        return image
 
     def _check_type(self, tensor: _Tensor) -> None:
         unscaled = tensor.dtype in _INTEGERS and not tensor.scale and tensor.dtype is not np.uint8
@@ -167,11 +159,11 @@ class TfliteModel(BlackBox):
 
         Files without an open batch mostly do, but a graph may hold the batch size as a constant.
         """
-        if None in self._dims:
+        if self._sides is None or None in self._sides:
             return False
         generator = torch.Generator().manual_seed(0)
         reach = self._input.highest if self._input.scale else 1.0
-        batch = torch.rand((declared + 1, *(int(side or 0) for side in self._dims)), generator=generator) * reach
+        batch = torch.rand((declared + 1, *(int(side or 0) for side in self._sides)), generator=generator) * reach
         try:
             alone, together = (self._ask(batch[:size].contiguous()) for size in (declared, declared + 1))
             if isinstance(alone, torch.Tensor) and isinstance(together, torch.Tensor):

@@ -214,8 +214,8 @@ def test_what_could_run_code_or_reach_for_files_is_refused(keras, images, tmp_pa
 
 def test_other_networks_and_damaged_files_are_refused(keras, images, tmp_path):
     layers = keras.layers
-    keras.Sequential([layers.Input((784,)), layers.Dense(10)]).save(tmp_path / "flat.keras")
-    with pytest.raises(UserError, match=r"takes 1 input of shape \(\?, 784\), not images alone"):
+    keras.Sequential([layers.Input((28, 28)), layers.Dense(10)]).save(tmp_path / "flat.keras")
+    with pytest.raises(UserError, match=r"takes 1 input of shape \(\?, 28, 28\), not images alone"):
         load(tmp_path / "flat.keras")
     keras.Sequential([layers.Input((32, 32, 3)), layers.Flatten(), layers.Dense(10)]).save(tmp_path / "colour.h5")
     with pytest.raises(UserError, match="takes 3x32x32 images but the data has 1x28x28"):

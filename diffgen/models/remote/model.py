@@ -16,7 +16,7 @@ import torch
 from diffgen.config import DEFAULT_REMOTE, Preprocessing, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.models.base import BlackBox, ModelSettings
-from diffgen.models.inputs import ImageShape, Layout, as_tensor, grey_levels_only
+from diffgen.models.inputs import as_tensor, grey_levels_only
 from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.remote.address import Address
 from diffgen.models.remote.answers import Answers, Key, keys_of
@@ -34,7 +34,7 @@ from diffgen.models.remote.protocol import (
     read_object,
 )
 from diffgen.models.remote.server import Refused, Reply, Server
-from diffgen.models.shapes import DeclaredShape, channels_first, layouts_by_declaration
+from diffgen.models.shapes import DeclaredSides, image_sides
 from diffgen.models.wording import counted
 from diffgen.types import Float32Array
 
@@ -86,7 +86,7 @@ class RemoteModel(BlackBox):
         self.binary = BINARY_EXTENSION in extensions
         self.digest = _identity(address, self._metadata)
         self._input = self._single_input()
-        self._dims = self._image_dims()
+        self._sides: DeclaredSides = self._image_sides()
         self._check_output_types()
         if largest is not None:
             self.batch_size = min(self.batch_size, largest)
@@ -136,17 +136,17 @@ class RemoteModel(BlackBox):
             )
         return inputs[0]
 
-    def _image_dims(self) -> DeclaredShape | None:
-        """The sides of one image as declared, None for open ones, or no sides for flat vectors; and the batch size."""
-        shape = self._input.shape
-        if len(shape) not in (2, 4):
+    def _image_sides(self) -> DeclaredSides:
+        """The sides of one image as declared; takes over a declared batch size."""
+        sides = [side if side > 0 else None for side in self._input.shape]
+        image = image_sides(sides)
+        if image is None:
             raise UserError(
-                f"Model {self.name} takes an input of shape {str(list(shape))[:_SHOWN]}, not images; let the server "
-                "take (N, C, H, W), (N, H, W, C) or flat (N, C * H * W), the number of images first."
+                f"Model {self.name} takes an input of shape {str(list(self._input.shape))[:_SHOWN]}, not images; let "
+                "the server take (N, C, H, W), (N, H, W, C) or flat (N, C * H * W), the number of images first."
             )
-        sides = [side if side > 0 else None for side in shape]
         self.fixed_batch = sides[0]
-        return None if len(shape) == 2 else (sides[1], sides[2], sides[3])
+        return image
 
     def _check_output_types(self) -> None:
         outputs = self._metadata.outputs
@@ -165,12 +165,6 @@ class RemoteModel(BlackBox):
 
     def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
         return preprocessing if self._input.datatype != "UINT8" else grey_levels_only(preprocessing, self.name)
-
-    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        return layouts_by_declaration(self._dims, image_shape)
-
-    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
-        return None if self._dims is None else channels_first(self._dims, layout)
 
     def _rows(self, answer: object, count: int) -> torch.Tensor:
         # the output was picked when the answer was read
@@ -239,8 +233,8 @@ class RemoteModel(BlackBox):
             UserError: the model declares another shape.
         """
         pixels = batch.numpy().astype(INPUTS[self._input.datatype], copy=False)
-        if self._dims is None:
-            pixels = pixels.reshape(len(pixels), -1)
+        if len(self._sides) == 1:
+            pixels = pixels.reshape(len(pixels), -1)  # run folders of before the layout "flat" say "nchw"
         wanted, sides = self._input.shape[1:], pixels.shape[1:]
         if any(want > 0 and want != side for want, side in zip(wanted, sides, strict=True)):
             raise UserError(
