@@ -46,8 +46,8 @@ def evaluate(values: GateValues, limits: Limits) -> tuple[Condition, ...]:
     """Every condition that the limits ask for, the search's own first: it came to its end, and could find something.
 
     A value above its limit fails. One that keeps it, but whose interval reaches above it, gives a warning: so few
-    images cannot show that the limit is kept. A limit of 0 that nothing broke is passed, since no number of images
-    could show more.
+    images cannot show that the limit is kept, and no number of them shows it of a limit of 0. No limit is therefore
+    kept better by the same value than a larger one is.
     """
     return tuple(_conditions(values, limits))
 
@@ -104,14 +104,12 @@ def _rate(name: str, rate: Rate | AccuracyDrop | None, limit: float, shown: Call
     _, high = rate.interval
     if rate.share > limit:
         return Condition(name, Status.FAIL, shown(limit), f"More than {shown(limit)}.")
-    if high > limit > 0:
+    if high > limit:
         sentence = (
             f"Kept on these {rate.of:,} images, but they are too few to show that it is kept in general: it may be up "
             f"to {shown(high)}."
         )
         return Condition(name, Status.WARN, shown(limit), sentence)
-    if high > limit:
-        return Condition(name, Status.PASS, shown(limit), f"None on these {rate.of:,} images.")
     return Condition(name, Status.PASS, shown(limit), "Kept, also at the upper end of the interval.")
 
 

@@ -51,7 +51,7 @@ def test_what_has_no_limit_has_no_condition() -> None:
         (Rate(5, 1_000), 0.005, "WARN"),
         (Rate(3, 10_000), 0.005, "PASS"),
         (Rate(0, 100), 0.005, "WARN"),  # up to 3.6 % of all images may differ
-        (Rate(0, 100), 0.0, "PASS"),
+        (Rate(0, 100), 0.0, "WARN"),  # as of any other limit: no number of images shows that there is none
         (Rate(1, 100), 0.0, "FAIL"),
         (Rate(0, 0), 0.005, "ERROR"),
         (None, 0.005, "ERROR"),
@@ -72,6 +72,16 @@ def test_accuracy_and_faults_and_shift() -> None:
     assert statuses(values(), Limits(max_accuracy_drop=0.0009))["accuracy_drop"] == "FAIL"
     better = values(accuracy=AccuracyDrop(9_700, 9_800, 0, 10_000))
     assert statuses(better, Limits(max_accuracy_drop=0.0))["accuracy_drop"] == "PASS"
+
+
+def test_an_accuracy_that_is_as_before_hides_no_broken_image_from_a_limit_of_zero() -> None:
+    """8 of 50 images broke and 8 others were mended: the drop is 0, and nobody may say that none broke."""
+    limits = Limits(max_accuracy_drop=0.0)
+    condition = next(
+        each for each in evaluate(values(accuracy=AccuracyDrop(40, 40, 8, 50)), limits) if each.name == "accuracy_drop"
+    )
+    assert condition.status.value == "WARN"
+    assert "None" not in condition.sentence and "up to" in condition.sentence
 
 
 def test_behaviours_are_new_when_most_of_their_pictures_are() -> None:
@@ -97,6 +107,56 @@ def test_an_unfinished_search_never_passes(real: Rate | None, random: Rate | Non
     assert overall(conditions) is Status.ERROR
     assert EXIT_CODES[overall(conditions)] == 3
     assert conditions[0].sentence == BROKEN.problem
+
+
+cells = st.sampled_from([0, 8]) | st.integers(0, 300)
+drops = st.tuples(cells, cells, cells).map(lambda n: AccuracyDrop(n[0] + n[1], n[0] + n[2], n[1], 1000))
+shifts = st.builds(Shift, st.floats(0, 1), st.integers(1, 500))
+
+
+@given(
+    rates,
+    rates,
+    drops,
+    shifts,
+    st.integers(0, 4),
+    st.lists(st.sampled_from([0.0, 0.001, 0.005, 0.02]) | st.floats(0, 1), min_size=2, max_size=2).map(sorted),
+    st.tuples(st.integers(0, 5), st.integers(0, 5)).map(sorted),
+)
+def test_no_limit_is_laxer_than_a_larger_one(
+    real: Rate,
+    random: Rate,
+    drop: AccuracyDrop,
+    shift: Shift,
+    new: int,
+    shares: list[float],
+    counts: list[int],
+) -> None:
+    measured = values(
+        real=real,
+        random=random,
+        accuracy=drop,
+        shift_real=shift,
+        shift_random=shift,
+        behaviours=(behaviour(1, 0),) * new,
+    )
+    strict, lax = (
+        evaluate(
+            measured,
+            Limits(
+                max_disagreement=share,
+                max_accuracy_drop=share,
+                max_new_behaviours=count,
+                max_regression_faults=count,
+                max_shift=share,
+            ),
+        )
+        for share, count in zip(shares, counts, strict=True)
+    )
+    order = ("PASS", "WARN", "FAIL", "ERROR")
+    for small, large in zip(strict, lax, strict=True):
+        assert small.name == large.name
+        assert order.index(small.status.value) >= order.index(large.status.value), small
 
 
 @given(rates, rates, limits)
