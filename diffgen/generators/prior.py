@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from diffgen.types import Generator
+from diffgen.types import Generator, Int64Array
 
 UNIFORM_BOUND = 1.0  # a uniform prior is U(-1, 1)
 
@@ -28,3 +29,40 @@ def draw_latents(generator: Generator, count: int, rng: torch.Generator) -> torc
         return values
     classes = torch.randint(generator.classes, (count, 1), generator=rng)
     return torch.cat([values, classes.to(torch.float32)], dim=1)
+
+
+class LatentStream:
+    """Latent vectors from the prior that no search draws, whatever seed it has, with classes as frequent as in the data.
+
+    A search draws with torch's generator, which on the CPU looks at 32 bits of a seed only, so that two seeds may mean
+    one stream. This one draws with numpy's PCG64, seeded through ``SeedSequence``. Values and classes have streams of
+    their own: how many are drawn at once changes nothing.
+
+    Args:
+        generator: whose prior it is.
+        seed: 0 or more.
+        labels: int64 (N,) of the data, or None: all classes of a conditional generator are equally frequent.
+    """
+
+    def __init__(self, generator: Generator, *, seed: int, labels: Int64Array | None) -> None:
+        self._generator = generator
+        values, classes = np.random.SeedSequence(seed).spawn(2)
+        self._values, self._classes = np.random.default_rng(values), np.random.default_rng(classes)
+        counts = np.ones(generator.classes)
+        if labels is not None:
+            counts = np.bincount(labels, minlength=generator.classes)[: generator.classes].astype(np.float64)
+        self._bounds = np.cumsum(counts / max(counts.sum(), 1.0))
+
+    def draw(self, count: int) -> torch.Tensor:
+        """The next ``count``: float32 (count, latent_length), the class in the last column where there is one."""
+        generator = self._generator
+        shape = (count, generator.latent_dim)
+        if generator.prior == "normal":
+            values = self._values.standard_normal(shape, dtype=np.float32)
+        else:
+            values = (self._values.random(shape, dtype=np.float32) * 2 - 1) * np.float32(UNIFORM_BOUND)
+        if generator.classes == 0:
+            return torch.from_numpy(values)
+        # side "right": a class without images has an interval of no length, which no number lies in
+        classes = np.searchsorted(self._bounds[:-1], self._classes.random(count), side="right")
+        return torch.from_numpy(np.column_stack([values, classes.astype(np.float32)]))

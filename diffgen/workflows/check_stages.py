@@ -18,7 +18,7 @@ from diffgen.gate.known import distance_to_known, spread_out
 from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
 from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift
-from diffgen.generators.prior import draw_latents
+from diffgen.generators.prior import LatentStream
 from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
@@ -32,7 +32,6 @@ from diffgen.workflows.stages import Prepared, Stages
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
-_RANDOM_SEED = 2**32  # added to the seed: the search must not begin with the images that the rates are taken on
 
 
 @dataclass
@@ -126,12 +125,12 @@ class CheckStages(Stages):
         """Rates on what the generator draws unsearched, as far as the filters accept it."""
         wanted, generator = self.config.random_images, prepared.domain.generator
         assert generator is not None
-        rng = torch.Generator().manual_seed(_RANDOM_SEED + prepared.config.seed)
+        latents = LatentStream(generator, seed=prepared.config.seed, labels=prepared.images.labels)
         answers: list[Float32Array] = []
         count = drawn = accepted = 0
         with self.progress.task("Asking about random generated images", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
-                images = generator.generate(draw_latents(generator, prepared.batch_size, rng)).cpu()
+                images = generator.generate(latents.draw(prepared.batch_size)).cpu()
                 drawn += len(images)
                 valid = images[torch.from_numpy(prepared.pipeline.apply(images).accepted)]
                 accepted += len(valid)

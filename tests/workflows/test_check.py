@@ -280,6 +280,49 @@ def test_a_candidate_that_ties_everywhere_fails(
     assert record["behaviours"] == []
 
 
+class Witness(Progress):
+    """Knows what the candidate was asked about in each task."""
+
+    def __init__(self, model_file: Path) -> None:
+        from diffgen.models import load as load_model
+
+        self._model = load_model(model_file, device="cpu")
+        self._model.prepare(load("digits:test").images)
+        self.asked: dict[str, set[bytes]] = {}
+        self._seen: set[bytes] = set()
+
+    @contextmanager
+    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
+        self._seen = self.asked.setdefault(description, set())
+        with super().task(description, total) as silent:
+            yield silent
+        self._seen = set()
+
+    def candidate(self, images: np.ndarray) -> Float32Array:
+        pixels = np.round(images * 255).astype(np.uint8)
+        self._seen |= {image.tobytes() for image in pixels}
+        return self._model.predict(pixels)
+
+
+def test_no_image_of_the_rates_is_one_of_the_searchs_own(
+    model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    """Also where the search draws at random, and has the seed that the rates have."""
+    witness = Witness(model_files["b"])
+    drawn = replace(config, compare=replace(config.compare, technique="random_latent"))
+    check(
+        model_files["a"],
+        witness.candidate,
+        data="digits:test",
+        config=drawn,
+        output=tmp_path / "drawn",
+        progress=witness,
+    )
+    rates = witness.asked["Asking about random generated images"]
+    assert len(rates) == 300
+    assert not rates & witness.asked["Searching for disagreements"]
+
+
 def test_failure_message_names_the_worst_and_the_report(failed: tuple[CheckResult, Path]) -> None:
     result, _ = failed
     text = failure_message(result)
