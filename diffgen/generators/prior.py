@@ -32,7 +32,7 @@ def draw_latents(generator: Generator, count: int, rng: torch.Generator) -> torc
 
 
 class LatentStream:
-    """Latent vectors from the prior that no search draws, whatever seed it has, with classes as frequent as in the data.
+    """Latent vectors from the prior that no search draws, whatever its seed, with classes as frequent as in the data.
 
     A search draws with torch's generator, which on the CPU looks at 32 bits of a seed only, so that two seeds may mean
     one stream. This one draws with numpy's PCG64, seeded through ``SeedSequence``. Values and classes have streams of

@@ -47,7 +47,7 @@ def test_the_stream_is_the_prior_and_depends_on_the_seed_alone(prior: Literal["n
     assert abs(float(values.mean())) < 0.03
     assert float(values.std()) == pytest.approx(1.0 if prior == "normal" else 1 / np.sqrt(3), abs=0.02)
     if prior == "uniform":
-        assert -1 <= float(values.min()) and float(values.max()) < 1
+        assert float(values.min()) >= -1 and float(values.max()) < 1
 
 
 def test_classes_are_as_frequent_as_in_the_data() -> None:
