@@ -26,7 +26,8 @@ class CompareConfig:
         seed: seed of everything random; the same seed and query budget give the same run on the same machine.
         device: "auto" takes a GPU when there is one.
         batch_size: images handed to a network at once, or None: chosen for the device.
-        verify_limit: most triggers that are asked again one at a time after the search; the rest in batches.
+        verify_limit: most triggers that the models are asked about again alone after the search, a picture of every
+            behaviour first; the rest in batches composed otherwise.
         preprocessing_a, preprocessing_b: what each model wants done to the images.
         model_a, model_b: how their files are opened.
         label_map: file that maps the classes of B onto those of A, or None: they are the same.
@@ -43,7 +44,7 @@ class CompareConfig:
     seed: int = 0
     device: str = "auto"
     batch_size: int | None = None
-    verify_limit: int = 20_000
+    verify_limit: int = 500
     gan: GanConfig = field(default_factory=GanConfig)
     generator: GeneratorConfig = field(default_factory=GeneratorConfig)
     search: SearchConfig = field(default_factory=SearchConfig)

@@ -27,11 +27,16 @@ from diffgen.workflows.preflight import RealAnswers
 from diffgen.workflows.report import write_report
 from diffgen.workflows.requirements import asks_filters_in_search, needs_of
 from diffgen.workflows.search import SearchOutcome
-from diffgen.workflows.validity import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, Validity
+from diffgen.workflows.validity import (
+    CONFIRMED_BATCH,
+    CONFIRMED_SINGLE,
+    PICTURES_A_BEHAVIOUR,
+    UNCONFIRMED,
+    Validity,
+)
 
 _NOT_VALID = -1  # in place of the row of the image that a trigger repeats
 _BEHAVIOURS_SHOWN = 60
-_PICTURES_A_BEHAVIOUR = 5
 _REJECTED_SHOWN = 24
 _REAL_SHOWN = 60
 _SAMPLES_SHOWN = 80
@@ -79,7 +84,7 @@ def write_results(
     original[rows] = rows[near_duplicate_of(images[rows], labels[rows], threshold=config.filters.near_duplicate)]
     distinct = original == np.arange(len(images))
 
-    shown = _choose_shown(keys, distinct, triggers.get("divergence", np.empty(0)))
+    shown = _choose_shown(keys, distinct, confirmed == CONFIRMED_SINGLE, triggers.get("divergence", np.empty(0)))
     rejected = _choose_rejected(verdicts.rejected_by, counted, len(pipeline.filters))
     numbers = np.concatenate([shown, rejected])
     folder.write_arrays(
@@ -202,8 +207,13 @@ def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
     return next(in_words, known[0] if known else tuple(map(str, range(classes))))
 
 
-def _choose_shown(keys: Int64Array, valid: np.ndarray[Any, Any], divergence: np.ndarray[Any, Any]) -> Int64Array:
-    """Trigger numbers of the gallery: of the most frequent behaviours some pictures each, the widest apart first."""
+def _choose_shown(
+    keys: Int64Array, valid: np.ndarray[Any, Any], alone: np.ndarray[Any, Any], divergence: np.ndarray[Any, Any]
+) -> Int64Array:
+    """Trigger numbers of the gallery: of the most frequent behaviours some pictures each, the widest apart first.
+
+    Of a behaviour with pictures that the models were asked about again ``alone``, only those are shown.
+    """
     rows = np.flatnonzero(valid)
     if len(rows) == 0:
         return np.empty(0, dtype=np.int64)
@@ -211,8 +221,9 @@ def _choose_shown(keys: Int64Array, valid: np.ndarray[Any, Any], divergence: np.
     chosen: list[int] = []
     for behaviour in np.argsort(-counts, kind="stable")[:_BEHAVIOURS_SHOWN]:
         members = rows[inverse == behaviour]
+        members = members[alone[members]] if alone[members].any() else members
         members = members[np.argsort(-divergence[members], kind="stable")]
-        picks = np.linspace(0, len(members) - 1, min(_PICTURES_A_BEHAVIOUR, len(members))).astype(np.int64)
+        picks = np.linspace(0, len(members) - 1, min(PICTURES_A_BEHAVIOUR, len(members))).astype(np.int64)
         chosen.extend(members[picks].tolist())
     return np.asarray(chosen, dtype=np.int64)
 

@@ -1,0 +1,93 @@
+"""Which triggers the models are asked about alone after the search, and what that costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.data import load as load_data
+from diffgen.features.cells import Cells
+from diffgen.features.encoder import DomainEncoder
+from diffgen.filters import FilterPipeline, SsimFilter
+from diffgen.models import load
+from diffgen.types import Progress
+from diffgen.workflows.validity import CONFIRMED_BATCH, CONFIRMED_SINGLE, in_rounds, judge_triggers
+
+
+class Linear:
+    """A classifier of digits with random weights that notes how many images it was asked about at once."""
+
+    def __init__(self, seed: int) -> None:
+        self._weights = np.random.default_rng(seed).normal(size=(784, 10)).astype(np.float32)
+        self.batches: list[int] = []
+
+    def __call__(self, pixels: np.ndarray) -> np.ndarray:
+        self.batches.append(len(pixels))
+        return pixels.reshape(len(pixels), -1) @ self._weights
+
+
+@given(
+    behaviours=st.lists(st.integers(0, 4), min_size=1, max_size=60),
+    seed=st.integers(0, 2**16),
+)
+def test_every_behaviour_has_its_turn_before_any_has_a_second_one(behaviours, seed):
+    keys = np.asarray(behaviours, dtype=np.int64)[:, None]
+    probabilities = np.random.default_rng(seed).dirichlet(np.ones(3), (len(keys), 2)).astype(np.float32)
+    order = in_rounds(keys, probabilities)
+    assert sorted(order.tolist()) == list(range(len(keys)))
+    met: dict[int, int] = {}
+    turns = []
+    for row in order.tolist():
+        turns.append(met.get(behaviours[row], 0))
+        met[behaviours[row]] = turns[-1] + 1
+    assert turns == sorted(turns)
+    # the first of each is the one on which the models are the furthest apart
+    gaps = np.linalg.norm(probabilities[:, 0] - probabilities[:, 1], axis=1)
+    for kind in set(behaviours):
+        first = next(row for row in order.tolist() if behaviours[row] == kind)
+        assert gaps[first] == max(gaps[row] for row in range(len(keys)) if behaviours[row] == kind)
+
+
+def judged(verify_limit: int):
+    data = load_data("digits:train")
+    asked = Linear(0), Linear(1)
+    models = [load(each) for each in asked]
+    for model in models:
+        model.prepare(data.images[:64])
+    answers = np.stack([model.predict(data.images) for model in models], axis=1)
+    rows = np.flatnonzero(answers[:, 0].argmax(axis=1) != answers[:, 1].argmax(axis=1))
+    images, answers = data.images[rows], answers[rows]
+    pipeline = FilterPipeline([SsimFilter()])
+    tensor = torch.from_numpy(data.images)
+    pipeline.fit(tensor[:300], tensor[300:500])
+    for each in asked:
+        each.batches.clear()
+    torch.manual_seed(0)
+    encoder = DomainEncoder(data.image_shape).eval().requires_grad_(False)
+    cells = Cells(encoder, encoder.encode(tensor[:5]))
+    validity = judge_triggers(models, images, answers, pipeline, cells, verify_limit=verify_limit, progress=Progress())
+    return asked, answers.argmax(axis=2), validity
+
+
+def test_a_few_are_asked_about_alone_and_the_rest_in_batches():
+    asked, labels, validity = judged(verify_limit=40)
+    assert len(labels) > 500
+    alone = validity.confirmed == CONFIRMED_SINGLE
+    assert alone.sum() == 40
+    assert (validity.confirmed[~alone] == CONFIRMED_BATCH).all()
+    assert validity.verdicts.accepted[alone].all()
+    for model in asked:
+        assert model.batches.count(1) <= 41
+        assert sum(model.batches) == len(labels)  # about each of them once more, and no more
+    keys = np.column_stack([labels, validity.cells])[validity.verdicts.accepted]
+    kinds = len(np.unique(keys, axis=0))
+    reached = len(np.unique(np.column_stack([labels, validity.cells])[alone], axis=0))
+    assert reached == min(40, kinds)
+
+
+def test_few_triggers_are_all_asked_about_alone():
+    asked, _, validity = judged(verify_limit=10_000)
+    assert (validity.confirmed == CONFIRMED_SINGLE).all()
+    assert set(asked[0].batches) == {1}
