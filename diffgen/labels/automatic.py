@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from diffgen.errors import UserError
+from diffgen.generators.layout import LatentLayout
 from diffgen.labels.store import UNLABELLED
 from diffgen.models import BlackBox
 from diffgen.types import Float32Array, Int64Array, UInt8Array
@@ -26,26 +27,31 @@ def oracle_labels(oracles: Sequence[BlackBox], images: UInt8Array) -> Int64Array
     return np.where((said == said[0]).all(axis=0), said[0], UNLABELLED).astype(np.int64)
 
 
-def intended_labels(latents: Float32Array | None, latent_dim: int, classes: int) -> Int64Array:
-    """The class that a conditional generator was asked for: the last value of a latent row that has one more.
+def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes: int) -> Int64Array:
+    """The class that a conditional generator was asked for: the last value of its latent vectors.
 
     Args:
-        latents: float32 (N, latent_dim + 1), or None when the technique stores none.
-        latent_dim: length of the latent vector without the class.
-        classes: K.
+        latents: float32 (N, values), or None when the technique stores none.
+        layout: what these values are.
+        classes: K, of the models.
 
     Raises:
-        UserError: the rows hold no class.
+        UserError: the rows hold no class, or are not as the layout says.
     """
     if latents is None:
         raise UserError(
             "No generator drew the pictures of this run, so no class was intended; label the triggers with --export "
             "and --import, or with --oracle."
         )
-    if latents.shape[1] != latent_dim + 1:
+    if layout.classes == 0:
         raise UserError(
             "The generator of this run was not asked for a class, so no class was intended; label the triggers with "
             "--export and --import, or with --oracle."
+        )
+    if latents.shape[1:] != (layout.length,) or not np.isfinite(latents[:, -1]).all():
+        raise UserError(
+            f"The latent vectors of this run are not the {layout.length} values of its generator; the run folder is "
+            "damaged."
         )
     labels = np.rint(latents[:, -1]).astype(np.int64)
     if len(labels) and not (labels.min() >= 0 and labels.max() < classes):

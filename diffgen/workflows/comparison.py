@@ -12,6 +12,7 @@ import torch
 from diffgen.config import CompareConfig
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
+from diffgen.generators.layout import LatentLayout
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
@@ -152,7 +153,8 @@ def _search_and_judge(
             "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
         )
-    folder.save_manifest(status="running", gan=gan)
+    layout = None if domain.generator is None else LatentLayout.of(domain.generator).as_dict()
+    folder.save_manifest(status="running", gan=gan, latents=layout)
     pipeline = make_pipeline(images, domain, config, batch_size=batch_size, device=device, progress=progress)
     stages.search_ready(Prepared(models, images, config, folder, real, domain, pipeline, cells, batch_size))
     outcome = run_search(

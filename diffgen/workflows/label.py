@@ -14,6 +14,7 @@ import numpy as np
 
 from diffgen.config import CompareConfig, LabelConfig, from_dict
 from diffgen.errors import UserError
+from diffgen.generators.layout import LatentLayout
 from diffgen.labels.agreement import merge
 from diffgen.labels.automatic import intended_labels, oracle_labels
 from diffgen.labels.reading import read_labels
@@ -236,10 +237,32 @@ def label_as_intended(run: str | Path, *, force: bool = False) -> LabelResult:
     """
     folder = RunFolder.open(run)
     finds = read_finds(folder)
-    config: CompareConfig = from_dict(CompareConfig, folder.config())
-    labels = intended_labels(finds.latents, config.gan.latent_dim, len(finds.class_names))
+    labels = intended_labels(finds.latents, _latent_layout(folder, finds), len(finds.class_names))
     rows = np.arange(len(finds), dtype=np.int64)
     return _put(folder, finds, "intended", rows, labels, {}, 0, None, force=force)
+
+
+def _latent_layout(folder: RunFolder, finds: Finds) -> LatentLayout:
+    """What the values of the run's latent vectors are.
+
+    Raises:
+        UserError: the manifest is damaged.
+    """
+    entry = folder.manifest.get("latents")
+    if entry is not None:
+        try:
+            return LatentLayout.read(entry)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"The manifest of the run {folder.path} does not say what its latent vectors are; the run folder is "
+                "damaged."
+            ) from error
+    # a run of version 0.1.0, whose settings are all that is known: a GAN is asked for a class when it can be
+    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    own, values = config.generator, 0 if finds.latents is None else finds.latents.shape[1]
+    if own.file is not None or values != config.gan.latent_dim + 1:
+        return LatentLayout(max(values, 1), 0, own.prior)
+    return LatentLayout(config.gan.latent_dim, len(finds.class_names), "normal")
 
 
 def outcome_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:

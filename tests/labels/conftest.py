@@ -18,7 +18,13 @@ TRIGGERS = 60
 CLASSES = 10
 
 
-def make_run(path: Path, *, triggers: int = TRIGGERS, latents: Float32Array | None = None) -> RunFolder:
+def make_run(
+    path: Path,
+    *,
+    triggers: int = TRIGGERS,
+    latents: Float32Array | None = None,
+    manifest: dict[str, object] | None = None,
+) -> RunFolder:
     """A finished run: real digits, on each of which A or B says the truth, or neither."""
     digits = load("digits:test")
     folder = RunFolder.create(
@@ -27,6 +33,7 @@ def make_run(path: Path, *, triggers: int = TRIGGERS, latents: Float32Array | No
         manifest={
             "status": "done",
             "files": {role: {"name": role, "path": None, "sha256": role * 64} for role in "AB"},
+            **(manifest or {}),
         },
         force=False,
     )

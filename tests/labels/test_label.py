@@ -191,6 +191,40 @@ def test_no_class_was_intended(tmp_path: Path, latents: np.ndarray | None) -> No
     assert not (run.path / "labels.npz").exists()
 
 
+def layout(latent_dim: object, classes: object) -> dict[str, object]:
+    return {"latent_dim": latent_dim, "classes": classes, "prior": "normal"}
+
+
+def with_class(latent_dim: int) -> np.ndarray:
+    return np.column_stack([np.zeros((TRIGGERS, latent_dim)), truth_of(TRIGGERS)]).astype(np.float32)
+
+
+def test_intended_classes_of_a_gan_that_is_not_as_the_settings_say(tmp_path: Path) -> None:
+    """As of a tuned one, or of one from a file: the manifest knows its latent vectors."""
+    run = make_run(tmp_path / "run", latents=with_class(20), manifest={"latents": layout(20, 10)})
+    assert label_as_intended(run.path).labelled == VALID
+    labels, _ = read_store(run, read_finds(run)).of(read_finds(run).hashes)
+    assert np.array_equal(labels, truth_of(VALID))
+
+
+def test_a_generator_that_has_one_value_more_than_the_gan_was_asked_for_no_class(tmp_path: Path) -> None:
+    values = GanConfig().latent_dim + 1
+    latents = np.random.default_rng(0).normal(size=(TRIGGERS, values)).astype(np.float32)
+    run = make_run(tmp_path / "run", latents=latents, manifest={"latents": layout(values, 0)})
+    with pytest.raises(UserError, match="no class was intended"):
+        label_as_intended(run.path)
+
+
+@pytest.mark.parametrize(
+    "entry", [{}, layout(20, "ten"), layout(-1, 10), layout(20, True), layout(2**70, 10), layout(21, 10), [], "normal"]
+)
+def test_latent_vectors_that_cannot_be(entry: object, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", latents=with_class(20), manifest={"latents": entry})
+    with pytest.raises(UserError, match="the run folder is damaged"):
+        label_as_intended(run.path)
+    assert not (run.path / "labels.npz").exists()
+
+
 MISTAKES = {
     "unknown id": (lambda rows: [("t000000000000", 1), *rows], "is none of this run's"),
     "twice": (lambda rows: [*rows, rows[0]], "twice"),

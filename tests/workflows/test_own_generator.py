@@ -16,16 +16,20 @@ import pytest
 import torch
 from torch import nn
 
-from diffgen.config import CompareConfig, GeneratorConfig, from_dict, replace
+from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, from_dict, replace
 from diffgen.data import load
 from diffgen.errors import RunError, UserError
+from diffgen.features import cells as cell_store
 from diffgen.features import encoder as encoders
 from diffgen.generators.file import FileGenerator
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet
+from diffgen.types import ImageSet, Progress
 from diffgen.workflows import checkpoints
 from diffgen.workflows.compare import compare
 from diffgen.workflows.comparison import CompareResult
+from diffgen.workflows.finds import read_finds
+from diffgen.workflows.gan import train_and_save
+from diffgen.workflows.label import label_as_intended, read_store
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
 
@@ -242,3 +246,32 @@ def test_images_of_a_size_that_no_gan_draws(start: Callable[..., CompareResult],
     result = start(tmp_path / "run", data=ImageSet(images, None, None, "small digits"), generator=file)
     assert result.triggers > 0
     assert RunFolder.open(result.run).read_parts()["images"].shape[1:] == (1, 20, 20)
+
+
+def test_classes_that_a_gan_from_a_file_was_asked_for(
+    small: ImageSet, config: CompareConfig, start: Callable[..., CompareResult], tmp_path: Path
+) -> None:
+    """Its latent vectors are shorter than the settings say, as those of a tuned GAN may be."""
+    settings = GanConfig(latent_dim=12, width=8, steps=5, readings=0)
+    encoder = cell_store.prepare(small).encoder
+    cpu = torch.device("cpu")
+    train_and_save(small, settings, encoder, tmp_path / "gan.safetensors", device=cpu, progress=Progress())
+    given = replace(
+        config,
+        gan_file=str(tmp_path / "gan.safetensors"),
+        budget=replace(config.budget, queries=100),
+        filters=replace(config.filters, names=()),
+    )
+    result = start(tmp_path / "run", generator=None, latent_dim=None, prior=None, config=given)
+    folder = RunFolder.open(result.run)
+    assert folder.manifest["latents"] == {"latent_dim": 12, "classes": 10, "prior": "normal"}
+    assert label_as_intended(folder.path).labelled == result.valid_triggers > 0
+    finds = read_finds(folder)
+    labels, _ = read_store(folder, finds).of(finds.hashes)
+    assert finds.latents is not None and finds.latents.shape[1] == 13
+    assert np.array_equal(labels, finds.latents[:, 12])
+
+
+def test_an_own_generator_was_asked_for_no_class(own: CompareResult) -> None:
+    with pytest.raises(UserError, match="no class was intended"):
+        label_as_intended(own.run)

@@ -1,0 +1,50 @@
+"""What the values of a stored latent vector are; kept with a run, so that its triggers can be read without the GAN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from diffgen.types import Generator
+
+
+@dataclass(frozen=True)
+class LatentLayout:
+    """The latent vectors of a generator; see :class:`diffgen.types.Generator`.
+
+    Attributes:
+        latent_dim: continuous values.
+        classes: classes that can be asked for, of which the last value is one; or 0: there is no such value.
+        prior: distribution of the continuous values, "normal" or "uniform".
+    """
+
+    latent_dim: int
+    classes: int
+    prior: str
+
+    @classmethod
+    def of(cls, generator: Generator) -> LatentLayout:
+        """That of a generator."""
+        return cls(generator.latent_dim, generator.classes, generator.prior)
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> LatentLayout:
+        """What :meth:`as_dict` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is damaged.
+        """
+        layout = cls(entry["latent_dim"], entry["classes"], entry["prior"])
+        if not all(type(value) is int and value >= low for value, low in ((layout.latent_dim, 1), (layout.classes, 0))):
+            raise ValueError("its numbers are none")
+        return layout
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+    @property
+    def length(self) -> int:
+        """Values in one stored latent vector."""
+        return self.latent_dim + (self.classes > 0)
