@@ -56,7 +56,7 @@ class CheckResult:
 
     @property
     def report(self) -> Path:
-        """report.html, or the short summary.md of a check that broke off before there was anything to draw."""
+        """report.html, or summary.md, where the disk had no room for more."""
         page = Path(self.run) / "report.html"
         return page if page.exists() else page.with_name("summary.md")
 

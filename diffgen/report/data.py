@@ -200,7 +200,6 @@ class GateView:
         fails_on_behaviours: whether the new ones are more than are allowed.
         store: its folder, or empty.
         created: ISO 8601.
-        report: whether there is a report.html beside this.
     """
 
     run: str
@@ -215,7 +214,6 @@ class GateView:
     created: str
     version: str
     seconds: float
-    report: bool = True
 
     @property
     def new(self) -> tuple[GateBehaviour, ...]:
@@ -321,3 +319,38 @@ class ReportData:
     def real_disagreement_count(self) -> int:
         """Real images on which A and B disagree by more than the margin."""
         return int(np.sum(self.real_matrix))
+
+
+@dataclass(frozen=True)
+class VerdictData:
+    """Everything that report.html shows of a check whose search did not come to its end.
+
+    Attributes:
+        problem: why it did not, one sentence.
+        class_names: K names in label order.
+        triggers: what the search had kept until then; nothing has judged them.
+        preflight: what was seen on the real images, or None: a version that did not keep it wrote the verdict.
+        real_disagreement_count: real images on which A and B disagree by more than the margin.
+        settings, files, gate: as for :class:`ReportData`.
+    """
+
+    run: str
+    created: str
+    version: str
+    command: str
+    model_names: tuple[str, str]
+    data_name: str
+    problem: str
+    class_names: tuple[str, ...]
+    triggers: int
+    preflight: Preflight | None
+    real_disagreement_count: int
+    settings: dict[str, Any]
+    files: dict[str, dict[str, str]]
+    gate: GateView
+    filters: tuple[FilterView, ...] = ()
+
+    @property
+    def alerts(self) -> tuple[str, ...]:
+        """Why it broke off, then what smelled wrong on the real images; one sentence each."""
+        return self.problem, *(() if self.preflight is None else self.preflight.warnings)

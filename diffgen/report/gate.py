@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from diffgen.report.cards import Card, make_card
-from diffgen.report.data import GateBehaviour, GateView, ReportData
+from diffgen.report.data import GateBehaviour, GateView, ReportData, VerdictData
 from diffgen.report.markdown import escape_markdown
 from diffgen.report.pictures import PictureBudget
 from diffgen.report.wording import clean_text, count_of
@@ -35,7 +35,7 @@ class GateGroup:
     cards: tuple[Card, ...]
 
 
-def make_gate(data: ReportData) -> tuple[GateGroup, ...]:
+def make_gate(data: ReportData | VerdictData) -> tuple[GateGroup, ...]:
     """The new behaviours with pictures, the one with the largest shift first, as many as fit."""
     if data.gate is None:
         return ()
@@ -67,8 +67,7 @@ def render_gate_markdown(view: GateView) -> str:
     lines.append("")
     lines += [f"- {row.title}: {escape_markdown(row.sentence)}" for row in view.conditions if row.status != "PASS"]
     lines += _worst(view)
-    where = "The pictures are in report.html of the run" if view.report else "There is no report: see the run"
-    lines += ["", f"{where} {escape_markdown(view.run)}."]
+    lines += ["", f"The pictures are in report.html of the run {escape_markdown(view.run)}."]
     return clean_text("\n".join(lines).rstrip() + "\n")
 
 

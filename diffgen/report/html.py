@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from diffgen.report import gallery, gate, matrix, selection, wording
 from diffgen.report.charts import progress_chart, score_histogram
-from diffgen.report.data import FilterView, ReportData
+from diffgen.report.data import FilterView, ReportData, VerdictData
 from diffgen.report.pictures import display_size
 from diffgen.types import UInt8Array
 
@@ -91,6 +91,26 @@ def render_html(data: ReportData) -> str:
         gate_groups=gate.make_gate(data),
         selection=None if data.selection is None else selection.make_selection(data.selection, data.class_names),
         filter_charts=_filter_charts(data),
+        settings=tuple(settings_sections(data.settings)),
+    )
+    return wording.clean_text(page)
+
+
+def render_verdict(data: VerdictData) -> str:
+    """The page of a check whose search did not come to its end: what was measured until then, and why it broke off.
+
+    As :func:`render_html`, without a script: there is nothing on it to choose from.
+    """
+    environment = make_environment()
+    pictures = [picture for each in data.gate.behaviours for picture in each.pictures]
+    page = environment.get_template("verdict.html.j2").render(
+        data=data,
+        style=Markup(asset(environment, "style.css")),
+        script_hash="",
+        picture_size=display_size(pictures[0].image, _THUMBNAIL) if pictures else (_THUMBNAIL, _THUMBNAIL),
+        long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
+        verdict=gate.verdict(data.gate),
+        gate_groups=gate.make_gate(data),
         settings=tuple(settings_sections(data.settings)),
     )
     return wording.clean_text(page)

@@ -26,8 +26,8 @@ from diffgen.runs.store import Store, check_shape
 from diffgen.search.divergence import answer_margin
 from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
 from diffgen.workflows.models import resume_command
-from diffgen.workflows.report import write_report, write_verdict
-from diffgen.workflows.results import class_names
+from diffgen.workflows.report import write_report
+from diffgen.workflows.results import class_names, preflight_record
 from diffgen.workflows.stages import Prepared, Stages
 
 _BATCH = 1024
@@ -157,11 +157,17 @@ class CheckStages(Stages):
         prepared = self.prepared
         assert prepared is not None
         folder = prepared.folder
-        results: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+        names = class_names(prepared.models, prepared.images)
+        results: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "class_names": list(names),
+            "preflight": preflight_record(prepared.real.summary),
+            "real_disagreements": len(prepared.real.disagreements),
+        }
         finished = False
         if folder.has_arrays("verdicts") and (folder.path / "results.json").is_file():
             written = folder.results()
-            # a check that broke off before wrote its verdict there, and nothing else
+            # a check that broke off before wrote its verdict there, and what was known until then
             finished = "queries" in written
             results = written if finished else results
         queries = int(results.get("queries", 0))
@@ -180,17 +186,15 @@ class CheckStages(Stages):
             candidate=files["B"],
             data=prepared.images.source,
             store=None if self.place is None else str(self.place),
-            class_names=class_names(prepared.models, prepared.images),
+            class_names=names,
             seconds=time.monotonic() - self._started,
         )
         if self._shown:
             folder.write_arrays("check", self._shown)
         write_json(folder.path / "results.json", {**results, "check": record})
-        if finished:
-            write_report(folder)
-        else:
-            write_verdict(folder)
+        if not finished:
             folder.save_manifest(status="failed")
+        write_report(folder)
         again = folder.manifest["status"] != "done"
         go_on = resume_command("check", folder, prepared.config, prepared.models) if again else ""
         return CheckResult.from_record(folder.path, record, go_on)

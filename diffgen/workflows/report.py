@@ -20,9 +20,10 @@ from diffgen.report.data import (
     SelectionView,
     ShrunkPair,
     TrustView,
+    VerdictData,
 )
 from diffgen.report.gate import render_gate_markdown
-from diffgen.report.html import render_html
+from diffgen.report.html import render_html, render_verdict
 from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
 from diffgen.runs.files import make_folder, write_text, write_whole
@@ -43,13 +44,16 @@ def draw_report(run: str | Path) -> Path:
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Write report.html, summary.md and images/."""
+    """Write report.html, summary.md and images/; of a check that did not come to its end what is known of it."""
+    page = folder.path / "report.html"
+    results = folder.results()
+    if "check" in results and "queries" not in results:
+        return _write_verdict(folder, results, page)
     data = report_data(folder)
     if data.gate is None:
         write_text(folder.path / "summary.md", render_markdown(data))
     else:
         _write_gate(folder, data.gate)
-    page = folder.path / "report.html"
     write_text(page, render_html(data))
     pictures = folder.path / "images"
     make_folder(pictures)
@@ -60,11 +64,30 @@ def write_report(folder: RunFolder) -> Path:
     return page
 
 
-def write_verdict(folder: RunFolder) -> None:
-    """Write summary.md and junit.xml of a check whose search did not come to its end: there is nothing else to draw."""
-    view = _gate(folder, folder.results(), with_report=False)
+def _write_verdict(folder: RunFolder, results: dict[str, Any], page: Path) -> Path:
+    """The report of a check whose search did not come to its end."""
+    view, manifest = _gate(folder, results), folder.manifest
     assert view is not None
+    files = {role: manifest["files"][role] for role in ("A", "B")}
     _write_gate(folder, view)
+    data = VerdictData(
+        run=folder.path.name,
+        created=manifest["created"],
+        version=manifest["version"],
+        command=manifest["command"],
+        model_names=(files["A"]["name"], files["B"]["name"]),
+        data_name=manifest["data"]["source"],
+        problem=results["check"]["values"]["search"]["problem"],
+        class_names=tuple(results.get("class_names", ())),
+        triggers=sum(part["rows"] for part in manifest["parts"]),
+        preflight=_preflight(results["preflight"]) if "preflight" in results else None,
+        real_disagreement_count=results.get("real_disagreements", 0),
+        settings=folder.config(),
+        files=_files(files, manifest["data"]),
+        gate=view,
+    )
+    write_text(page, render_verdict(data))
+    return page
 
 
 def _write_gate(folder: RunFolder, view: GateView) -> None:
@@ -106,7 +129,6 @@ def report_data(folder: RunFolder) -> ReportData:
     neighbours = [nearest[i] if i < len(nearest) else None for i in range(len(shown) + len(rejected))]
     gallery = [picture(number, image) for number, image in zip(shown, neighbours[: len(shown)], strict=True)]
     accepted = [gallery[i] for i in np.linspace(0, len(gallery) - 1, min(len(gallery), _ACCEPTED_SHOWN)).astype(int)]
-    preflight = results["preflight"]
     validity = results.get("validity")
     files = {role: manifest["files"][role] for role in ("A", "B")}
     return ReportData(
@@ -129,15 +151,7 @@ def report_data(folder: RunFolder) -> ReportData:
         verified_single=results["verified_single"],
         verified_batch=results["verified_batch"],
         unconfirmed=results["unconfirmed"],
-        preflight=Preflight(
-            images=preflight["images"],
-            agreement=preflight["agreement"],
-            accuracy=None if preflight["accuracy"] is None else tuple(preflight["accuracy"]),
-            outputs=tuple(preflight["outputs"]),
-            numeric_noise=preflight["numeric_noise"],
-            margin=preflight["margin"],
-            warnings=tuple(preflight["warnings"]),
-        ),
+        preflight=_preflight(results["preflight"]),
         matrix=np.asarray(results["matrix"], dtype=np.int64),
         real_matrix=np.asarray(results["real_matrix"], dtype=np.int64),
         groups=_groups(gallery, verdicts, triggers, counted),
@@ -174,16 +188,29 @@ def report_data(folder: RunFolder) -> ReportData:
         mutated=results.get("mutated", False),
         gan=results["gan"],
         settings=config,
-        files={
-            **{f"model {role}": _file_facts(files[role]) for role in ("A", "B")},
-            "data": _file_facts(manifest["data"]),
-        },
+        files=_files(files, manifest["data"]),
         selection=_selection(folder, triggers),
         gate=_gate(folder, results),
     )
 
 
-def _gate(folder: RunFolder, results: dict[str, Any], *, with_report: bool = True) -> GateView | None:
+def _preflight(found: dict[str, Any]) -> Preflight:
+    return Preflight(
+        images=found["images"],
+        agreement=found["agreement"],
+        accuracy=None if found["accuracy"] is None else tuple(found["accuracy"]),
+        outputs=tuple(found["outputs"]),
+        numeric_noise=found["numeric_noise"],
+        margin=found["margin"],
+        warnings=tuple(found["warnings"]),
+    )
+
+
+def _files(models: dict[str, dict[str, Any]], data: dict[str, Any]) -> dict[str, dict[str, str]]:
+    return {**{f"model {role}": _file_facts(entry) for role, entry in models.items()}, "data": _file_facts(data)}
+
+
+def _gate(folder: RunFolder, results: dict[str, Any]) -> GateView | None:
     """The verdict of a check, or None when the run is none."""
     record = results.get("check")
     if record is None:
@@ -215,7 +242,6 @@ def _gate(folder: RunFolder, results: dict[str, Any], *, with_report: bool = Tru
         created=folder.manifest["created"],
         version=folder.manifest["version"],
         seconds=record["seconds"],
-        report=with_report,
     )
 
 

@@ -18,6 +18,7 @@ from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.metrics.richness import chao1
 from diffgen.metrics.validity_ratio import validity_ratio
 from diffgen.models import BlackBox
+from diffgen.report.data import Preflight
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.types import ImageSet, Int64Array, UInt8Array
@@ -141,15 +142,7 @@ def write_results(
         "verified_batch": int((confirmed == CONFIRMED_BATCH).sum()),
         "unconfirmed": int((confirmed == UNCONFIRMED).sum()),
         "class_names": list(names),
-        "preflight": {
-            "images": summary.images,
-            "agreement": summary.agreement,
-            "accuracy": None if summary.accuracy is None else list(summary.accuracy),
-            "outputs": list(summary.outputs),
-            "numeric_noise": summary.numeric_noise,
-            "margin": summary.margin,
-            "warnings": list(summary.warnings),
-        },
+        "preflight": preflight_record(summary),
         "validity": {"ratio": ratio.ratio, "low": ratio.low, "high": ratio.high} if counted.any() else None,
         "near_duplicate": config.filters.near_duplicate,
         "effective_label_pairs": round(effective_number(labels[valid]), 3),
@@ -182,6 +175,19 @@ def write_results(
     write_json(folder.path / "results.json", results)
     write_report(folder)
     return headline, warnings
+
+
+def preflight_record(found: Preflight) -> dict[str, Any]:
+    """What was seen on the real images, as JSON values."""
+    return {
+        "images": found.images,
+        "agreement": found.agreement,
+        "accuracy": None if found.accuracy is None else list(found.accuracy),
+        "outputs": list(found.outputs),
+        "numeric_noise": found.numeric_noise,
+        "margin": found.margin,
+        "warnings": list(found.warnings),
+    }
 
 
 def _samples(domain: DomainModels, config: CompareConfig) -> UInt8Array:

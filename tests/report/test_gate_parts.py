@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from diffgen.report.data import ConditionView, GateBehaviour, GateView, Picture, ReportData
+from diffgen.report.data import ConditionView, GateBehaviour, GateView, Picture, ReportData, VerdictData
 from diffgen.report.gate import render_gate_markdown
-from diffgen.report.html import render_html
+from diffgen.report.html import render_html, render_verdict
 from diffgen.report.junit import render_junit
 from tests.report.junit_schemas import JENKINS, SUREFIRE
 
@@ -107,3 +107,33 @@ def test_page_has_the_verdict_first(report_data: ReportData, read_page: type) ->
     assert page.flat_text.index("no limit") < page.flat_text.index("Before the search")
     plain = read_page(render_html(report_data))
     assert "gate" not in [section["id"] for section in plain.all("section")]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_page_of_a_check_that_broke_off(known: bool, report_data: ReportData, read_page: type) -> None:
+    """What was measured, and the reason; names and the reason come from the user's models."""
+    data = VerdictData(
+        run=_ODD,
+        created="2026-11-21T12:00:00+00:00",
+        version="0.1.0",
+        command="diffgen check",
+        model_names=(_ODD, "int8.onnx"),
+        data_name="val/",
+        problem=f"The search broke off: out of order {_ODD}",
+        class_names=tuple("0123456789"),
+        triggers=1234,
+        preflight=report_data.preflight if known else None,
+        real_disagreement_count=17,
+        settings=report_data.settings,
+        files=report_data.files,
+        gate=gate("ERROR"),
+    )
+    source = render_verdict(data)
+    page = read_page(source)
+    assert page.problems == [] and page.script == "" and "script-src 'none'" in source
+    assert "<b>class</b>" not in source
+    assert "ERROR: the check could not be completed" in page.flat_text
+    assert "out of order" in page.flat_text and "1,234 triggers" in page.flat_text
+    assert ("real disagreements" in page.flat_text) is known
+    assert [section["id"] for section in page.all("section")] == ["gate", *(["preflight"] if known else []), "settings"]
+    assert render_verdict(data) == source

@@ -28,6 +28,7 @@ from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check, resume_check
 from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
+from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 from tests.models.remote.oip_server import OipServer, onnx_model
 
@@ -211,7 +212,13 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     assert (record["status"], record["exit_code"]) == ("ERROR", 3)
     assert len(etree.parse(run / "junit.xml").findall(".//error")) == 2
     message = failure_message(result)
-    assert "out of order" in message and str(run / "summary.md") in message
+    assert "out of order" in message and str(run / "report.html") in message
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "out of order" in page and "did not come to its end" in page
+    real = RunFolder.open(run).results()["preflight"]
+    assert f"{real['agreement']:.1%}" in page and "disagreement on real images" in page
+    (run / "report.html").unlink()
+    assert draw_report(run).read_text(encoding="utf-8") == page  # needs neither models nor data
     with pytest.raises(UserError, match="did not come to its end"):
         accept(run, tmp_path / "store")
     with pytest.raises(UserError, match="diffgen check --resume"):
