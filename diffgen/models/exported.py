@@ -14,11 +14,10 @@ import torch
 
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
-from diffgen.models.archives import UntrustedError
 from diffgen.models.base import BlackBox, ModelSettings
-from diffgen.models.exported_archive import checked_copy
 from diffgen.models.inputs import grey_levels_only
 from diffgen.models.shapes import image_sides
+from diffgen.models.untrusted import UntrustedError, check_program, checked_copy
 from diffgen.models.wording import reason
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8)
@@ -103,17 +102,19 @@ def open_program(path: Path, *, allow_pickle: bool) -> tuple[Any, bool]:
         with _quiet(), path.open("rb") as file:
             try:
                 with zipfile.ZipFile(file) as archive:
-                    _register_quantized(archive)
                     content = checked_copy(archive)
+                    _register_quantized(archive)
+                program = torch.export.load(content)
+                check_program(program)
             except UntrustedError as error:
                 if not allow_pickle:
                     raise UserError(
                         f"{path} is a torch.export program that is not opened because {error}, and opening it could "
-                        "run any code; export it again with torch.export.save, or add --allow-pickle if you trust it."
+                        "run any code; export it to ONNX, or add --allow-pickle if you trust it."
                     ) from error
                 file.seek(0)
                 return torch.export.load(file), True
-            return torch.export.load(content), False
+            return program, False
     except UserError:
         raise
     except Exception as error:  # damaged files fail in as many ways as there are lines in the reader

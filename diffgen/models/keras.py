@@ -15,12 +15,10 @@ import torch
 
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
-from diffgen.models.archives import UntrustedError
 from diffgen.models.base import BlackBox, ModelSettings
-from diffgen.models.hdf5 import check_hdf5
 from diffgen.models.inputs import grey_levels_only
-from diffgen.models.keras_network import KerasBuilder
 from diffgen.models.shapes import check_sides, image_sides
+from diffgen.models.untrusted import KerasBuilder, UntrustedError, check_hdf5
 from diffgen.models.wording import reason
 
 

@@ -81,7 +81,7 @@ class Network:
         return answer
 
     def _open_torchscript(self, device: torch.device) -> _Opened:
-        module = open_torchscript(self.path, device)
+        module = open_torchscript(self.path, device).module
         try_eval(module)
         return lambda batch: module(batch.to(device)), None, None
 

@@ -10,9 +10,8 @@ from enum import Enum
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from diffgen.models.archives import unpacks_too_far
-from diffgen.models.pickles import holds_only_tensors
 from diffgen.models.protobuf import BYTES, VARINT, Field, MalformedError, fields
+from diffgen.models.untrusted import holds_only_tensors, unpacks_too_far
 
 
 class FileKind(Enum):

@@ -20,7 +20,7 @@ from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized
 from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
 from diffgen.models.torchscript import TorchScriptModel
-from diffgen.models.torchscript_archive import is_quantized as has_quantized_code
+from diffgen.models.untrusted import is_quantized as has_quantized_code
 from diffgen.runs.files import write_text
 from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_batch_size, resolve_device

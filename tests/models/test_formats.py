@@ -17,7 +17,7 @@ from diffgen.models import load
 from diffgen.models.base import ModelSettings
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.torchscript import TorchScriptModel
-from diffgen.models.torchscript_archive import is_quantized
+from diffgen.models.untrusted import is_quantized
 
 FACTORY = """
 import torch

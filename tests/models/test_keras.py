@@ -91,7 +91,7 @@ def test_a_file_of_keras_2_and_its_own_meaning_of_words(keras, net_of, images, e
 
 def test_a_graph_as_keras_2_describes_it(keras, images):
     """Layers name the calls that they take their inputs from; a layer that is called twice has two entries."""
-    from diffgen.models.keras_network import KerasBuilder
+    from diffgen.models.untrusted.keras_network import KerasBuilder
 
     def layer(kind, name, *calls, **config):
         nodes = [[[source, call, 0, {}] for source, call in places] for places in calls]

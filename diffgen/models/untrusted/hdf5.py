@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diffgen.models.archives import UntrustedError, declares_too_much
+from diffgen.models.untrusted.archives import UntrustedError, declares_too_much
 
 # deflate, shuffle and Fletcher's checksum belong to HDF5, LZF to h5py; others are loaded from libraries.
 _FILTERS = {1, 2, 3, 32000}

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from diffgen.models.archives import UntrustedError
+from diffgen.models.untrusted.archives import UntrustedError
 
 _LAYERS = frozenset(
     {

@@ -10,25 +10,37 @@ from __future__ import annotations
 import ast
 import io
 import json
+import math
+import operator
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
 
-from diffgen.models.archives import UntrustedError
+from diffgen.models.untrusted.archives import UntrustedError
+from diffgen.models.untrusted.operators import is_allowed
 
 _ALLOWED_FILES = re.compile(
-    r"archive_(?:format|version)|byteorder|version|\.data/(?:version|serialization_id)|models/\w+\.json"
+    r"archive_(?:format|version)|byteorder|version|\.data/version|models/\w+\.json"
     r"|data/sample_inputs/\w+\.pt|data/weights/(?:weight_\d+|\w+_weights_config\.json)"
-    r"|data/constants/(?:tensor_\d+|\w+_constants_config\.json)|extra/.*"
+    r"|data/constants/(?:tensor_\d+|\w+_constants_config\.json)",
+    re.ASCII,
 )
-# Operators on numbers and tensors. Those that reach for files are left out.
-_TARGET = re.compile(
-    r"torch\.ops\.(?:aten|prims|quantized_decomposed)\.(?!save\b|from_file\b)\w+\.\w+"
-    r"|_operator\.(?:getitem|add|sub|mul|floordiv|truediv|mod|neg|pow|eq|ne|lt|le|gt|ge|and_|or_)"
-    r"|math\.\w+|torch\.sym_\w+"
+# Not needed, so left out of the copy.
+_LEFT_OUT = re.compile(r"extra/.*|\.data/serialization_id|\.format_version|\.storage_alignment")
+_OPERATOR = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.\w+", re.ASCII)
+_NAMESPACES = frozenset({"aten", "prims", "quantized_decomposed"})
+# Functions of numbers, as a graph with open sides computes with them.
+_FUNCTIONS_OF_SIZES = frozenset(
+    {
+        *(f"_operator.{name}" for name in ("getitem", "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow")),
+        *(f"_operator.{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "abs", "pos")),
+        *(f"math.{name}" for name in ("ceil", "floor", "trunc", "sqrt", "log", "log2", "exp", "pow")),
+        *(f"torch.sym_{name}" for name in ("float", "int", "ite", "max", "min", "not", "sqrt", "sum")),
+    }
 )
 _IDENTIFIER = re.compile(r"[\w.]*")
 _SYMBOL = re.compile(r"[a-z]+\d+")
@@ -54,6 +66,7 @@ _NAME_KEYS = frozenset(
     }
 )
 _LONGEST_EXPRESSION = 2000
+_LONGEST_NAME = 80
 
 
 def checked_copy(archive: zipfile.ZipFile) -> io.BytesIO:
@@ -68,25 +81,78 @@ def checked_copy(archive: zipfile.ZipFile) -> io.BytesIO:
     """
     names = [name for name in archive.namelist() if not name.endswith("/")]
     top = {name.split("/")[0] for name in names}
-    if len(top) != 1 or len(set(names)) != len(names):
+    # torch's reader takes capital and small letters for the same
+    if len(top) != 1 or len({name.lower() for name in names}) != len(names):
         raise UntrustedError("its files are not in one folder, or some name stands twice")
     prefix = f"{top.pop()}/"
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as new:
         for name in names:
             inner = name.removeprefix(prefix)
+            if _LEFT_OUT.fullmatch(inner) is not None:
+                continue
             if _ALLOWED_FILES.fullmatch(inner) is None:
-                raise UntrustedError(f"it holds {inner!r}")
+                raise UntrustedError(f"it holds {inner[:_LONGEST_NAME]!r}")
             content = archive.read(name)
             _check_file(inner, content)
+            if inner.endswith("_config.json"):
+                _check_empty(archive, prefix + inner.rpartition("/")[0], json.loads(content)["config"].values())
             new.writestr(f"model/{inner}", content)
     copy.seek(0)
     return copy
 
 
+def check_program(program: Any) -> None:
+    """See that a program as torch has opened it calls operators of the list alone; nothing of it is run.
+
+    Args:
+        program: as torch.export.load gives it.
+
+    Raises:
+        UntrustedError: it calls something else.
+    """
+    for module in program.graph_module.modules():
+        graph = getattr(module, "graph", None)
+        for node in () if graph is None else graph.nodes:
+            if node.op == "call_function":
+                _check_called(node.target)
+            elif node.op not in ("placeholder", "get_attr", "output"):
+                raise UntrustedError(f"it holds a step of the kind {node.op!r}")
+
+
+def _check_called(target: Any) -> None:
+    if isinstance(target, torch._ops.OpOverload):
+        namespace, _, name = target._schema.name.partition("::")
+        if namespace not in _NAMESPACES or not is_allowed(namespace, name):
+            raise UntrustedError(_calls(str(target)))
+        return
+    if not any(target is function for function in _functions_of_sizes()):
+        raise UntrustedError(_calls(str(target)))
+
+
+@cache
+def _functions_of_sizes() -> tuple[Any, ...]:
+    modules = {"_operator": operator, "math": math, "torch": torch}
+    parts = (name.split(".") for name in sorted(_FUNCTIONS_OF_SIZES))
+    return tuple(getattr(modules[module], name) for module, name in parts)
+
+
+def _may_call(target: str) -> bool:
+    """Whether a name in the file is one of an operator of the list."""
+    named = _OPERATOR.fullmatch(target)
+    if named is None:
+        return target in _FUNCTIONS_OF_SIZES
+    namespace, name = named.groups()
+    return namespace in _NAMESPACES and is_allowed(namespace, name)
+
+
+def _calls(target: str) -> str:
+    return f"it calls {target[:_LONGEST_NAME]!r}, which is not on the list of operators that only compute"
+
+
 def _check_file(name: str, content: bytes) -> None:
     if name.startswith("models/"):
-        _check_program(json.loads(content))
+        _check_description(json.loads(content))
     elif name.endswith("_config.json"):
         for entry in json.loads(content)["config"].values():
             if entry["use_pickle"] is not False:
@@ -101,7 +167,15 @@ def _check_file(name: str, content: bytes) -> None:
             raise UntrustedError("its example is a pickle of more than tensors") from error
 
 
-def _check_program(program: Any) -> None:
+def _check_empty(archive: zipfile.ZipFile, folder: str, entries: Iterable[Any]) -> None:
+    """See that weights without a byte have no numbers: torch makes as many zeros as the file says."""
+    for entry in entries:
+        sides = [side.get("as_int") for side in entry["tensor_meta"]["sizes"]]
+        if archive.getinfo(f"{folder}/{entry['path_name']}").file_size == 0 and 0 not in sides:
+            raise zipfile.BadZipFile(f"its weights {entry['path_name']!r} are cut off")
+
+
+def _check_description(program: Any) -> None:
     for key, value in _pairs(program):
         if key == "expr_str":
             _check_expression(value)
@@ -117,8 +191,8 @@ def _check_program(program: Any) -> None:
             raise UntrustedError("it holds objects of other programs")
         elif key == "nodes":
             for node in value:
-                if _TARGET.fullmatch(str(node["target"])) is None:
-                    raise UntrustedError(f"it calls {node['target']!r}")
+                if not _may_call(str(node["target"])):
+                    raise UntrustedError(_calls(str(node["target"])))
         elif key in ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "range_constraints"):
             for name in value:
                 _check_identifier(name)

@@ -1,0 +1,25 @@
+"""Looks at model files that nobody vouches for, before and after a framework opens them.
+
+The one entry: formats import from here alone. What is known of each framework's weak spots lies in the modules below.
+"""
+
+from diffgen.models.untrusted.archives import UntrustedError, unpacks_too_far
+from diffgen.models.untrusted.exported_archive import check_program, checked_copy
+from diffgen.models.untrusted.hdf5 import check_hdf5
+from diffgen.models.untrusted.keras_network import KerasBuilder
+from diffgen.models.untrusted.pickles import holds_only_tensors
+from diffgen.models.untrusted.torchscript_archive import checked_torchscript, is_quantized
+from diffgen.models.untrusted.torchscript_graphs import check_graphs
+
+__all__ = [
+    "KerasBuilder",
+    "UntrustedError",
+    "check_graphs",
+    "check_hdf5",
+    "check_program",
+    "checked_copy",
+    "checked_torchscript",
+    "holds_only_tensors",
+    "is_quantized",
+    "unpacks_too_far",
+]

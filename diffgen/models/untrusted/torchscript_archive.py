@@ -1,0 +1,133 @@
+"""A look into a TorchScript archive before torch opens it.
+
+TorchScript is a small language of its own, but it has operators that write and read files, and torch runs a part of the
+code already when it opens the archive. torch also reads zip archives in its own way: it takes another member than
+Python does where a name stands twice or in other letters, and it reads on beyond the end of weights that are shorter
+than the archive says. So every member is read once, checked, and put into a new archive in memory; torch is given that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from diffgen.models.untrusted.archives import UntrustedError
+from diffgen.models.untrusted.pickle_program import DamagedError, storages_of
+from diffgen.models.untrusted.torchscript_code import check_code
+
+_CODE = re.compile(r"code/__torch__(?:/\w+)*\.py", re.ASCII)
+_OBJECTS = ("data.pkl", "constants.pkl")
+_NUMBERS = re.compile(r"(data|constants)/\w+", re.ASCII)
+# Small files of their own, and what may stand in them; the version is in one of two places.
+_NOTES = {"version": rb"\d{1,3}\n?", ".data/version": rb"\d{1,3}\n?", "byteorder": rb"little|big"}
+# Written by torch, but of no matter for a network that is only asked: where its code came from, examples, names that
+# the user added, a form for telephones. They are left out of the copy.
+_LEFT_OUT = re.compile(
+    r"code/__torch__(?:/\w+)*\.py\.debug_pkl|traced_inputs(?:\.pkl|/\w+)|extra/.*|\.data/serialization_id|\.format_version"
+    r"|\.storage_alignment|bytecode(?:\.pkl|/\w+)|mobile_debug_handles(?:\.pkl|/\w+)",
+    re.ASCII,
+)
+_LONGEST = 80
+_PIECE = 1 << 20
+
+
+def checked_torchscript(path: Path) -> IO[bytes]:
+    """A TorchScript archive anew, as a nameless file in memory that torch.jit.load can be given.
+
+    Nothing of it has run yet. What torch makes of it is to be checked by ``check_graphs`` before it is asked.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The new file, at its beginning; closing it frees the memory.
+
+    Raises:
+        UntrustedError: it holds something that torch.jit.save does not write, or code that does more than compute.
+        OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error: it is damaged; weights are cut off.
+    """
+    copy = _nameless_file()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = _members(archive)
+            check_code({name: archive.read(info) for name, info in members.items() if name.endswith(".py")})
+            _check_weights(archive, members)
+            _copy(archive, members, copy)
+    except BaseException:
+        copy.close()
+        raise
+    copy.seek(0)
+    return copy
+
+
+def _copy(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], copy: IO[bytes]) -> None:
+    with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as new:
+        for name, info in members.items():
+            allowed = _NOTES.get(name)
+            if allowed is not None and re.fullmatch(allowed, archive.read(info)) is None:
+                raise zipfile.BadZipFile(f"{name} does not hold what belongs there")
+            target = zipfile.ZipInfo(f"archive/{name}")
+            target.file_size = info.file_size
+            with archive.open(info) as old, new.open(target, "w") as entry:
+                shutil.copyfileobj(old, entry, _PIECE)
+
+
+def _nameless_file() -> IO[bytes]:
+    """In memory where the system has such files, so that nothing needs to be written to a disk."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("diffgen"), "w+b")
+    return tempfile.TemporaryFile()  # its caller closes it
+
+
+def is_quantized(path: Path) -> bool:
+    """Whether the code of a sound TorchScript file calls quantized operators."""
+    with zipfile.ZipFile(path) as archive:
+        return any(b"quantized." in archive.read(name) for name in archive.namelist() if name.endswith(".py"))
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Name inside of the one folder -> member, of those that torch needs."""
+    files = [info for info in archive.infolist() if not info.filename.endswith("/")]
+    top = {info.filename.partition("/")[0] for info in files}
+    if len(top) != 1:
+        raise UntrustedError("its members are not in one folder")
+    prefix = f"{top.pop()}/"
+    found: dict[str, zipfile.ZipInfo] = {}
+    seen: set[str] = set()
+    for info in files:
+        name = info.filename.removeprefix(prefix)
+        # torch's reader takes capital and small letters for the same
+        if name.lower() in seen:
+            raise UntrustedError(f"the name {name[:_LONGEST]!r} stands twice in it")
+        seen.add(name.lower())
+        if _LEFT_OUT.fullmatch(name) is not None:
+            continue
+        known = name in (*_OBJECTS, *_NOTES) or _NUMBERS.fullmatch(name) or _CODE.fullmatch(name)
+        if not known:
+            raise UntrustedError(f"it holds {name[:_LONGEST]!r}, as torch.jit.save does not write it")
+        found[name] = info
+    missing = next((name for name in _OBJECTS if name not in found), None)
+    if missing is not None:
+        raise zipfile.BadZipFile(f"{missing} is missing")
+    return found
+
+
+def _check_weights(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> None:
+    """See that every array of numbers is as long as the pickles say."""
+    for name in _OBJECTS:
+        try:
+            storages = storages_of(archive.read(members[name]))
+        except DamagedError as error:
+            raise zipfile.BadZipFile("the list of its weights is damaged") from error
+        folder = name.removesuffix(".pkl")
+        for key, storage in storages.items():
+            member = members.get(f"{folder}/{key}")
+            there = 0 if member is None else member.file_size
+            if there < storage.size:
+                raise zipfile.BadZipFile(f"its weights {key!r} are cut off, {there} bytes of {storage.size}")
