@@ -43,7 +43,7 @@ def model_files(folder: Path) -> dict[str, list[bytes]]:
 
     example = torch.zeros(2, 1, 8, 8)
     weights = network().state_dict()
-    made: dict[str, list[bytes]] = {}
+    made = programs(folder)
 
     def written(write: Callable[[Path], object]) -> bytes:
         path = folder / "written"
@@ -52,12 +52,6 @@ def model_files(folder: Path) -> dict[str, list[bytes]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is deprecated but still about
-        traced = torch.jit.trace(network(), example)
-        scripted = torch.jit.script(network())
-        made["torchscript"] = [written(traced.save), written(scripted.save)]
-        batch = torch.export.Dim("batch", min=1, max=64)
-        exported = torch.export.export(network(), (example,), dynamic_shapes=({0: batch},))
-        made["export"] = [_exported(exported)]
         names = {"input_names": ["images"], "output_names": ["logits"], "dynamo": False}
         dynamic = {"images": {0: "batch"}, "logits": {0: "batch"}}
         made["onnx"] = [
@@ -73,6 +67,20 @@ def model_files(folder: Path) -> dict[str, list[bytes]]:
         made["module"] = [written(lambda path: torch.save(network(), path))]
         made |= _other_files(folder)
     return made
+
+
+def programs(folder: Path) -> dict[str, list[bytes]]:
+    """The formats that hold code: format -> contents of model files."""
+    example = torch.zeros(2, 1, 8, 8)
+    scripts = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is deprecated but still about
+        for script in (torch.jit.trace(network(), example), torch.jit.script(network())):
+            script.save(folder / "written")
+            scripts.append((folder / "written").read_bytes())
+        batch = torch.export.Dim("batch", min=1, max=64)
+        exported = torch.export.export(network(), (example,), dynamic_shapes=({0: batch},))
+    return {"torchscript": scripts, "export": [_exported(exported)]}
 
 
 def _other_files(folder: Path) -> dict[str, list[bytes]]:

@@ -161,11 +161,18 @@ def _virtual_bytes() -> int:
 
 
 class Child:
-    """The child process, started anew after it died, hung or opened many files."""
+    """The child process, started anew after it died, hung or opened many files.
 
-    def __init__(self, folder: Path, patience: float) -> None:
+    Args:
+        folder: for what it prints.
+        patience: seconds of its own time that it gets for one file.
+        module: that is run with ``--child FD`` and answers there.
+    """
+
+    def __init__(self, folder: Path, patience: float, module: str = "benchmarks.fuzz_doors") -> None:
         self._folder = folder
         self._patience = patience
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._replies = -1
         self._opened = 0
@@ -195,7 +202,7 @@ class Child:
         reading, writing = os.pipe()
         with (self._folder / "stderr").open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "benchmarks.fuzz_doors", "--child", str(writing)],
+                [sys.executable, "-X", "faulthandler", "-m", self._module, "--child", str(writing)],
                 stdin=subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
