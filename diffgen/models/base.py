@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from diffgen.models.wording import counted, reason, shape_text
 from diffgen.types import Float32Array, UInt8Array
 
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
+# Of what a model is handed at once; a sidecar may ask for images of 4096 x 4096.
+_MOST_INPUT_BYTES = 1 << 30
 # Tried in turn on a model that refuses the usual batch without saying why.
 _FIXED_BATCHES = (1, 2, 4, 8, 10, 16, 32, 50, 64, 100, 128, 256)
 
@@ -346,6 +349,7 @@ class BlackBox(ABC):
     def _find_layout(self, images: torch.Tensor | UInt8Array, image_shape: ImageShape) -> tuple[Layout, torch.Tensor]:
         """The layout in which the model takes the images, and its raw outputs, float32 (N, K), for them."""
         shape = model_shape(self.preprocessing, image_shape, self.name)
+        self.batch_size = min(self.batch_size, max(1, _MOST_INPUT_BYTES // (4 * math.prod(shape))))
         layouts = self._layouts(shape)
         first_error: Exception | None = None
         for layout in layouts:

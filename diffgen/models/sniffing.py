@@ -77,10 +77,10 @@ def sniff(path: Path) -> FileKind:
     Raises:
         OSError: the file cannot be read.
     """
+    if path.stat().st_size == 0:  # so are the files of /proc, of which some never end
+        return FileKind.EMPTY
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    if not head:
-        return FileKind.EMPTY
     if head.startswith(b"PK"):
         return _zip_kind(path)
     if any(head[offset : offset + len(_HDF5)] == _HDF5 for offset in _HDF5_OFFSETS):

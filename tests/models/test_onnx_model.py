@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import load
-from diffgen.models.identity import external_files, file_sha256
+from diffgen.models.identity import file_sha256
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CLASSES = 4
@@ -120,7 +120,6 @@ def test_the_digest_covers_weights_in_files_of_their_own(tmp_path, net_of, save_
         folder = tmp_path / str(seed)
         folder.mkdir()
         onnx.save(onnx.load(whole), folder / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-        assert external_files(folder / "m.onnx") == ["m.data"]
         boxes.append(load(folder / "m.onnx"))
         assert load(whole).digest == file_sha256(whole)
     assert (tmp_path / "0/m.onnx").read_bytes() == (tmp_path / "1/m.onnx").read_bytes()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +72,33 @@ def test_every_mistake_is_told(model, text, message, told):
         load(beside(model, text))
     assert "net.pt.toml" in str(caught.value)
     told("Sidecars", f"`{text}`", caught.value)
+
+
+def test_one_that_is_nested_very_deeply(model, told):
+    with pytest.raises(UserError, match=r"net\.pt\.toml is nested too deeply; mend or remove it") as caught:
+        load(beside(model, f"mean = {'[' * 5000}{']' * 5000}"))
+    told("Sidecars", "5,000 brackets", caught.value)
+
+
+def test_one_that_is_very_large(model, told):
+    with pytest.raises(UserError, match=r"has more than 4 MiB; mend or remove it") as caught:
+        load(beside(model, "#" * (4 << 20) + "\n"))
+    told("Sidecars", "4 MiB of a comment", caught.value)
+
+
+def test_a_large_size_bounds_the_images_at_once(tmp_path):
+    """One image of 4096 x 4096 takes 64 MiB, and a model is handed 1 GiB at most."""
+
+    class Means(torch.nn.Module):
+        def forward(self, pixels):
+            return pixels.mean(dim=(2, 3)) * torch.tensor([1.0, 2.0])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(Means()), str(tmp_path / "net.pt"))
+    box = load(beside(tmp_path / "net.pt", "size = 4096"))
+    box.prepare(np.zeros((2, 1, 8, 8), dtype=np.uint8))
+    assert box.batch_size == 16
 
 
 def test_names_that_are_not_as_many_as_classes(model, images, told):

@@ -7,18 +7,21 @@ from diffgen.models.untrusted.archives import UntrustedError, unpacks_too_far
 from diffgen.models.untrusted.exported_archive import check_program, checked_copy
 from diffgen.models.untrusted.hdf5 import check_hdf5
 from diffgen.models.untrusted.keras_network import KerasBuilder
+from diffgen.models.untrusted.onnx_files import MissingWeightsError, external_files
 from diffgen.models.untrusted.pickles import holds_only_tensors
 from diffgen.models.untrusted.torchscript_archive import checked_torchscript, is_quantized
 from diffgen.models.untrusted.torchscript_graphs import check_graphs
 
 __all__ = [
     "KerasBuilder",
+    "MissingWeightsError",
     "UntrustedError",
     "check_graphs",
     "check_hdf5",
     "check_program",
     "checked_copy",
     "checked_torchscript",
+    "external_files",
     "holds_only_tensors",
     "is_quantized",
     "unpacks_too_far",

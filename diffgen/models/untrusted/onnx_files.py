@@ -1,0 +1,92 @@
+"""The files beside an ONNX file that hold weights of it.
+
+Their names stand in the file, so a stranger chose them: a name may lead to any file of the machine, to a device that
+never ends, or into /proc. Each is checked here before anything reads or hashes it.
+"""
+
+from __future__ import annotations
+
+import stat
+from mmap import ACCESS_READ, mmap
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from diffgen.models.protobuf import BYTES, Field, MalformedError, fields
+from diffgen.models.untrusted.archives import UntrustedError
+
+# Messages of onnx.proto3 on the way to tensors: field number -> kind of the message in it.
+_INSIDE: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
+    "sparse tensor": {1: "tensor", 2: "tensor"},
+}
+_EXTERNAL_DATA, _KEY, _VALUE = 13, 1, 2
+_DEEPEST = 100  # as protobuf itself
+_LONGEST = 80
+
+
+class MissingWeightsError(Exception):
+    """A file with weights is not there; the message is its name."""
+
+
+def external_files(path: Path) -> list[str]:
+    """Names of the files that an ONNX file keeps weights in, relative to it, sorted.
+
+    Initializers, constants of nodes, graphs inside of nodes and functions are looked through. A name that is returned
+    leads to a regular file in the folder of the model, or in the one that the model itself is a link to.
+
+    Raises:
+        UntrustedError: a name leads elsewhere, or to something else than a regular file with something in it.
+        MissingWeightsError: a file is not there.
+        MalformedError: the file is not what it seems.
+        OSError: it cannot be read.
+    """
+    names: set[str] = set()
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        pending = [("model", 0, len(data), 0)]
+        while pending:
+            kind, start, end, depth = pending.pop()
+            if depth > _DEEPEST:
+                raise MalformedError(cut_off=False)
+            inside = _INSIDE.get(kind, {})
+            for found in fields(data, start, end):
+                if found.wire != BYTES:
+                    continue
+                if kind == "tensor" and found.number == _EXTERNAL_DATA:
+                    names |= _location(data, found)
+                elif found.number in inside:
+                    pending.append((inside[found.number], found.start, found.end, depth + 1))
+    for name in sorted(names):
+        _check(path, name)
+    return sorted(names)
+
+
+def _location(data: mmap, entry: Field) -> set[str]:
+    """The value of an entry whose key is "location"."""
+    pair = {part.number: data[part.start : part.end] for part in fields(data, entry.start, entry.end)}
+    if pair.get(_KEY) != b"location":
+        return set()
+    return {pair.get(_VALUE, b"").decode("utf-8", errors="surrogateescape")}
+
+
+def _check(model: Path, name: str) -> None:
+    shown = f"its weights are in {name[:_LONGEST]!r}"
+    parts = PureWindowsPath(name).parts
+    if not name.isprintable() or not parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
+        raise UntrustedError(f"{shown}, which is no name of a file beside it")
+    if ".." in parts:
+        raise UntrustedError(f"{shown}, which leads out of its folder")
+    weights = model.parent / name
+    try:
+        found = weights.stat()
+        target = weights.resolve(strict=True)
+    except FileNotFoundError as error:
+        raise MissingWeightsError(name) from error
+    # caches of downloads keep links to files that lie together
+    if not any(target.is_relative_to(folder) for folder in (model.parent.resolve(), model.resolve().parent)):
+        raise UntrustedError(f"{shown}, a link that leads out of its folder")
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:  # those in /proc have no size
+        raise UntrustedError(f"{shown}, which is no regular file with something in it")
