@@ -7,12 +7,10 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from diffgen.data.picture_file import encode_png
 from diffgen.labels.page import render_page
 from diffgen.runs.files import make_folder, write_text
-from diffgen.types import Int64Array, UInt8Array
+from diffgen.types import UInt8Array
 
 CSV_NAME, PAGE_NAME, PICTURES = "labels.csv", "label.html", "pictures"
 COLUMNS = ("id", "file", "label")
@@ -45,11 +43,6 @@ class Sheet:
     def ids(self) -> tuple[str, ...]:
         """One for each picture."""
         return tuple(image_id(each) for each in self.hashes)
-
-
-def draw(count: int, population: int, *, seed: int) -> Int64Array:
-    """``count`` of ``population`` rows, drawn without putting back, in random order."""
-    return np.random.default_rng(seed).permutation(population)[:count].astype(np.int64)
 
 
 def write_sheet(folder: Path, sheet: Sheet) -> None:

@@ -28,8 +28,10 @@ from diffgen.models.inputs import (
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
 from diffgen.models.shapes import DeclaredShape, DeclaredSides, declared_shape, layouts_by_declaration, probe, refusal
 from diffgen.models.wording import counted, reason, shape_text
+from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
+_PREPARED = 256  # images that a model looks at first
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 # Of what a model is handed at once; a sidecar may ask for images of 4096 x 4096.
 _MOST_INPUT_BYTES = 1 << 30
@@ -237,7 +239,8 @@ class BlackBox(ABC):
         the replay of a run, is only checked.
 
         Args:
-            images: uint8 (N, C, H, W), N >= 1: real images, better some dozens than one.
+            images: uint8 (N, C, H, W), N >= 1: real images, better some dozens than one. Of more than 256 so many are
+                looked at, drawn at random.
 
         Raises:
             UserError: the model doesn't take them (the message names what it takes), or doesn't answer with one row
@@ -246,6 +249,11 @@ class BlackBox(ABC):
         check_images(images, self.name)
         if len(images) == 0:
             raise UserError(f"Model {self.name} cannot be prepared without images; give some real ones.")
+        if len(images) > _PREPARED:
+            rows = np.sort(random_rows(len(images), _PREPARED))
+            images = (
+                images[rows] if isinstance(images, np.ndarray) else images[torch.from_numpy(rows).to(images.device)]
+            )
         self.num_classes = 0
         self.image_shape = _shape_of(images)
         with torch.inference_mode():

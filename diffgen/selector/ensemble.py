@@ -16,8 +16,6 @@ from diffgen.selector.onnx_file import Selector, load_selector
 from diffgen.selector.rules import RULES, Rule, most_confident, soft_vote, who_is_right
 from diffgen.types import Int64Array, UInt8Array
 
-_PREPARED_WITH = 256
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -96,7 +94,7 @@ class SelectorEnsemble:
             return Decision(np.empty(0, np.int64), np.empty(0, np.int64), (0, 0))
         for model in self._models:
             if model.num_classes == 0:
-                model.prepare(images[:_PREPARED_WITH])
+                model.prepare(images)
         if self.rule == "selector":
             chosen = self.selector.choose(images)
             labels = np.empty(count, dtype=np.int64)

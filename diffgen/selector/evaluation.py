@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.selector.examples import NEITHER, A, B
+from diffgen.selector.examples import A, B
 from diffgen.types import Int64Array
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -64,10 +64,9 @@ def evaluate(name: str, chosen: Int64Array, right: BoolArray) -> Evaluation:
 
     Args:
         name: on what.
-        chosen: int64 (N,), N >= 1: ``A`` or ``B``; ``NEITHER`` counts as A, since one of them has to be asked.
+        chosen: int64 (N,), N >= 1: ``A`` or ``B``, since one of them has to be asked.
         right: bool (N, 2).
     """
-    chosen = np.where(chosen == NEITHER, A, chosen)
     decisive = right[:, A] != right[:, B]
     target = np.where(right[:, A], A, B)[decisive]
     confusion = np.zeros((2, 2), dtype=np.int64)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from diffgen.config import SelectorConfig
+from diffgen.selector.examples import A, B
 from diffgen.types import Float32Array, Int64Array
 
 
@@ -22,10 +23,29 @@ def fit_forest(features: Float32Array, targets: Int64Array, config: SelectorConf
     return forest.fit(features, targets)
 
 
+def choose(forest: Any, features: Float32Array) -> Int64Array:
+    """Which model to trust: the one that is more probably right; a tie goes to A.
+
+    As the file does it (:meth:`diffgen.selector.onnx_file.Selector.choose`): one of the two has to be asked, so that it
+    does not matter how probable it is that neither is right.
+
+    Args:
+        forest: of :func:`fit_forest`.
+        features: float32 (N, D).
+
+    Returns:
+        int64 (N,), ``A`` or ``B``.
+    """
+    kinds = forest.classes_.tolist()
+    shares = forest.predict_proba(features)
+    a, b = (shares[:, kinds.index(kind)] if kind in kinds else np.zeros(len(features)) for kind in (A, B))
+    return np.where(b > a, B, A).astype(np.int64)
+
+
 def cross_validated(
     features: Float32Array, targets: Int64Array, groups: Int64Array | None, config: SelectorConfig
 ) -> Int64Array | None:
-    """What a forest says of each example when it was trained on the other parts of a random division.
+    """What a forest chooses for each example when it was trained on the other parts of a random division.
 
     Args:
         features: float32 (N, D).
@@ -34,7 +54,8 @@ def cross_validated(
         config: of the forest, and the number of parts.
 
     Returns:
-        int64 (N,), or None where no such division has every kind in it: a kind with too few examples or groups.
+        int64 (N,) as :func:`choose` gives it, or None where no such division has every kind in it: a kind with too few
+        examples or groups.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
@@ -48,5 +69,5 @@ def cross_validated(
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     said = np.empty_like(targets)
     for training, test in kind(parts, shuffle=True, random_state=config.seed).split(features, targets, groups):
-        said[test] = fit_forest(features[training], targets[training], config).predict(features[test])
+        said[test] = choose(fit_forest(features[training], targets[training], config), features[test])
     return said

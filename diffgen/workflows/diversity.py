@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from diffgen.features.base import FeatureExtractor
 from diffgen.metrics.equal_subsets import DRAWS, over_equal_subsets
 from diffgen.metrics.geometric_diversity import geometric_diversity
+from diffgen.sampling import random_rows
 
 SUBSET = 50  # pictures of a draw; published are 1,000, but more than the encoder has features (64) span no volume
 _ENCODED = 2_000  # of more pictures so many are drawn first: all draws together hold 1,500
@@ -46,6 +47,6 @@ def measure_diversity(encoder: FeatureExtractor, found: torch.Tensor, real: torc
 
 def _directions(encoder: FeatureExtractor, images: torch.Tensor) -> NDArray[np.float64]:
     """float64 (N or fewer, d): features of length 1 of images drawn at random."""
-    rows = np.random.default_rng(0).permutation(len(images))[:_ENCODED]
+    rows = random_rows(len(images), _ENCODED)
     features = encoder.encode(images[torch.from_numpy(rows)]).double()
     return np.asarray(torch.nn.functional.normalize(features, dim=1).cpu().numpy())

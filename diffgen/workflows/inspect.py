@@ -26,7 +26,6 @@ from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 
 IMAGES = 1000  # are asked about for each candidate
-_PREPARED = 256
 _TWO_SIGMA = 2.0
 _LEAST_STD = 1e-3
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -152,7 +151,7 @@ def inspect_model(
     alike = [each for each in candidates if _alike(each, candidates[0], len(rows))]
     chosen = min(alike, key=tried.index)
     box.set_preprocessing(chosen.preprocessing)
-    box.prepare(sample[:_PREPARED])
+    box.prepare(sample)
     # as when the model is opened for a comparison: what a person said goes before what the file says
     class_names = config.model_a.class_names or before.class_names or box.class_names
     if beside is not None:
@@ -214,7 +213,7 @@ def _shapes(box: BlackBox, said: Preprocessing, data: ImageSet) -> list[tuple[in
 def _check_outputs(box: BlackBox, data: ImageSet) -> None:
     """Say at once which output to name, and not that no pre-processing works."""
     try:
-        box.prepare(data.images[:_PREPARED])
+        box.prepare(data.images)
     except UserError as error:
         if "--output-name" in str(error):
             raise
@@ -316,7 +315,7 @@ def _judged(
     box: BlackBox, name: str, preprocessing: Preprocessing, images: UInt8Array, labels: Int64Array | None
 ) -> Candidate:
     box.set_preprocessing(preprocessing)
-    box.prepare(images[:_PREPARED])
+    box.prepare(images)
     probabilities = torch.from_numpy(box.predict(images)).double()
     classes = probabilities.shape[1]
     answers = probabilities.argmax(dim=1)

@@ -19,17 +19,17 @@ from diffgen.labels.agreement import merge
 from diffgen.labels.automatic import intended_labels, oracle_labels
 from diffgen.labels.reading import read_labels
 from diffgen.labels.sample_size import sample_size
-from diffgen.labels.sheet import Sheet, draw, image_id, write_sheet
+from diffgen.labels.sheet import Sheet, image_id, write_sheet
 from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
 from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
+from diffgen.sampling import random_rows
 from diffgen.types import Int64Array, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.finds import Finds, read_finds
 
 _BATCH = 1024
-_PREPARED_WITH = 256
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def export_sheet(
         raise UserError(f"The output {target} is there already, and may hold labels; name another folder.")
     finds = read_finds(folder)
     wanted = config.count or sample_size(len(finds), confidence=config.confidence, margin=config.margin)
-    rows = draw(wanted, len(finds), seed=config.seed)
+    rows = random_rows(len(finds), wanted, seed=config.seed)
     sheet = Sheet(finds.hashes[rows], finds.images[rows], finds.class_names)
     if len(set(sheet.ids)) < len(sheet.ids):
         raise UserError("Two pictures would have one name on the sheet; draw others with --seed.")
@@ -212,7 +212,7 @@ def label_with_oracles(
                 f"The reference model {model.name} is model {under_test[model.digest]} of the run, which would be its "
                 "own judge; give another one."
             )
-        model.prepare(finds.images[:_PREPARED_WITH])
+        model.prepare(finds.images)
         if model.num_classes != len(finds.class_names):
             raise UserError(
                 f"The reference model {model.name} answers with {model.num_classes} classes but the run has "

@@ -84,7 +84,7 @@ def replay(
     again = np.empty_like(labels)
     if len(images):
         for model in models:
-            model.prepare(images[:256])
+            model.prepare(images)
         match_classes(models, None if options is None else options.label_map)
     with progress.task("Asking again", total=len(images)) as task:
         for start in range(0, len(images), _BATCH):

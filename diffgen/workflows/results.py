@@ -21,6 +21,7 @@ from diffgen.models import BlackBox
 from diffgen.report.data import Preflight
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 from diffgen.workflows.diversity import measure_diversity
 from diffgen.workflows.gan import DomainModels
@@ -98,7 +99,7 @@ def write_results(
             "near_duplicate_of": original,
         },
     )
-    real_shown = real.disagreements[:_REAL_SHOWN]
+    real_shown = np.sort(real.disagreements[random_rows(len(real.disagreements), _REAL_SHOWN)])
     folder.write_arrays(
         "report",
         {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from diffgen.features.vgg16 import Vgg16
 from diffgen.gan_training.split import split_rows
 from diffgen.labels.store import SOURCES
 from diffgen.models import BlackBox
+from diffgen.models.wording import shape_text
+from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
+from diffgen.sampling import random_rows
 from diffgen.search.archive import image_hashes
 from diffgen.selector.evaluation import Cost, Evaluation, evaluate
 from diffgen.selector.examples import Examples, make_examples
@@ -39,6 +43,7 @@ from diffgen.workflows.report import write_report
 SELECTOR_FILE = "selector.onnx"
 _BATCH = 512
 _TIMED_IMAGES = 256
+_SHARE_IMAGES = 2000  # of the real ones, on which it is counted how often the selector chooses A
 _TIMED_REPEATS = 5
 # of the behaviours that the report shows
 _TRUSTED_SHOWN = 8
@@ -131,7 +136,8 @@ def train_selector(
 
     Raises:
         UserError: no finished run, no labels, labels of one kind only, features that cannot be made, or the run has a
-            selector. Nothing is written then.
+            selector; ``data`` have no labels, another shape, or no image that is not the run's own. Nothing is
+            written then.
     """
     config, progress = config or SelectorConfig(), progress or Progress()
     folder = RunFolder.open(run)
@@ -150,13 +156,11 @@ def train_selector(
         for role, given in (("A", model_a), ("B", model_b))
     ]
     for model in models:
-        model.prepare(finds.images[:_TIMED_IMAGES])
+        model.prepare(finds.images)
     own = _own_data(folder, settings, progress)
     more = None if data is None else load_data(data, resize=settings.resize, progress=progress)
-    if more is not None and more.labels is None:
-        raise UserError(
-            f"The images {more.source} have no labels, so nothing can be judged on them; give labelled ones."
-        )
+    if more is not None:
+        more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
 
     kind, network = make_features(config, own, settings, device=place, progress=progress)
     features = extract(network, finds.images[examples.rows], device=place)
@@ -172,24 +176,29 @@ def train_selector(
         "sources": counts,
         "on_triggers": [each.as_dict() for each in evaluations],
     }
+    path = folder.path / SELECTOR_FILE
+    with tempfile.TemporaryDirectory(prefix="diffgen-") as place_of_draft:
+        # judged as the file that it will be, before the run's own is replaced
+        draft = Path(place_of_draft) / SELECTOR_FILE
+        save_selector(draft, network, forest, tuple(finds.images.shape[1:]), metadata)
+        content = draft.read_bytes()
+        selector = load_selector(draft, device=place)
+        real = _on_real_images(models, selector, own, more, settings)
+        cost = measure_cost(models, selector, finds.images, own)
+    result = SelectResult(
+        run=str(folder.path),
+        selector=str(path),
+        features=kind,
+        examples=len(examples),
+        both_wrong=examples.both_wrong,
+        on_triggers=evaluations,
+        real=real,
+        cost=cost,
+    )
+    behaviours, shown = _trusted(finds, examples)
+    about = {**result.as_dict(), "sources": counts, "behaviours": behaviours}
     with RunLock(folder.path):
-        path = folder.path / SELECTOR_FILE
-        save_selector(path, network, forest, tuple(finds.images.shape[1:]), metadata)
-        selector = load_selector(path, device=place)
-        real = _on_real_images(models, selector, folder, own, more, settings, progress)
-        cost = _measure(models, selector, finds.images, own)
-        result = SelectResult(
-            run=str(folder.path),
-            selector=str(path),
-            features=kind,
-            examples=len(examples),
-            both_wrong=examples.both_wrong,
-            on_triggers=evaluations,
-            real=real,
-            cost=cost,
-        )
-        behaviours, shown = _trusted(finds, examples)
-        about = {**result.as_dict(), "sources": counts, "behaviours": behaviours}
+        write_whole(path, lambda temporary: temporary.write_bytes(content))
         folder.write_arrays("selection", {"shown": shown, "rows": finds.numbers[examples.rows], "about": about})
         write_report(folder)
     return result
@@ -278,30 +287,45 @@ def _entry(folder: RunFolder, role: str, model: BlackBox) -> dict[str, Any]:
     }
 
 
+def _fresh(more: ImageSet, own: ImageSet | None, shape: tuple[int, ...], progress: Progress) -> ImageSet:
+    """Those of the images that no part of the run has seen.
+
+    Raises:
+        UserError: they have no labels or another shape than the run's, or all are the run's own.
+    """
+    if more.labels is None:
+        raise UserError(
+            f"The images {more.source} have no labels, so nothing can be judged on them; give labelled ones."
+        )
+    if more.image_shape != shape:
+        raise UserError(
+            f"The images {more.source} are {shape_text(more.image_shape)}, but the run's are {shape_text(shape)}; give "
+            "images of the same shape."
+        )
+    if own is None:
+        return more
+    seen = set(image_hashes(own.images))
+    fresh = np.array([digest not in seen for digest in image_hashes(more.images)])
+    if not fresh.any():
+        raise UserError(f"All images of {more.source} are also the run's own; give others.")
+    if not fresh.all():
+        progress.say(f"{int((~fresh).sum()):,} images of {more.source} are also the run's own, and are left out.")
+    return replace(more, images=more.images[fresh], labels=more.labels[fresh])
+
+
 def _on_real_images(
     models: Sequence[BlackBox],
     selector: Selector,
-    folder: RunFolder,
     own: ImageSet | None,
     more: ImageSet | None,
     settings: CompareConfig,
-    progress: Progress,
 ) -> tuple[RealImages, ...]:
     found = []
     if own is not None and own.labels is not None:
         rows = split_rows(len(own), settings.gan)[1].numpy()
         found.append(judge_on_real(models, selector, own.images[rows], own.labels[rows], f"held out of {own.source}"))
     if more is not None and more.labels is not None:
-        images, labels, source = more.images, more.labels, more.source
-        if own is not None:
-            seen = set(image_hashes(own.images))
-            fresh = np.array([digest not in seen for digest in image_hashes(images)])
-            if not fresh.any():
-                raise UserError(f"All images of {source} are also the run's own; give others.")
-            if not fresh.all():
-                progress.say(f"{int((~fresh).sum()):,} images of {source} are also the run's own, and are left out.")
-            images, labels = images[fresh], labels[fresh]
-        found.append(judge_on_real(models, selector, images, labels, source))
+        found.append(judge_on_real(models, selector, more.images, more.labels, more.source))
     return tuple(found)
 
 
@@ -335,9 +359,14 @@ def judge_on_real(
     )
 
 
-def _measure(models: Sequence[BlackBox], selector: Selector, triggers: UInt8Array, own: ImageSet | None) -> Cost:
-    """Time each alone on the same images: the median of several passes, after one that does not count."""
-    images = (triggers if own is None else own.images)[:_TIMED_IMAGES]
+def measure_cost(models: Sequence[BlackBox], selector: Selector, triggers: UInt8Array, own: ImageSet | None) -> Cost:
+    """Time each alone on the same images: the median of several passes, after one that does not count.
+
+    The images are drawn at random: the first of a data set may all be of one class, for which one model is chosen.
+    """
+    everything = triggers if own is None else own.images
+    some = everything[random_rows(len(everything), _SHARE_IMAGES)]
+    images = some[:_TIMED_IMAGES]
 
     def milliseconds(ask: Any) -> float:
         ask(images)
@@ -352,7 +381,7 @@ def _measure(models: Sequence[BlackBox], selector: Selector, triggers: UInt8Arra
         model_a=milliseconds(models[0].predict),
         model_b=milliseconds(models[1].predict),
         selector=milliseconds(selector.probabilities),
-        share_a=float((selector.choose(images) == 0).mean()),
+        share_a=float((selector.choose(some) == 0).mean()),
     )
 
 

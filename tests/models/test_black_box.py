@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
+from diffgen.data import load as load_data
 from diffgen.errors import RunError, UserError
 from diffgen.models import BlackBox, load
 
@@ -345,3 +346,23 @@ def test_images_that_are_none_are_refused(net, images):
     ]:
         with pytest.raises(UserError, match=message):
             box.predict(wrong)
+
+
+def test_many_images_are_looked_at_as_a_random_sample() -> None:
+    """Data sets are often in order of class, and a model may be undecided, or saturated, on all of one class."""
+    data = load_data("digits")
+    order = np.argsort(data.labels, kind="stable")
+    shown: list[np.ndarray] = []
+
+    def ink(pixels: np.ndarray) -> np.ndarray:
+        shown.append(pixels)
+        much = pixels.mean(axis=(1, 2, 3))
+        return np.stack([much, 1 - much], axis=1).astype(np.float32)
+
+    for images in (data.images[order], torch.from_numpy(data.images[order])):
+        shown.clear()
+        load(ink).prepare(images)
+        known = {image.tobytes(): label for image, label in zip(data.images, data.labels, strict=True)}
+        seen = {np.rint(image * 255).astype(np.uint8).tobytes() for part in shown for image in part}
+        assert len(seen & known.keys()) <= 256
+        assert {known[each] for each in seen if each in known} == set(range(10))

@@ -18,7 +18,7 @@ from diffgen.features.encoder import DomainEncoder
 from diffgen.features.vgg16 import Vgg16
 from diffgen.selector.evaluation import Cost, evaluate
 from diffgen.selector.examples import NEITHER, A, B, make_examples
-from diffgen.selector.forest import cross_validated, fit_forest
+from diffgen.selector.forest import choose, cross_validated, fit_forest
 from diffgen.selector.networks import PixelNetwork, Vgg16Network
 from diffgen.selector.onnx_file import METADATA, load_selector, save_selector
 
@@ -168,6 +168,27 @@ def test_three_kinds(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> N
     selector = load_selector(tmp_path / "selector.onnx")
     assert selector.probabilities(images).shape == (300, 3)
     assert set(selector.choose(images).tolist()) == {0, 1}
+
+
+def test_what_is_judged_chooses_as_the_file_does(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    """With a third kind, on which neither is right, a forest's most probable kind is often none that can be asked."""
+    images, _ = digits
+    features = images.reshape(len(images), -1).astype(np.float32) / 255
+    targets = np.arange(len(images)) % 3  # nothing to learn, so that all kinds are probable
+    forest = fit_forest(features[:200], targets[:200], CONFIG)
+    save_selector(tmp_path / "selector.onnx", PixelNetwork(), forest, (1, 28, 28), {"models": MODELS})
+    by_file = load_selector(tmp_path / "selector.onnx").choose(images[200:])
+    assert (forest.predict(features[200:]) == NEITHER).mean() > 0.2
+    assert (choose(forest, features[200:]) == by_file).mean() >= 0.97
+    said = cross_validated(features, targets, None, CONFIG)
+    assert said is not None and set(said.tolist()) == {A, B}
+
+
+def test_choice_of_a_forest_that_has_not_seen_every_kind() -> None:
+    features = np.zeros((12, 2), np.float32)
+    for kinds, chosen in (([B, NEITHER], B), ([A, NEITHER], A), ([NEITHER, NEITHER], A)):
+        forest = fit_forest(features, np.array(kinds * 6), CONFIG)
+        assert choose(forest, features[:2]).tolist() == [chosen] * 2
 
 
 def test_no_selector(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:

@@ -6,27 +6,32 @@ import csv
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from sklearn.neighbors import KNeighborsClassifier
 
 import diffgen
 from diffgen.cli import main
-from diffgen.config import SelectorConfig
+from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
+from diffgen.selector.onnx_file import load_selector
 from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import import_sheets, label_with_oracles
+from diffgen.workflows.models import stored_model
 from diffgen.workflows.predict import predict_folder
-from diffgen.workflows.select import train_selector
+from diffgen.workflows.select import measure_cost, train_selector
 
 CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
+OTHER = replace(CONFIG, seed=2)  # whose file has other bytes
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +90,24 @@ def test_figures_file_and_report(selected: Path, finished: CompareResult) -> Non
     assert not list(selected.rglob("*.tmp"))
 
 
+def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
+    """Data sets are often in order of class, and of one class the selector may always trust one model."""
+    folder = RunFolder.open(selected)
+    data = load("digits:test")
+    selector = load_selector(selected / "selector.onnx")
+    chosen = selector.choose(data.images)
+    ordered = replace(data, images=data.images[np.argsort(chosen, kind="stable")])
+    models = [stored_model(folder, role, None, CompareConfig(), device=torch.device("cpu")) for role in "AB"]
+    for model in models:
+        model.prepare(data.images)
+    cost = measure_cost(models, selector, data.images, ordered)
+    assert 0.05 < (chosen == 0).mean() < 0.95
+    assert cost.share_a == pytest.approx((chosen == 0).mean())
+
+
 def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> None:
     train_selector(run, config=CONFIG, data="digits:train")
     images = load("digits:test").images[:200]
-    from diffgen.selector.onnx_file import load_selector
-
     first, second = (load_selector(folder / "selector.onnx").probabilities(images) for folder in (selected, run))
     assert np.array_equal(first, second)
 
@@ -141,7 +159,11 @@ def test_pictures_that_cannot_be(pictures: str, message: str, selected: Path, tm
 
 
 def test_nothing_is_overwritten_by_a_mistake(
-    selected: Path, finished: CompareResult, model_files: dict[str, Path], tmp_path: Path
+    selected: Path,
+    finished: CompareResult,
+    model_files: dict[str, Path],
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
 ) -> None:
     run = Path(shutil.copytree(selected, tmp_path / "run"))
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -154,14 +176,28 @@ def test_nothing_is_overwritten_by_a_mistake(
         "weights x.pth cannot be read": lambda: train_selector(
             run, config=replace(CONFIG, features="vgg16", features_weights="x.pth"), force=True
         ),
-        "All images of digits:test are also": lambda: train_selector(
-            run, config=CONFIG, data="digits:test", force=True
+        "All images of digits:test are also": lambda: train_selector(run, config=OTHER, data="digits:test", force=True),
+        "have no labels, so nothing can be judged": lambda: train_selector(
+            run, config=OTHER, data=replace(load("digits:train"), labels=None), force=True
+        ),
+        "are 1x32x32, but the run's are 1x28x28": lambda: train_selector(
+            run,
+            config=OTHER,
+            data=replace(load("digits:train"), images=np.zeros((899, 1, 32, 32), np.uint8)),
+            force=True,
         ),
         "is model A of the run": lambda: label_with_oracles(run, [model_files["a"]]),
     }
+    of_data = {
+        "have no labels, so nothing can be judged": "`--data` without labels",
+        "are 1x32x32, but the run's are 1x28x28": "`--data` of another shape",
+        "All images of digits:test are also": "`--data` that the run was made on",
+    }
     for message, action in mistakes.items():
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match=message) as caught:
             action()
+        if message in of_data:
+            told("`diffgen select`", of_data[message], caught.value)
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before, message
     with pytest.raises(UserError, match="No trigger of the run has a label"):
         train_selector(finished.run, config=CONFIG)
