@@ -46,12 +46,31 @@ _IDENTIFIER = re.compile(r"[\w.]*")
 _SYMBOL = re.compile(r"[a-z]+\d+")
 _FUNCTIONS = frozenset(
     {
-        *("Symbol", "Integer", "Float", "Max", "Min", "Mod", "PythonMod", "FloorDiv", "CeilDiv", "CleanDiv"),
+        *(
+            "Symbol",
+            "Integer",
+            "Rational",
+            "Float",
+            "Add",
+            "Mul",
+            "Pow",
+            "Max",
+            "Min",
+            "Mod",
+            "PythonMod",
+            "FloorDiv",
+            "CeilDiv",
+            "CleanDiv",
+        ),
         *("IntTrueDiv", "FloatTrueDiv", "TruncToInt", "RoundToInt", "CeilToInt", "FloorToInt", "ToFloat", "Identity"),
         *("ModularIndexing", "PowByNatural", "FloatPow", "Where", "LShift", "RShift"),
         *("Eq", "Ne", "Gt", "Ge", "Lt", "Le", "And", "Or", "Not", "Abs"),
     }
 )
+# Numbers grow without bound by these.
+_POWERS = frozenset({"Pow", "PowByNatural", "FloatPow", "LShift"})
+_MOST_POWERS = 2
+_LARGEST_EXPONENT = 64
 _NAMES = frozenset({"True", "False", "oo", "int_oo", "L"})
 _GUARD_METHODS = frozenset({"size", "stride", "storage_offset", "dim", "numel"})
 _EXPRESSION_NODES = (
@@ -235,6 +254,25 @@ def _check_expression(text: Any) -> None:
     for node in ast.walk(tree):
         if not _is_harmless(node):
             raise UntrustedError(f"it holds the expression {text[:40]!r}")
+    exponents = [_exponent(node) for node in ast.walk(tree) if _is_power(node)]
+    if len(exponents) > _MOST_POWERS or any(number > _LARGEST_EXPONENT for number in exponents):
+        raise UntrustedError(f"it holds the expression {text[:40]!r}")
+
+
+def _is_power(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, (ast.Pow, ast.LShift))
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _POWERS
+
+
+def _exponent(node: ast.AST) -> float:
+    """The number that something is raised to; infinity for anything but a plain one."""
+    given = node.right if isinstance(node, ast.BinOp) else node.args[-1] if isinstance(node, ast.Call) else None
+    if isinstance(given, ast.Call) and len(given.args) == 1:  # Integer(2)
+        given = given.args[0]
+    if isinstance(given, ast.UnaryOp):
+        given = given.operand
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, (int, float)) else math.inf
 
 
 def _is_harmless(node: ast.AST) -> bool:

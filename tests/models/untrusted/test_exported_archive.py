@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import zipfile
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.untrusted import UntrustedError, check_program, checked_copy
 
 
 class Mark:
@@ -128,6 +130,79 @@ def test_the_attacks_are_real(program, tmp_path, attack):
     with contextlib.suppress(UserError):
         load(path, allow_pickle=True)
     assert mark.is_dir()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("torch.ops.aten.save.default", "torch.ops.aten._reshape_alias.default", "torch.ops.aten.set_.source_Storage"),
+        *("torch.ops.aten.linear.default ", "torch.ops.aten.linear", "torch.ops.aten.linear.default.__call__"),
+        *("torch.ops.prim.Print.default", "torch.ops.quantized.linear.default", "torch.ops.higher_order.cond"),
+        *("math.__loader__", "_operator.methodcaller", "_operator.call", "torch.sym_fresh_size", "builtins.open"),
+    ],
+)
+def test_operators_outside_of_the_list_are_refused(program, tmp_path, target):
+    path = write(tmp_path / "net.pt2", changed(program, "torch.ops.aten.linear.default", target))
+    with pytest.raises(UserError, match=r"it calls .* not on the list of operators that only compute"):
+        load(path)
+
+
+def test_what_torch_made_of_it_is_looked_through_too():
+    """Whatever the description looked like."""
+
+    class Inner(torch.nn.Module):
+        def forward(self, pixels):
+            return torch.ops.aten._reshape_alias(pixels, [2, 16], [16, 1])
+
+    class Called:
+        def __init__(self, graph_module):
+            self.graph_module = graph_module
+
+    foreign = torch.fx.Graph()
+    foreign.output(foreign.call_function(torch.from_numpy, (foreign.placeholder("pixels"),)))
+    harmless = torch.export.export(torch.nn.Flatten(), (torch.zeros(2, 1, 4, 4),))
+    check_program(harmless)
+    with pytest.raises(UntrustedError, match="_reshape_alias"):
+        check_program(torch.export.export(Inner(), (torch.zeros(2, 1, 4, 4),)))
+    with pytest.raises(UntrustedError, match="step of the kind 'call_module'"):
+        check_program(Called(torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Flatten()))))
+    with pytest.raises(UntrustedError, match="it calls '<built-in"):
+        check_program(Called(torch.fx.GraphModule({}, foreign)))
+
+
+@pytest.mark.parametrize("expression", ["9**9**9", "Pow(9, 99999)", "((9**9)**9)**9", "1 << 99999", "Pow(9, s0)"])
+def test_numbers_do_not_grow_without_bound(program, tmp_path, expression):
+    path = write(tmp_path / "net.pt2", changed(program, "Symbol('s", f"{expression} + Symbol('s"))
+    with pytest.raises(UserError, match="it holds the expression"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "expression", ["Mul(Integer(4), {})", "Add(Mul(Integer(197), {}), Integer(1))", "Pow({}, Integer(2))"]
+)
+def test_expressions_of_open_sides(program, tmp_path, expression):
+    """As networks have them that cut images into patches."""
+    model = program["models/model.json"].decode()
+    symbols = set(re.findall(r"Symbol\([^()]*\)", model))
+    assert symbols
+    for symbol in symbols:
+        model = model.replace(symbol, expression.format(symbol))
+    path = write(tmp_path / "net.pt2", {**program, "models/model.json": model.encode()})
+    with zipfile.ZipFile(path) as archive:
+        checked_copy(archive)
+
+
+def test_weights_without_bytes_are_not_made_of_zeros(program, tmp_path):
+    """torch would make as many as the file says."""
+    with pytest.raises(UserError, match="its weights 'weight_0' are cut off"):
+        load(write(tmp_path / "net.pt2", {**program, "data/weights/weight_0": b""}))
+
+
+def test_a_name_in_other_letters_is_refused(program, tmp_path):
+    """torch's reader of zip archives takes them for the same."""
+    path = write(tmp_path / "net.pt2", {"models/MODEL.json": program["models/model.json"], **program})
+    with pytest.raises(UserError, match="stands twice"):
+        load(path)
 
 
 def test_a_name_that_stands_twice_is_refused(program, tmp_path):
