@@ -1,4 +1,4 @@
-"""One process at a time writes to a run folder."""
+"""One process at a time writes to a folder: a run's, or a store."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import BinaryIO
 
 from diffgen.errors import UserError
 
 LOCK_NAME = "lock"
+_PAUSE = 0.02  # seconds between two tries
 
 
 class RunLock:
-    """Holds a run folder; a context manager.
+    """Holds a folder; a context manager.
 
     The file ``lock`` says who holds it. What counts is the system's own lock on that file, which ends with its process
     however that ended, so a ``kill -9`` leaves a file behind but nothing that stands in the way. Where the system has
@@ -24,11 +26,15 @@ class RunLock:
     number runs any more.
 
     Args:
-        folder: the run folder; made if missing.
+        folder: the folder; made if missing.
+        what: the folder is, for people.
+        option: of the command line that names another one.
+        patience: seconds to wait for another process that holds it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, what: str = "run folder", option: str = "-o", patience: float = 0.0) -> None:
         self._path = folder / LOCK_NAME
+        self._what, self._option, self._patience = what, option, patience
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> RunLock:
@@ -42,8 +48,10 @@ class RunLock:
         """Take the lock.
 
         Raises:
-            UserError: another process works in this folder, or the folder cannot be made.
+            UserError: another process works in this folder, also at the end of the patience, or the folder cannot be
+                made.
         """
+        until = time.monotonic() + self._patience
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             while self._file is None:
@@ -51,8 +59,10 @@ class RunLock:
                 if not self._take(file):
                     holder = _holder(file)
                     file.close()
-                    raise self._busy(holder)
-                if self._is_current(file):
+                    if time.monotonic() >= until:
+                        raise self._busy(holder)
+                    time.sleep(_PAUSE)
+                elif self._is_current(file):
                     self._file = file
                 else:  # whoever held it before removed it between our opening and our locking
                     file.close()
@@ -64,7 +74,8 @@ class RunLock:
             if self._file is not None:
                 self.release()
             raise UserError(
-                f"The run folder {self._path.parent} cannot be written ({error.strerror}); name another with -o."
+                f"The {self._what} {self._path.parent} cannot be written ({error.strerror}); name another with "
+                f"{self._option}."
             ) from error
 
     def release(self) -> None:
@@ -79,7 +90,7 @@ class RunLock:
     def _busy(self, holder: dict[str, object]) -> UserError:
         who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
         return UserError(
-            f"The run folder {self._path.parent} is in use by {who}; wait for it or end it, "
+            f"The {self._what} {self._path.parent} is in use by {who}; wait for it or end it, "
             f"and if it is certain that nothing runs there, remove {self._path}."
         )
 

@@ -6,17 +6,21 @@
     behaviours/A-7_B-9_1f0c52aa/   one folder for each accepted behaviour, named after its labels and its first picture
         behaviour.json             the two labels, their names, who accepted what from which run
         1f0c52aa....png            some pictures, named after the hash of their pixels
+    accepted/5b1c....json          what an accepted check measured, named after the hash of its content
+    lock                           while something is put into it
 
-One folder a behaviour, so that two branches that accept different ones never touch the same file, and that a behaviour
-is forgotten by removing its folder. PNG and JSON only, so that opening a stranger's store runs nothing.
+One folder a behaviour and one file an accepted check, so that two branches that accept different ones never touch the
+same file, and that what was accepted is forgotten by removing it. PNG and JSON only, names made here alone, and nothing
+is opened through a symbolic link, so that opening a stranger's store runs nothing and reads nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -25,13 +29,22 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diffgen.errors import UserError
-from diffgen.runs.files import make_folder, write_json, write_whole
+from diffgen.errors import RunError, UserError
+from diffgen.runs.files import write_json, write_whole
+from diffgen.runs.lock import LOCK_NAME, RunLock
+from diffgen.runs.opening import inside, open_regular, read_text
 from diffgen.types import UInt8Array
 
 FORMAT = "diffgen-store-1"
+_BEHAVIOUR = re.compile(r"A-\d{1,9}_B-\d{1,9}_[0-9a-f]{8}")
+_UNFINISHED = re.compile(rf"\.{_BEHAVIOUR.pattern}(\.[0-9a-f]{{16}})?\.unfinished")
 _PICTURE = re.compile(r"[0-9a-f]{32}\.png")
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, SyntaxError)
+_ACCEPTED = re.compile(r"[0-9a-f]{32}\.json")
+_LARGEST_LABEL = 10**9 - 1
+# what may lie in a folder that becomes a store: what 'diffgen train-gan' puts there, and what version control does
+_BESIDE = re.compile(r"\.git.*|\.store\.json\..*\.tmp|README.*|.*\.(safetensors|journal|trials|unfinished)", re.DOTALL)
+_PATIENCE = 60.0  # seconds; what is put in is there after a few
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SyntaxError)
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,9 @@ class StoredBehaviour:
         names: of these labels.
         images: uint8 (n, C, H, W), n at least 1.
         about: where it comes from; JSON values.
+
+    Raises:
+        ValueError: a value of another kind; a file may say anything.
     """
 
     said: tuple[int, int]
@@ -50,13 +66,33 @@ class StoredBehaviour:
     images: UInt8Array
     about: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        if not all(type(label) is int and 0 <= label <= _LARGEST_LABEL for label in self.said) or len(self.said) != 2:
+            raise ValueError(f"{self.said!r} are no two labels")
+        if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.size == 0:
+            raise ValueError("it holds no pictures")
+        if self.images.shape[1] not in (1, 3):
+            raise ValueError(f"its pictures have {self.images.shape[1]} channels")
+
+    @property
+    def name(self) -> str:
+        """That of its folder."""
+        return f"A-{self.said[0]}_B-{self.said[1]}_{picture_hash(self.images[0])[:8]}"
+
 
 @dataclass(frozen=True)
 class Store:
-    """What a store holds; empty where there is none yet."""
+    """What a store holds; empty where there is none yet.
+
+    Attributes:
+        image_shape: (C, H, W) of its pictures, or None.
+        behaviours: by name.
+        accepted: file -> what an accepted check measured, JSON values.
+    """
 
     image_shape: tuple[int, int, int] | None = None
     behaviours: tuple[StoredBehaviour, ...] = ()
+    accepted: tuple[tuple[Path, dict[str, Any]], ...] = ()
 
 
 def picture_hash(image: UInt8Array) -> str:
@@ -65,91 +101,167 @@ def picture_hash(image: UInt8Array) -> str:
 
 
 def read_store(path: Path) -> Store:
-    """What is in a store; a folder that is missing, or where only other things are kept, is one that holds nothing.
+    """What is in a store; a folder that is missing, empty or has a GAN in it is one that holds nothing.
 
     Raises:
-        UserError: it is no folder, a newer diffgen made it, or it is damaged.
+        UserError: it is no folder, other things lie there, a newer diffgen made it, or it is damaged.
     """
-    file = path / "store.json"
     if path.exists() and not path.is_dir():
         raise UserError(f"The store {path} is a file; name a folder with --store.")
-    if not file.exists() and not (path / "behaviours").exists():
+    file, behaviours, accepted = (inside(path, name) for name in ("store.json", "behaviours", "accepted"))
+    if not any(each.exists() for each in (file, behaviours, accepted)):
+        _check_nothing_else(path)
         return Store()
     try:
-        about = json.loads(file.read_text(encoding="utf-8"))
+        about = json.loads(read_text(file, links=False))
         if about["format"] != FORMAT:
             raise UserError(f"The store {path} has the format {about['format']!r}; upgrade diffgen to read it.")
         channels, height, width = (int(each) for each in about["image_shape"])
-        folders = sorted(each for each in (path / "behaviours").glob("A-*") if each.is_dir())
-        shape = channels, height, width
-        return Store(shape, tuple(_read_behaviour(each, shape) for each in folders))
+        names = [each.name for each in behaviours.iterdir()] if behaviours.exists() else []
+        values = [each.name for each in accepted.iterdir()] if accepted.exists() else []
     except UserError:
         raise
     except _UNREADABLE as error:
         raise UserError(f"The store {file} cannot be read ({error}); take it from version control again.") from error
+    shape = channels, height, width
+    folders = [inside(path, "behaviours", name) for name in sorted(names) if _BEHAVIOUR.fullmatch(name)]
+    return Store(
+        shape,
+        tuple(_read_behaviour(each, shape) for each in folders if each.is_dir()),
+        tuple(_read_accepted(inside(path, "accepted", name)) for name in sorted(values) if _ACCEPTED.fullmatch(name)),
+    )
+
+
+def _check_nothing_else(path: Path) -> None:
+    if not path.exists():
+        return
+    try:
+        names = sorted(each.name for each in path.iterdir())
+    except OSError as error:
+        raise UserError(f"The store {path} cannot be read ({error.strerror}); see who owns it.") from error
+    pages = {f"{name.removesuffix('.safetensors')}.html" for name in names if name.endswith(".safetensors")}
+    others = [name for name in names if name != LOCK_NAME and name not in pages and not _BESIDE.fullmatch(name)]
+    if others:
+        more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
+        raise UserError(
+            f"The folder {path} is no store, and other things lie in it ({others[0]}{more}); name a store, or a new or "
+            "empty folder, with --store."
+        )
 
 
 def _read_behaviour(folder: Path, shape: tuple[int, int, int]) -> StoredBehaviour:
     try:
-        about = json.loads((folder / "behaviour.json").read_text(encoding="utf-8"))
-        said = int(about["said"][0]), int(about["said"][1])
-        names = str(about["names"][0]), str(about["names"][1])
-        images = [_read_picture(folder / name, shape) for name in about["pictures"] if _is_picture(name)]
+        about = json.loads(read_text(inside(folder, "behaviour.json"), links=False))
+        images = [_read_picture(folder, name, shape) for name in about["pictures"]]
         if not images:
             raise ValueError("it names no picture")
+        (a, b), names = about["said"], about["names"]
+        origin = dict(about.get("about", {}))
+        return StoredBehaviour((a, b), (str(names[0]), str(names[1])), np.stack(images), origin)
     except _UNREADABLE as error:
         raise UserError(
             f"The behaviour {folder} of the store cannot be read ({error}); take it from version control again, or "
             "remove the folder to forget it."
         ) from error
-    return StoredBehaviour(said, names, np.stack(images), dict(about.get("about", {})))
 
 
-def _is_picture(name: object) -> bool:
-    if isinstance(name, str) and _PICTURE.fullmatch(name):
-        return True
-    raise ValueError(f"{name!r} is no name of a picture")
-
-
-def _read_picture(file: Path, shape: tuple[int, int, int]) -> UInt8Array:
-    with Image.open(file, formats=("PNG",)) as picture:
+def _read_picture(folder: Path, name: object, shape: tuple[int, int, int]) -> UInt8Array:
+    if not (isinstance(name, str) and _PICTURE.fullmatch(name)):
+        raise ValueError(f"{name!r} is no name of a picture")
+    with open_regular(folder / name, links=False) as file, Image.open(file, formats=("PNG",)) as picture:
         if picture.mode != ("L" if shape[0] == 1 else "RGB") or picture.size != (shape[2], shape[1]):
-            raise ValueError(f"{file.name} is no picture of {'x'.join(map(str, shape))}")
+            raise ValueError(f"{name} is no picture of {'x'.join(map(str, shape))}")
         pixels = np.asarray(picture)
     image = pixels[None] if shape[0] == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
-    if picture_hash(image) != file.stem:
-        raise ValueError(f"the pixels of {file.name} have changed")
+    if f"{picture_hash(image)}.png" != name:
+        raise ValueError(f"the pixels of {name} have changed")
     return image
 
 
-def add_to_store(path: Path, behaviours: Sequence[StoredBehaviour]) -> int:
+def _read_accepted(file: Path) -> tuple[Path, dict[str, Any]]:
+    try:
+        return file, dict(json.loads(read_text(file, links=False)))
+    except _UNREADABLE as error:
+        raise unreadable_values(file, error) from error
+
+
+def unreadable_values(file: Path, error: Exception) -> UserError:
+    """What to say of a file of accepted values that is damaged."""
+    return UserError(
+        f"The accepted values {file} cannot be read ({error}); take the file from version control again, or remove it "
+        "to forget them."
+    )
+
+
+def add_to_store(
+    path: Path,
+    behaviours: Sequence[StoredBehaviour],
+    accepted: Mapping[str, Any] | None = None,
+    *,
+    image_shape: tuple[int, int, int] | None = None,
+) -> int:
     """Put behaviours into a store, which is made when there is none; each appears whole or not at all.
+
+    Processes that do so at the same time wait for each other.
+
+    Args:
+        path: the store.
+        behaviours: what becomes known.
+        accepted: what the accepted check measured, JSON values, or None.
+        image_shape: (C, H, W) of the pictures; needed where there are no behaviours.
 
     Returns:
         how many were added; one whose labels and first picture are there already is not added again.
 
     Raises:
-        UserError: see :func:`read_store`; or the pictures have another shape than those in the store.
+        UserError: see :func:`read_store`; the pictures have another shape than those in the store; or another process
+            has put something in for a minute.
         RunError: the folder cannot be written.
     """
-    store = read_store(path)
-    if not behaviours:
+    read_store(path)  # before anything is made
+    if not behaviours and accepted is None:
         return 0
-    channels, height, width = behaviours[0].images.shape[1:]
-    check_shape(store, (channels, height, width), path)
-    make_folder(path / "behaviours")
+    if behaviours:
+        channels, height, width = behaviours[0].images.shape[1:]
+        image_shape = channels, height, width
+    assert image_shape is not None
+    with RunLock(path, what="store", option="--store", patience=_PATIENCE):
+        store = read_store(path)
+        check_shape(store, image_shape, path)
+        try:
+            return _add(path, store, behaviours, accepted, image_shape)
+        except (OSError, RunError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            reason = getattr(cause, "strerror", None) or error
+            raise RunError(
+                f"The store {path} cannot be written ({reason}); see who owns it and whether there is space, and "
+                "accept the run again."
+            ) from error
+
+
+def _add(
+    path: Path,
+    store: Store,
+    behaviours: Sequence[StoredBehaviour],
+    accepted: Mapping[str, Any] | None,
+    shape: tuple[int, int, int],
+) -> int:
     if store.image_shape is None:
-        write_json(path / "store.json", {"format": FORMAT, "image_shape": [channels, height, width]})
+        write_json(path / "store.json", {"format": FORMAT, "image_shape": list(shape)})
+    place = inside(path, "behaviours")
+    place.mkdir(exist_ok=True)
+    for left in place.iterdir():  # of a killed process: nobody else has the lock
+        if _UNFINISHED.fullmatch(left.name) and not left.is_symlink():
+            shutil.rmtree(left)
     added = 0
     for each in behaviours:
-        hashes = [picture_hash(image) for image in each.images]
-        folder = path / "behaviours" / f"A-{each.said[0]}_B-{each.said[1]}_{hashes[0][:8]}"
+        folder = inside(path, "behaviours", each.name)
         if folder.exists():
             continue
-        unfinished = folder.with_name(f".{folder.name}.unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        make_folder(unfinished)
+        unfinished = place / f".{each.name}.{secrets.token_hex(8)}.unfinished"
+        unfinished.mkdir()
         try:
+            hashes = [picture_hash(image) for image in each.images]
             for name, image in zip(hashes, each.images, strict=True):
                 _write_picture(unfinished / f"{name}.png", image)
             about = {
@@ -163,6 +275,11 @@ def add_to_store(path: Path, behaviours: Sequence[StoredBehaviour]) -> int:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         added += 1
+    # last, since it speaks of the behaviours
+    if accepted is not None:
+        inside(path, "accepted").mkdir(exist_ok=True)
+        name = blake2b(json.dumps(accepted, sort_keys=True).encode(), digest_size=16).hexdigest()
+        write_json(inside(path, "accepted", f"{name}.json"), accepted)
     return added
 
 
