@@ -19,7 +19,7 @@ from diffgen.config import CheckConfig
 from diffgen.data import load
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
-from diffgen.gate.known import distance_to_known, spread_out
+from diffgen.gate.known import nearest_known, spread_out
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Float32Array, ImageSet, Int64Array
 
@@ -34,13 +34,14 @@ def distinct_valid(run: str) -> tuple[torch.Tensor, Int64Array]:
     return torch.from_numpy(triggers["images"][rows]), triggers["probabilities"][rows].argmax(axis=2)
 
 
-def _rows_of(said: Int64Array, cells: Int64Array) -> list[Int64Array]:
+def rows_of(said: Int64Array, cells: Int64Array) -> list[Int64Array]:
     """The rows of each behaviour."""
     keys = np.column_stack([said, cells])
     return [np.flatnonzero((keys == key).all(axis=1)) for key in np.unique(keys, axis=0)]
 
 
-def _encoded(cells: Cells, images: torch.Tensor) -> Float32Array:
+def encoded(cells: Cells, images: torch.Tensor) -> Float32Array:
+    """float32 (N, D) for uint8 (N, C, H, W)."""
     return np.asarray(cells.encoder.encode(images).cpu().numpy())
 
 
@@ -48,16 +49,16 @@ def measure(data: ImageSet, cells: Cells, others: Cells, stored_run: str, found_
     """One line: the share of behaviours recognised. The store is chosen by ``cells``, read by ``others``."""
     stored_images, stored_said = distinct_valid(stored_run)
     images, said = distinct_valid(found_run)
-    features = _encoded(cells, stored_images)
+    features = encoded(cells, stored_images)
     chosen = np.concatenate(
-        [rows[spread_out(features[rows], pictures)] for rows in _rows_of(stored_said, cells.assign(stored_images))]
+        [rows[spread_out(features[rows], pictures)] for rows in rows_of(stored_said, cells.assign(stored_images))]
     )
     stored_images, stored_said = stored_images[torch.from_numpy(chosen)], stored_said[chosen]
-    real = torch.from_numpy(_encoded(others, torch.from_numpy(data.images)))
+    real = torch.from_numpy(encoded(others, torch.from_numpy(data.images)))
     unit = float(torch.cat([torch.cdist(part, others.centroids).min(1).values for part in real.split(4096)]).median())
-    distance = distance_to_known(_encoded(others, images), said, _encoded(others, stored_images), stored_said)
+    distance, _ = nearest_known(encoded(others, images), said, encoded(others, stored_images), stored_said)
     here = others.assign(images)
-    behaviours = _rows_of(said, here)
+    behaviours = rows_of(said, here)
     kinds = set(map(tuple, np.column_stack([stored_said, others.assign(stored_images)]).tolist()))
     pairs = set(map(tuple, stored_said.tolist()))
 

@@ -191,11 +191,11 @@ def _accept(arguments: argparse.Namespace) -> int:
 
 def print_verdict(result: CheckResult, store: str | None = None) -> None:
     """One line for each value, then the worst behaviours, the verdict and the report's path, on stdout."""
-    from diffgen.gate.measured import measured
+    from diffgen.gate.measured import AGAINST_ACCEPTED, measured
 
     conditions = {each.name: each for each in result.conditions}
     rows = []
-    for value in measured(result.values):
+    for value in measured(result.values, conditions):
         condition = conditions.pop(value.name, None)
         interval = f"  [{value.interval}]" if value.interval else ""
         limit = f"  limit {condition.limit}" if condition is not None and condition.limit else ""
@@ -204,9 +204,12 @@ def print_verdict(result: CheckResult, store: str | None = None) -> None:
     width = max(len(title) for _, title, _ in rows)
     for status, title, text in rows:
         print(f"{status:<5}  {title:<{width}}  {text}")
-    for each in result.worst:
-        print(f"new: {each}")
-    if result.values.new and not result.values.search.problem:
+    for sentence in result.worst:
+        print(f"new: {sentence}")
+    worse = [each for each in result.conditions if each.name in AGAINST_ACCEPTED and each.status.value == "FAIL"]
+    for each in worse:
+        print(f"worse: {each.sentence}")
+    if (result.values.new or worse) and not result.values.search.problem:
         print(f"accept: diffgen check --accept {shlex.quote(result.run)} --store {shlex.quote(store or 'regressions')}")
     if result.go_on:
         print(f"go on: {result.go_on}")

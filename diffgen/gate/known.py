@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from diffgen.types import Float32Array, Int64Array
 
 
-def distance_to_known(
+def nearest_known(
     features: Float32Array, said: Int64Array, known_features: Float32Array, known_said: Int64Array
-) -> Float32Array:
-    """How far each picture is from the nearest known one on which the models say the same two labels.
+) -> tuple[Float32Array, Int64Array]:
+    """The nearest known picture on which the models say the same two labels, for each picture.
 
     Args:
         features: float32 (N, D).
@@ -19,15 +19,18 @@ def distance_to_known(
         known_features, known_said: of the M known pictures.
 
     Returns:
-        float32 (N,); infinite where no known picture has the same labels.
+        float32 (N,), how far away it is, infinite where no known picture has the same labels; and int64 (N,), its row
+        among the known ones, -1 where there is none.
     """
     distance = np.full(len(features), np.inf, dtype=np.float32)
+    nearest = np.full(len(features), -1, dtype=np.int64)
     for pair in np.unique(known_said, axis=0):
         rows, known = (np.flatnonzero((labels == pair).all(axis=1)) for labels in (said, known_said))
         if len(rows):
-            apart = features[rows][:, None] - known_features[known][None]
-            distance[rows] = np.linalg.norm(apart, axis=2).min(axis=1)
-    return distance
+            apart = np.linalg.norm(features[rows][:, None] - known_features[known][None], axis=2)
+            nearest[rows] = known[apart.argmin(axis=1)]
+            distance[rows] = apart.min(axis=1)
+    return distance, nearest
 
 
 def spread_out(features: Float32Array, count: int) -> Int64Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from diffgen.gate.values import GateValues, Rate, Shift
 from diffgen.gate.wording import percent, points
@@ -19,7 +19,19 @@ TITLES = {
     "shift_real": "largest probability shift, real images",
     "shift_random": "largest probability shift, random valid generated images",
     "replay": "pictures of the store",
+    "accuracy_drop_accepted": "accuracy drop, against what was accepted",
+    "disagreement_real_accepted": "disagreement on real images, against what was accepted",
+    "disagreement_random_accepted": "disagreement on random valid generated images, against what was accepted",
+    "known_behaviours": "known behaviours",
 }
+_ACCEPTED = "_accepted"
+#: Conditions on what was accepted; see :mod:`diffgen.gate.ratchet`.
+AGAINST_ACCEPTED = (
+    "accuracy_drop_accepted",
+    "disagreement_real_accepted",
+    "disagreement_random_accepted",
+    "known_behaviours",
+)
 
 
 @dataclass(frozen=True)
@@ -36,9 +48,16 @@ class Measured:
         return TITLES[self.name]
 
 
-def measured(values: GateValues) -> tuple[Measured, ...]:
-    """Every value that there is, in the order of the tables."""
-    return tuple(_measured(values))
+def measured(values: GateValues, conditions: Iterable[str] = ()) -> tuple[Measured, ...]:
+    """Every value that there is, in the order of the tables.
+
+    Args:
+        values: of the check.
+        conditions: their names; a value that is held against what was accepted has a line for that too.
+    """
+    rows = {each.name: each for each in _measured(values)}
+    again = (name for name in conditions if name.endswith(_ACCEPTED) and name.removesuffix(_ACCEPTED) in rows)
+    return *rows.values(), *(replace(rows[name.removesuffix(_ACCEPTED)], name=name) for name in again)
 
 
 def _measured(values: GateValues) -> Iterator[Measured]:
@@ -64,6 +83,9 @@ def _measured(values: GateValues) -> Iterator[Measured]:
             f"{replay.pictures:,}: {replay.still:,} as before, {replay.changed:,} with other labels, "
             f"{replay.agree:,} agree now",
         )
+    if values.known:
+        met = sum(each.pictures > 0 for each in values.known)
+        yield Measured("known_behaviours", f"{len(values.known):,}, of which the search met {met:,}")
 
 
 def _rate(name: str, rate: Rate | None) -> Iterator[Measured]:

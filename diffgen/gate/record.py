@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from diffgen.config import Limits
 from diffgen.gate.conditions import EXIT_CODES, Condition, Status, overall
 from diffgen.gate.measured import measured
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, KnownBehaviour, Rate, Replay, SearchState, Shift
 
 SCHEMA_VERSION = 1
 
@@ -63,8 +63,11 @@ def make_record(
             "shift_random": _shift(values.shift_random),
             "replay": {**asdict(values.replay), "agree": values.replay.agree},
         },
-        "measured": [{**asdict(each), "title": each.title} for each in measured(values)],
+        "measured": [
+            {**asdict(each), "title": each.title} for each in measured(values, [each.name for each in conditions])
+        ],
         "behaviours": [_behaviour(each, class_names) for each in values.behaviours],
+        "known": [{**asdict(each), "names": list(each.names)} for each in values.known],
     }
 
 
@@ -127,6 +130,11 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
                 replayed=each["found_by"] == "replay",
             )
             for each in record["behaviours"]
+        ),
+        # checks of earlier versions have none
+        known=tuple(
+            KnownBehaviour(**{**each, "names": (each["names"][0], each["names"][1])})
+            for each in record.get("known", ())
         ),
     )
 

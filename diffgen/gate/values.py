@@ -123,6 +123,24 @@ class Behaviour:
 
 
 @dataclass(frozen=True)
+class KnownBehaviour:
+    """How severe a behaviour of the store is in this check.
+
+    Attributes:
+        stored: its name in the store.
+        names: what base and candidate say.
+        pictures: distinct pictures of the search that the store knows, and that are nearest to this behaviour's.
+        shift: largest change of a probability on the pictures that the store keeps of it: the same ones in every check,
+            whatever a search meets.
+    """
+
+    stored: str
+    names: tuple[str, str]
+    pictures: int
+    shift: float
+
+
+@dataclass(frozen=True)
 class SearchState:
     """How the search ended; ``problem`` is one sentence that says why it did not come to its end, or empty."""
 
@@ -144,6 +162,7 @@ class GateValues:
         replay: of the store.
         search: how it ended.
         behaviours: new ones first, of these the one with the largest shift first.
+        known: every behaviour of the store.
     """
 
     real: Rate | None = None
@@ -156,6 +175,7 @@ class GateValues:
     replay: Replay = Replay()
     search: SearchState = SearchState(0, "The search was not begun.")
     behaviours: tuple[Behaviour, ...] = ()
+    known: tuple[KnownBehaviour, ...] = ()
 
     @property
     def new(self) -> tuple[Behaviour, ...]:

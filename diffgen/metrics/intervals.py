@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.stats import binomtest, norm
+from scipy.stats import beta, binomtest, norm
 
 CONFIDENCE = 0.95
 
@@ -20,6 +20,25 @@ def exact_interval(count: int, of: int) -> tuple[float, float]:
         return 0.0, 1.0
     found = binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
     return float(found.low), float(found.high)
+
+
+def clustered_interval(count: float, of: float, design_effect: float) -> tuple[float, float]:
+    """Ends of the interval of a share whose cases come in clumps (Korn and Graubard 1998), 0..1.
+
+    Clopper and Pearson's interval, taken as if ``design_effect`` cases were worth one (Kish 1965); with 1 it is
+    :func:`exact_interval`.
+
+    Args:
+        count: how many of them, at most ``of``.
+        of: how many there are; 0 gives (0, 1).
+        design_effect: variance of the count over that of independent cases, 1 or more.
+    """
+    if of <= 0:
+        return 0.0, 1.0
+    found, total, tail = count / design_effect, of / design_effect, (1 - CONFIDENCE) / 2
+    low = 0.0 if count <= 0 else float(beta.ppf(tail, found, total - found + 1))
+    high = 1.0 if count >= of else float(beta.ppf(1 - tail, found + 1, total - found))
+    return low, high
 
 
 def paired_difference_interval(only_first: int, only_second: int, of: int) -> tuple[float, float]:

@@ -7,9 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from diffgen.errors import UserError
+from diffgen.gate.ratchet import Acceptance, Level
+from diffgen.gate.record import read_values
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.store import StoredBehaviour, add_to_store
+from diffgen.runs.store import Store, StoredBehaviour, add_to_store, unreadable_values
 
 
 @dataclass(frozen=True)
@@ -32,40 +36,79 @@ class AcceptResult:
 
 
 def accept(run: str | Path, store: str | Path) -> AcceptResult:
-    """Record the new behaviours of a finished check as known.
+    """Record the new behaviours of a finished check as known, and what it measured as accepted.
 
     Args:
-        run: the run folder of the check.
+        run: the run folder of the check; what it says is checked as if a stranger had written it.
         store: the folder to add to; it is made when there is none.
 
     Raises:
-        UserError: the run is no check, its search did not come to its end, or the store cannot be used.
+        UserError: the run is no check, its search did not come to its end, it is damaged, or the store cannot be used.
         RunError: the store cannot be written.
     """
     folder = RunFolder.open(run)
     record = folder.results().get("check")
     if record is None:
         raise UserError(f"The run {folder.path} is no check; accept what 'diffgen check' found.")
-    if record["values"]["search"]["problem"]:
-        raise UserError(
-            f"The search of the check {folder.path} did not come to its end, so what it found is not all; run it again."
-        )
-    behaviours = record["behaviours"]
-    new = [each for each in behaviours if each["new"]]
-    if not new:
-        return AcceptResult(str(store), 0, len(behaviours))
-    images = folder.read_arrays("check")["images"]
-    about = {
-        "accepted": datetime.now(UTC).date().isoformat(),
-        "run": folder.path.name,
-        "base": record["base"],
-        "candidate": record["candidate"],
-    }
-    stored, start = [], 0
-    for each in behaviours:
+    try:
+        values = read_values(record)
+        if values.search.problem:
+            raise UserError(
+                f"The search of the check {folder.path} did not come to its end, so what it found is not all; run it "
+                "again."
+            )
+        about = {
+            "accepted": datetime.now(UTC).date().isoformat(),
+            "run": folder.path.name,
+            "base": record["base"],
+            "candidate": record["candidate"],
+        }
+        stored, levels = _new_behaviours(folder, record, about)
+        levels |= {each.stored: Level(each.pictures, each.shift) for each in values.known}
+        accepted = Acceptance(values.search.queries, values.real, values.random, values.accuracy, levels).as_dict()
+        Acceptance.read(accepted)
+        _, channels, height, width = folder.read_arrays("report")["samples"].shape
+        if channels not in (1, 3):
+            raise ValueError(f"its pictures have {channels} channels")
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"The check {folder.path} cannot be read ({error}); the run folder is damaged.") from error
+    added = add_to_store(Path(store), stored, {**about, **accepted}, image_shape=(channels, height, width))
+    return AcceptResult(str(store), added, len(values.behaviours) - len(stored))
+
+
+def _new_behaviours(
+    folder: RunFolder, record: dict[str, Any], about: dict[str, Any]
+) -> tuple[list[StoredBehaviour], dict[str, Level]]:
+    """What the store is to know, and how severe it is."""
+    if not any(each["new"] for each in record["behaviours"]):
+        return [], {}
+    arrays = folder.read_arrays("check")
+    images, probabilities = arrays["images"], arrays["probabilities"]
+    shifts = np.abs(probabilities[:, 0] - probabilities[:, 1]).max(axis=1)
+    if not len(images) == len(shifts) == sum(len(each["triggers"]) for each in record["behaviours"]):
+        raise ValueError("its pictures are not as many as it says")
+    stored, levels, start = [], {}, 0
+    for each in record["behaviours"]:
         rows = slice(start, start + len(each["triggers"]))
         start = rows.stop
         if each["new"]:
-            said, names = each["said"], each["names"]
-            stored.append(StoredBehaviour((said[0], said[1]), (names[0], names[1]), images[rows], about))
-    return AcceptResult(str(store), add_to_store(Path(store), stored), len(behaviours) - len(new))
+            (a, b), names = each["said"], each["names"]
+            behaviour = StoredBehaviour((a, b), (str(names[0]), str(names[1])), images[rows], about)
+            stored.append(behaviour)
+            levels[behaviour.name] = Level(each["pictures"], float(shifts[rows].max()))
+    return stored, levels
+
+
+def acceptances(store: Store) -> tuple[Acceptance, ...]:
+    """What was measured by the checks that a store has accepted.
+
+    Raises:
+        UserError: a file is damaged.
+    """
+    found = []
+    for file, entry in store.accepted:
+        try:
+            found.append(Acceptance.read(entry))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise unreadable_values(file, error) from error
+    return tuple(found)

@@ -14,6 +14,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
 from diffgen.types import Progress
+from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_stages import CheckStages
 from diffgen.workflows.compare import run_comparison, settled
 from diffgen.workflows.comparison import CompareResult
@@ -155,7 +156,8 @@ def _verdict_of_done(folder: RunFolder) -> CheckResult | None:
 
 def _stages(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckStages:
     place = None if store is None else Path(store)
-    return CheckStages(config, place, Store() if place is None else read_store(place), progress)
+    known = Store() if place is None else read_store(place)
+    return CheckStages(config, place, known, acceptances(known), progress)
 
 
 def _concluded(stages: CheckStages, run: Callable[[], CompareResult]) -> CheckResult:

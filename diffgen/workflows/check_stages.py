@@ -14,10 +14,11 @@ import torch
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.gate.conditions import evaluate
-from diffgen.gate.known import distance_to_known, spread_out
+from diffgen.gate.known import nearest_known, spread_out
+from diffgen.gate.ratchet import Acceptance, ratchet
 from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, KnownBehaviour, Rate, Replay, SearchState, Shift
 from diffgen.generators.prior import LatentStream
 from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
@@ -55,6 +56,7 @@ class CheckStages(Stages):
     config: CheckConfig
     place: Path | None
     store: Store
+    accepted: tuple[Acceptance, ...]
     progress: Progress
     verb = "check"
     prepared: Prepared | None = None
@@ -64,6 +66,7 @@ class CheckStages(Stages):
         self._started = time.monotonic()
         self._answers: Float32Array | None = None
         self._shown: dict[str, np.ndarray[Any, Any]] = {}
+        self._met = np.zeros(len(self.store.behaviours), dtype=np.int64)
 
     def about(self) -> dict[str, Any]:
         settings = to_dict(self.config)
@@ -176,11 +179,13 @@ class CheckStages(Stages):
         met = {image.tobytes() for each in changed for image in each.images}
         found = [self._found_by_search(folder, met)] if finished and folder.manifest["parts"] else []
         behaviours = self._behaviours([*found, *changed], prepared)
-        self.values = replace(self.values, search=SearchState(queries, problem), behaviours=behaviours)
+        self.values = replace(
+            self.values, search=SearchState(queries, problem), behaviours=behaviours, known=self._known()
+        )
         files = folder.manifest["files"]
         record = make_record(
             self.values,
-            evaluate(self.values, self.config.limits),
+            (*evaluate(self.values, self.config.limits), *ratchet(self.values, self.accepted)),
             self.config.limits,
             base=files["A"],
             candidate=files["B"],
@@ -228,7 +233,10 @@ class CheckStages(Stages):
                 continue
             encoded = cells.encoder.encode(torch.from_numpy(each.images)).cpu()
             features = encoded.numpy()
-            known = distance_to_known(features, each.said, known_features, self._stored_said()) <= reach
+            distance, nearest = nearest_known(features, each.said, known_features, self._stored_said())
+            known = distance <= reach
+            if not each.replayed:
+                self._met += np.bincount(self._owners()[nearest[known]], minlength=len(self._met))
             keys = np.column_stack([each.said, cells.nearest(encoded)])
             for key in np.unique(keys, axis=0):
                 rows = np.flatnonzero((keys == key).all(axis=1))
@@ -251,6 +259,17 @@ class CheckStages(Stages):
             }
         return tuple(behaviour for behaviour, _, _ in made)
 
+    def _known(self) -> tuple[KnownBehaviour, ...]:
+        """How severe the behaviours of the store are in this check."""
+        if self._answers is None:
+            return ()
+        shifts = np.abs(self._answers[:, 0] - self._answers[:, 1]).max(axis=1)
+        owners = self._owners()
+        return tuple(
+            KnownBehaviour(each.name, each.names, int(self._met[index]), float(shifts[owners == index].max()))
+            for index, each in enumerate(self.store.behaviours)
+        )
+
     def _reach(self, prepared: Prepared) -> float:
         """The distance within which a picture is known; see :class:`diffgen.config.CheckConfig`."""
         cells = prepared.cells
@@ -263,6 +282,11 @@ class CheckStages(Stages):
     def _stored_images(self, shape: tuple[int, int, int]) -> UInt8Array:
         stored = [each.images for each in self.store.behaviours]
         return np.concatenate(stored) if stored else np.empty((0, *shape), dtype=np.uint8)
+
+    def _owners(self) -> Int64Array:
+        """int64 (N,): which behaviour of the store each of its pictures belongs to."""
+        counts = [len(each.images) for each in self.store.behaviours]
+        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 
     def _stored_said(self) -> Int64Array:
         stored = [np.tile(each.said, (len(each.images), 1)) for each in self.store.behaviours]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.gate.known import distance_to_known, spread_out
+from diffgen.gate.known import nearest_known, spread_out
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 10_000))
@@ -14,7 +14,7 @@ def test_distance_is_that_to_the_nearest_of_the_same_labels(count: int, stored: 
     rng = np.random.default_rng(seed)
     features, known = (rng.normal(size=(n, 3)).astype(np.float32) for n in (count, stored))
     said, known_said = (rng.integers(2, size=(n, 2)) for n in (count, stored))
-    found = distance_to_known(features, said, known, known_said)
+    found, nearest = nearest_known(features, said, known, known_said)
     for row in range(count):
         same = [
             float(np.linalg.norm(features[row] - known[other]))
@@ -22,6 +22,11 @@ def test_distance_is_that_to_the_nearest_of_the_same_labels(count: int, stored: 
             if tuple(said[row]) == tuple(known_said[other])
         ]
         assert np.isclose(found[row], min(same, default=np.inf), rtol=1e-5)
+        if same:
+            assert tuple(known_said[nearest[row]]) == tuple(said[row])
+            assert np.isclose(np.linalg.norm(features[row] - known[nearest[row]]), found[row], rtol=1e-5)
+        else:
+            assert nearest[row] == -1
 
 
 @given(st.integers(1, 20), st.integers(1, 6), st.integers(0, 10_000))

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from diffgen.metrics.intervals import exact_interval, paired_difference_interval, share_beyond_largest
+from diffgen.metrics.intervals import (
+    clustered_interval,
+    exact_interval,
+    paired_difference_interval,
+    share_beyond_largest,
+)
 
 
 @given(st.integers(1, 3000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
@@ -48,3 +53,20 @@ def test_share_beyond_the_largest_of_some() -> None:
     # were more than this share above, then all drawn ones lay below it in less than 5 % of cases
     assert (1 - share) ** of == pytest.approx(0.05)
     assert share_beyond_largest(0) == 1
+
+
+@given(st.integers(1, 3000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))), st.floats(1, 20))
+def test_clumps_make_an_interval_wider(counted: tuple[int, int], design_effect: float) -> None:
+    count, of = counted
+    alone, clumped = exact_interval(count, of), clustered_interval(count, of, design_effect)
+    assert clustered_interval(count, of, 1.0) == pytest.approx(alone, abs=1e-9)
+    assert 0 <= clumped[0] <= alone[0] + 1e-9 and alone[1] - 1e-9 <= clumped[1] <= 1
+    assert clustered_interval(0, 0, design_effect) == (0.0, 1.0)
+
+
+def test_clustered_interval_holds_the_true_share_of_clumps() -> None:
+    """Clumps of 4 equal cases: the design effect is 4."""
+    rng = np.random.default_rng(0)
+    drawn = 4 * rng.binomial(500, 0.02, size=2000)
+    held = np.mean([low <= 0.02 <= high for low, high in (clustered_interval(int(n), 2000, 4.0) for n in drawn)])
+    assert held >= 0.95

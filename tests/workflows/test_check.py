@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,6 +125,18 @@ def test_what_was_accepted_is_known(
     assert result.values.new == () and len(result.values.behaviours) == len(failed[0].values.behaviours)
     pictures = sum(len(each.images) for each in read_store(store).behaviours)
     assert (result.values.replay.pictures, result.values.replay.still) == (pictures, pictures)
+    # held against what was accepted, and as severe as that
+    severity = {each.name: each for each in result.conditions if each.limit.find("accepted") >= 0}
+    assert severity.keys() == {
+        "accuracy_drop_accepted",
+        "disagreement_real_accepted",
+        "disagreement_random_accepted",
+        "known_behaviours",
+    }
+    assert {each.status for each in severity.values()} == {Status.PASS}
+    assert len(result.values.known) == len(read_store(store).behaviours)
+    met = sum(each.pictures for each in result.values.known)
+    assert met == sum(each.known for each in result.values.behaviours) > 0
     assert accept(result.run, store).added == 0
     sizes = [file.stat().st_size for file in store.rglob("*.png")]
     assert len(sizes) == pictures <= 4 * len(result.values.behaviours) and max(sizes) < 2000
@@ -142,6 +157,96 @@ def test_stored_pictures_with_other_labels_are_new(
     assert added == len(result.values.new) > 0
     # the search was a twelfth as long and went another way, and no rate shows it
     assert result.values.random == failed[0].values.random
+
+
+def test_a_worse_candidate_fails_after_a_bad_one_was_accepted(
+    store: Path, model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+) -> None:
+    """What the worse one does on bright images is not only wrong, it is sure of it."""
+    from diffgen.models import load as load_model
+
+    model = load_model(model_files["b"], device="cpu")
+    model.prepare(load("digits:test").images)
+
+    def worse(images: np.ndarray) -> Float32Array:
+        said = model.predict(np.round(images * 255).astype(np.uint8))
+        bright = images.mean(axis=(1, 2, 3)) > np.float32(0.31)
+        said[bright] = np.eye(CLASSES, dtype=np.float32)[(said[bright].argmax(axis=1) + 1) % CLASSES]
+        return said
+
+    copy = Path(shutil.copytree(store, tmp_path / "store"))
+    lenient = Limits(max_new_behaviours=None, max_accuracy_drop=1.0, max_regression_faults=10**6)
+    short = replace(config, limits=lenient, compare=replace(config.compare, budget=Budget(queries=50)))
+    again = {"data": "digits:test", "store": copy, "config": short}
+    result = check(model_files["a"], worse, output=tmp_path / "worse", **again)
+    failing = {each.name for each in result.conditions if each.status is Status.FAIL}
+    assert failing == {
+        "accuracy_drop_accepted",
+        "disagreement_real_accepted",
+        "disagreement_random_accepted",
+        "known_behaviours",
+    }, (result.conditions, result.values.known)
+    assert (result.status, result.exit_code) == (Status.FAIL, 1)
+    run = Path(result.run)
+    failures = [case.getparent().get("name") for case in etree.parse(run / "junit.xml").findall(".//failure")]
+    assert "accuracy drop, against what was accepted" in failures
+    for name in ("summary.md", "report.html"):
+        assert "against what was accepted" in (run / name).read_text(encoding="utf-8")
+    assert "more severe than accepted: base says" in (run / "report.html").read_text(encoding="utf-8")
+    assert "known behaviours" in failure_message(result)
+    # whoever looks at it and accepts it is not asked again
+    accept(run, copy)
+    assert check(model_files["a"], worse, output=tmp_path / "again", **again).status is not Status.FAIL
+    # a store of an older version has pictures alone
+    shutil.rmtree(copy / "accepted")
+    old = check(model_files["a"], worse, output=tmp_path / "old", **again)
+    assert not [each for each in old.conditions if "accepted" in each.limit]
+
+
+TAMPERED: dict[str, Callable[[dict[str, Any], Path], object]] = {
+    "labels that are a path": lambda check, away: check["behaviours"][0].update(said=[f"x/../../../../{away}/evil", 3]),
+    "labels that are missing": lambda check, away: check["behaviours"][0].pop("said"),
+    "more pictures than there are": lambda check, away: check["behaviours"][-1].update(triggers=[1] * 900),
+    "a count that is a text": lambda check, away: check["behaviours"][0].update(pictures="many"),
+    "values that are a list": lambda check, away: check.update(values=[]),
+    "a rate above one": lambda check, away: check["values"]["disagreement_real"].update(count=10**6),
+    "a behaviour of the store that is a path": lambda check, away: check.update(
+        known=[{"stored": f"../../{away}", "names": ["1", "2"], "pictures": 1, "shift": 0.5}]
+    ),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_check_that_somebody_changed_reaches_nothing_but_the_store(
+    how: str,
+    failed: tuple[CheckResult, Path],
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    run = Path(shutil.copytree(failed[0].run, tmp_path / "run"))
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    TAMPERED[how](results["check"], away)
+    (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    with pytest.raises(UserError, match="the run folder is damaged") as caught:
+        accept(run, tmp_path / "store")
+    assert not (tmp_path / "store").exists() and list(away.iterdir()) == []
+    told("Regression stores", f"a check with {how}", caught.value)
+
+
+def test_four_commands_accept_at_once(failed: tuple[CheckResult, Path], tmp_path: Path, repository: Path) -> None:
+    store = tmp_path / "store"
+    command = [sys.executable, "-m", "diffgen", "check", "--accept", failed[0].run, "--store", str(store)]
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        for _ in range(4)
+    ]
+    said = [each.communicate(timeout=300) for each in processes]
+    assert [each.returncode for each in processes] == [0, 0, 0, 0], said
+    added = [int(out.split()[0]) for out, _ in said]
+    assert sum(added) == max(added) == len(failed[0].values.new) == len(read_store(store).behaviours)
 
 
 def test_a_model_against_itself_passes_with_a_gan_from_a_file(

@@ -1,0 +1,190 @@
+"""What was accepted may not become worse: the values of accepted checks as limits of a later one.
+
+Why these rules, and how far apart two searches are: docs/decisions/018-severity.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from diffgen.gate.conditions import Condition, Status
+from diffgen.gate.values import AccuracyDrop, GateValues, KnownBehaviour, Rate
+from diffgen.gate.wording import count_of, percent, points
+from diffgen.metrics.intervals import clustered_interval
+
+#: Pictures of one behaviour come in clumps, since a search goes on from what it found: this many are worth one that was
+#: drawn on its own (Kish's design effect; measured, see the decision).
+DESIGN_EFFECT = 5.0
+#: By how much a probability may be shifted further on the pictures of a behaviour.
+SHIFT_TOLERANCE = 0.1
+_NAMED = 3
+_BEHAVIOUR = re.compile(r"A-\d{1,9}_B-\d{1,9}_[0-9a-f]{8}")
+_MOST = 2**53  # a whole number that JSON keeps
+_Counted = TypeVar("_Counted", Rate, AccuracyDrop)
+
+
+@dataclass(frozen=True)
+class Level:
+    """How severe a behaviour of the store was when it was accepted; see :class:`diffgen.gate.values.KnownBehaviour`."""
+
+    pictures: int
+    shift: float
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """The values of one check that someone accepted.
+
+    Attributes:
+        queries: of its search.
+        real, random, accuracy: see :class:`diffgen.gate.values.GateValues`.
+        behaviours: name in the store -> level.
+    """
+
+    queries: int
+    real: Rate | None = None
+    random: Rate | None = None
+    accuracy: AccuracyDrop | None = None
+    behaviours: Mapping[str, Level] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "queries": self.queries,
+            "disagreement_real": None if self.real is None else asdict(self.real),
+            "disagreement_random": None if self.random is None else asdict(self.random),
+            "accuracy_drop": None if self.accuracy is None else asdict(self.accuracy),
+            "behaviours": {name: asdict(level) for name, level in sorted(self.behaviours.items())},
+        }
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> Acceptance:
+        """What :meth:`as_dict` gave, which somebody may have changed since.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: it is damaged.
+        """
+        return cls(
+            queries=_count(entry["queries"]),
+            real=_read_rate(entry["disagreement_real"]),
+            random=_read_rate(entry["disagreement_random"]),
+            accuracy=_read_drop(entry["accuracy_drop"]),
+            behaviours={_name(name): _read_level(level) for name, level in entry["behaviours"].items()},
+        )
+
+
+def _name(name: object) -> str:
+    if isinstance(name, str) and _BEHAVIOUR.fullmatch(name):
+        return name
+    raise ValueError(f"{name!r} is no name of a behaviour")
+
+
+def _count(value: object, most: int = _MOST) -> int:
+    if type(value) is int and 0 <= value <= most:
+        return value
+    raise ValueError(f"{value!r} is no count from 0 to {most:,}")
+
+
+def _read_rate(entry: Mapping[str, Any] | None) -> Rate | None:
+    if entry is None:
+        return None
+    of = _count(entry["of"])
+    return Rate(_count(entry["count"], of), of, undecided=_count(entry["undecided"], of))
+
+
+def _read_drop(entry: Mapping[str, Any] | None) -> AccuracyDrop | None:
+    if entry is None:
+        return None
+    of = _count(entry["of"])
+    base, candidate = (_count(entry[name], of) for name in ("base_right", "candidate_right"))
+    only_base = _count(entry["only_base"], base)
+    if not 0 <= candidate - (base - only_base) <= of - base:
+        raise ValueError("no images could be counted so")
+    return AccuracyDrop(base, candidate, only_base, of)
+
+
+def _read_level(entry: Mapping[str, Any]) -> Level:
+    shift = entry["shift"]
+    if not (isinstance(shift, float | int) and 0 <= shift <= 1):
+        raise ValueError(f"{shift!r} is no shift of a probability")
+    return Level(_count(entry["pictures"]), float(shift))
+
+
+def ratchet(values: GateValues, accepted: Sequence[Acceptance]) -> Iterator[Condition]:
+    """A condition for each value that was accepted before; none where nothing was.
+
+    Of several acceptances the one that allows the most counts. A rate fails when its 95 % interval lies wholly above
+    that of the accepted one: the same candidate, checked with another seed, draws other images and has another rate.
+    """
+    drop = _rate("accuracy_drop_accepted", values.accuracy, [each.accuracy for each in accepted], points)
+    real = _rate("disagreement_real_accepted", values.real, [each.real for each in accepted], percent)
+    random = _rate("disagreement_random_accepted", values.random, [each.random for each in accepted], percent)
+    yield from (each for each in (drop, real, random) if each is not None)
+    known = [(each, _worst(each, accepted)) for each in values.known]
+    levels = [(each, level) for each, level in known if level is not None]
+    if levels:
+        yield _known(levels, values.search.queries)
+
+
+def _rate(
+    name: str, now: _Counted | None, before: Sequence[_Counted | None], shown: Callable[[float], str]
+) -> Condition | None:
+    accepted = [each for each in before if each is not None and each.of]
+    if now is None or not now.of or not accepted:
+        return None
+    # a candidate that is better than the base has no drop; one that is as good as the base is no worse than accepted
+    allowed = max(0.0, *(each.interval[1] for each in accepted))
+    worst = max(accepted, key=lambda each: each.interval[1])
+    limit = f"{shown(max(0.0, worst.share))} accepted, up to {shown(allowed)}"
+    if now.interval[0] > allowed:
+        sentence = f"More than was accepted, even at the lower end of its interval: up to {shown(allowed)} was."
+        return Condition(name, Status.FAIL, limit, sentence)
+    if now.share > allowed:
+        sentence = "More than was accepted, but on too few images to be sure of it."
+        return Condition(name, Status.WARN, limit, sentence)
+    return Condition(name, Status.PASS, limit, "No more than was accepted, as far as so many images can tell.")
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    """Of one behaviour: what was accepted, and the share of the queries that this may stand for."""
+
+    pictures: int
+    queries: int
+    share: float
+    shift: float
+
+
+def _worst(behaviour: KnownBehaviour, accepted: Sequence[Acceptance]) -> _Allowed | None:
+    found = [
+        (clustered_interval(level.pictures, each.queries, DESIGN_EFFECT)[1], level, each.queries)
+        for each in accepted
+        if (level := each.behaviours.get(behaviour.stored)) is not None
+    ]
+    if not found:
+        return None
+    share, most, queries = max(found, key=lambda entry: entry[0])
+    return _Allowed(most.pictures, queries, share, max(level.shift for _, level, _ in found))
+
+
+def _known(levels: Sequence[tuple[KnownBehaviour, _Allowed]], queries: int) -> Condition:
+    said = []
+    for each, allowed in levels:
+        worse = []
+        if clustered_interval(each.pictures, queries, DESIGN_EFFECT)[0] > allowed.share:
+            found = f"{count_of(each.pictures, 'picture')} in {queries:,} queries"
+            worse.append(f"{found}, {allowed.pictures:,} in {allowed.queries:,} accepted")
+        if each.shift > allowed.shift + SHIFT_TOLERANCE:
+            worse.append(f"probability shift {each.shift:.2f}, {allowed.shift:.2f} accepted")
+        if worse:
+            said.append(f"base says {each.names[0]}, candidate says {each.names[1]}: {'; '.join(worse)}")
+    name, limit = "known_behaviours", "as accepted"
+    if not said:
+        sentence = f"{count_of(len(levels), 'known behaviour')}, none more severe than accepted."
+        return Condition(name, Status.PASS, limit, sentence)
+    more = f", and {len(said) - _NAMED:,} more" if len(said) > _NAMED else ""
+    sentence = f"{len(said):,} of {count_of(len(levels), 'known behaviour')} more severe than accepted: "
+    return Condition(name, Status.FAIL, limit, f"{sentence}{', '.join(said[:_NAMED])}{more}.")

@@ -1,0 +1,188 @@
+"""What was accepted may not become worse, and the same candidate is never worse than itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.gate.conditions import Condition
+from diffgen.gate.measured import measured
+from diffgen.gate.ratchet import Acceptance, Level, ratchet
+from diffgen.gate.values import AccuracyDrop, GateValues, KnownBehaviour, Rate, SearchState
+
+NAME = "A-4_B-9_0123abcd"
+QUERIES = 20_000
+
+
+def known(pictures: int, shift: float, name: str = NAME) -> KnownBehaviour:
+    return KnownBehaviour(name, ("four", "nine"), pictures, shift)
+
+
+def of(conditions: list[Condition]) -> dict[str, str]:
+    return {each.name: each.status.value for each in conditions}
+
+
+ACCEPTED = Acceptance(
+    QUERIES,
+    real=Rate(84, 898),
+    random=Rate(150, 2_000),
+    accuracy=AccuracyDrop(867, 792, 80, 898),
+    behaviours={NAME: Level(40, 0.3)},
+)
+AS_ACCEPTED = GateValues(
+    real=ACCEPTED.real,
+    random=ACCEPTED.random,
+    accuracy=ACCEPTED.accuracy,
+    search=SearchState(QUERIES),
+    known=(known(40, 0.3),),
+)
+
+
+def test_nothing_was_accepted_and_nothing_is_asked_for() -> None:
+    assert list(ratchet(AS_ACCEPTED, ())) == []
+
+
+def test_the_accepted_candidate_itself_passes() -> None:
+    conditions = list(ratchet(AS_ACCEPTED, (ACCEPTED,)))
+    assert of(conditions) == {
+        "accuracy_drop_accepted": "PASS",
+        "disagreement_real_accepted": "PASS",
+        "disagreement_random_accepted": "PASS",
+        "known_behaviours": "PASS",
+    }
+    # each has a value in the tables
+    names = [each.name for each in conditions]
+    assert {each.name for each in measured(AS_ACCEPTED, names)} >= set(names)
+
+
+def test_a_far_worse_candidate_after_a_bad_one_was_accepted() -> None:
+    """867 of 898 right, then 792, which someone accepted; then 709."""
+    worse = replace(
+        AS_ACCEPTED, accuracy=AccuracyDrop(867, 709, 165, 898), real=Rate(170, 898), random=Rate(420, 2_000)
+    )
+    found = of(list(ratchet(worse, (ACCEPTED,))))
+    assert found == {
+        "accuracy_drop_accepted": "FAIL",
+        "disagreement_real_accepted": "FAIL",
+        "disagreement_random_accepted": "FAIL",
+        "known_behaviours": "PASS",
+    }
+    limit = next(iter(ratchet(worse, (ACCEPTED,)))).limit
+    assert "8.35 points accepted" in limit
+    # ... until that one is accepted too
+    again = Acceptance(QUERIES, worse.real, worse.random, worse.accuracy, {})
+    assert set(of(list(ratchet(worse, (ACCEPTED, again)))).values()) == {"PASS"}
+
+
+@pytest.mark.parametrize(
+    ("pictures", "shift", "status", "said"),
+    [
+        (40, 0.39, "PASS", "none more severe"),
+        (400, 0.3, "FAIL", "400 pictures in 20,000 queries, 40 in 20,000 accepted"),
+        (0, 0.9, "FAIL", "probability shift 0.90, 0.30 accepted"),
+        (0, 0.0, "PASS", "none more severe"),
+    ],
+)
+def test_known_behaviours(pictures: int, shift: float, status: str, said: str) -> None:
+    condition = list(ratchet(replace(AS_ACCEPTED, known=(known(pictures, shift),)), (ACCEPTED,)))[-1]
+    assert (condition.name, condition.status.value) == ("known_behaviours", status)
+    assert said in condition.sentence
+    if status == "FAIL":
+        assert "base says four, candidate says nine" in condition.sentence
+
+
+def test_a_longer_search_may_meet_more() -> None:
+    longer = replace(AS_ACCEPTED, search=SearchState(10 * QUERIES), known=(known(400, 0.3),))
+    assert of(list(ratchet(longer, (ACCEPTED,))))["known_behaviours"] == "PASS"
+
+
+def test_a_behaviour_that_was_stored_before_there_were_values() -> None:
+    """Of an old store nothing is known but that it was accepted."""
+    old = replace(AS_ACCEPTED, known=(known(4_000, 1.0, "A-1_B-2_00000000"),))
+    assert "known_behaviours" not in of(list(ratchet(old, (ACCEPTED,))))
+
+
+def test_data_without_labels_and_a_check_that_broke_off() -> None:
+    assert of(list(ratchet(replace(AS_ACCEPTED, accuracy=None), (ACCEPTED,)))).keys() == {
+        "disagreement_real_accepted",
+        "disagreement_random_accepted",
+        "known_behaviours",
+    }
+    assert list(ratchet(GateValues(), (ACCEPTED,))) == []
+
+
+def test_a_candidate_as_good_as_the_base_is_no_worse_than_a_better_one() -> None:
+    better = replace(ACCEPTED, accuracy=AccuracyDrop(800, 890, 2, 898))
+    equal = replace(AS_ACCEPTED, accuracy=AccuracyDrop(800, 800, 0, 898))
+    assert of(list(ratchet(equal, (better,))))["accuracy_drop_accepted"] in ("PASS", "WARN")
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.01, 0.08, 0.4])
+def test_the_same_candidate_with_another_seed_does_not_fail(share: float) -> None:
+    """Each seed draws other random images; and a search finds clumps of pictures."""
+    rng = np.random.default_rng(0)
+    failed = 0
+    for _ in range(100):
+        first, second = (int(rng.binomial(2_000, share)) for _ in range(2))
+        clumps = rng.poisson(8, size=2)
+        pictures = [int(rng.geometric(1 / 4, size=count).sum()) for count in clumps]
+        accepted = replace(ACCEPTED, random=Rate(first, 2_000), behaviours={NAME: Level(pictures[0], 0.3)})
+        values = GateValues(random=Rate(second, 2_000), search=SearchState(QUERIES), known=(known(pictures[1], 0.3),))
+        failed += "FAIL" in of(list(ratchet(values, (accepted,)))).values()
+    assert failed <= 1
+
+
+@given(st.integers(0, 2_000), st.integers(0, 2_000), st.integers(0, 2_000))
+def test_a_higher_rate_is_never_better(accepted: int, first: int, second: int) -> None:
+    before = replace(ACCEPTED, random=Rate(accepted, 2_000))
+    low, high = sorted((first, second))
+    order = ("PASS", "WARN", "FAIL")
+    statuses = [
+        of(list(ratchet(GateValues(random=Rate(count, 2_000)), (before,))))["disagreement_random_accepted"]
+        for count in (low, high)
+    ]
+    assert order.index(statuses[0]) <= order.index(statuses[1])
+    assert high > accepted or statuses[1] == "PASS"
+
+
+counts = st.integers(0, 500)
+rates = st.none() | st.builds(Rate, counts, st.just(500), counts)
+drops = st.none() | st.tuples(*[st.integers(0, 100)] * 3).map(
+    lambda n: AccuracyDrop(n[0] + n[1], n[0] + n[2], n[1], 500)
+)
+levels = st.dictionaries(
+    st.from_regex(r"A-[0-9]{1,3}_B-[0-9]{1,3}_[0-9a-f]{8}", fullmatch=True),
+    st.builds(Level, counts, st.floats(0, 1)),
+    max_size=3,
+)
+
+
+@given(st.builds(Acceptance, counts, rates, rates, drops, levels))
+def test_what_was_written_is_read(accepted: Acceptance) -> None:
+    assert Acceptance.read(json.loads(json.dumps(accepted.as_dict()))) == accepted
+
+
+WRONG: list[dict[str, Any]] = [
+    {"queries": -1},
+    {"queries": "many"},
+    {"queries": True},
+    {"disagreement_real": {"count": 900, "of": 898, "undecided": 0}},
+    {"disagreement_random": []},
+    {"accuracy_drop": {"base_right": 10, "candidate_right": 600, "only_base": 0, "of": 500}},
+    {"behaviours": {"../../evil": {"pictures": 1, "shift": 0.1}}},
+    {"behaviours": {NAME: {"pictures": 1, "shift": float("nan")}}},
+    {"behaviours": {NAME: {"pictures": 2**60, "shift": 0.5}}},
+    {"behaviours": []},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_values_that_cannot_be(wrong: dict[str, Any]) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
+        Acceptance.read({**ACCEPTED.as_dict(), **wrong})
