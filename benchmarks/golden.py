@@ -1,0 +1,256 @@
+"""Golden runs: whether a change of the code leaves every trigger, verdict and figure as it was.
+
+    python -m benchmarks.golden make FOLDER
+    python -m benchmarks.golden compare FOLDER [--killed]
+
+``make`` runs every technique on two pairs of small classifiers and writes digests of what came out to
+FOLDER/golden.json. ``compare`` runs the same again with the code as it is now and says what differs; it ends with 1
+when anything does. With ``--killed`` each run ends by SIGKILL after half of its queries, in another process, and is
+resumed.
+
+The pairs: two classifiers of the digits that ship with scikit-learn; and, where ``DIFFGEN_SHARED`` names a folder with
+``data/mnist``, two LeNet-5 on 2,000 MNIST images. Models, data, GANs and encoders stay in FOLDER, so that both commands
+use the same ones. Triggers depend on the machine and on the versions of the libraries; compare on the machine that made
+the golden runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import diffgen
+from benchmarks.lenet_pair import train
+from diffgen.config import Budget, CompareConfig, GanConfig
+from diffgen.data import load
+from diffgen.runs.files import write_json
+from diffgen.runs.folder import RunFolder
+from diffgen.types import Progress, Task
+from diffgen.workflows import checkpoints
+from diffgen.workflows.demo import (
+    convolutional_classifier,
+    dense_classifier,
+    save_onnx,
+    save_torchscript,
+    train_classifier,
+)
+from diffgen.workflows.resume import resume
+
+_GAN_STEPS = 300
+_SEED = 7
+_TRAINED_ON, _COMPARED_ON = 5_000, 2_000  # MNIST images
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One run: a pair, a technique with a preset, and queries."""
+
+    pair: str
+    technique: str
+    preset: str
+    queries: int
+
+    @property
+    def name(self) -> str:
+        """Also the name of its folder."""
+        return f"{self.pair}-{self.technique}-{self.preset}"
+
+
+_SEARCHES = (
+    ("diffgan", "default", 5_000),
+    ("diffgan", "paper", 2_000),
+    ("random_latent", "default", 5_000),
+    ("real_data", "default", 5_000),
+    ("drfuzz", "default", 5_000),
+    ("dflare", "default", 5_000),
+)
+
+
+def golden_runs(pairs: tuple[str, ...], *, most: int | None = None) -> list[Golden]:
+    """All runs on these pairs, of at most ``most`` queries each."""
+    return [
+        Golden(pair, technique, name, queries if most is None else min(queries, most))
+        for pair in pairs
+        for technique, name, queries in _SEARCHES
+    ]
+
+
+def pairs_at_hand() -> tuple[str, ...]:
+    """The digits, and MNIST where it is."""
+    return ("digits",) if _mnist() is None else ("digits", "mnist")
+
+
+def _mnist() -> Path | None:
+    shared = os.environ.get("DIFFGEN_SHARED")
+    folder = None if shared is None else Path(shared) / "data" / "mnist"
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def inputs(folder: Path, pair: str) -> tuple[Path, Path, str]:
+    """Files of the two models, and the data; made where they are missing."""
+    place = folder / "inputs" / pair
+    place.mkdir(parents=True, exist_ok=True)
+    if pair == "digits":
+        first, second = place / "a.pt", place / "b.onnx"
+        if not second.exists():
+            training = load("digits:train")
+            save_torchscript(train_classifier(convolutional_classifier(10), training, seed=0), first)
+            save_onnx(train_classifier(dense_classifier(10), training, seed=0), second)
+        return first, second, "digits:test"
+    first, second, data = place / "a.onnx", place / "b.onnx", place / "data.npz"
+    if not data.exists():
+        training, test = load(f"{_mnist()}:train"), load(f"{_mnist()}:test")
+        assert training.labels is not None
+        assert test.labels is not None
+        images, labels = torch.from_numpy(training.images), torch.from_numpy(training.labels)
+        for number, path in enumerate((first, second)):
+            rows = slice(number * _TRAINED_ON, (number + 1) * _TRAINED_ON)
+            save_onnx(train(images[rows], labels[rows], seed=number, epochs=2), path)
+        np.savez_compressed(data, images=test.images[:_COMPARED_ON], labels=test.labels[:_COMPARED_ON])
+    return first, second, str(data)
+
+
+def run_golden(golden: Golden, folder: Path, output: Path, *, progress: Progress | None = None) -> None:
+    """Make a run folder at ``output``."""
+    first, second, data = inputs(folder, golden.pair)
+    diffgen.compare(
+        first,
+        second,
+        data=data,
+        technique=golden.technique,
+        preset=golden.preset,
+        config=CompareConfig(
+            budget=Budget(queries=golden.queries),
+            seed=_SEED,
+            device="cpu",
+            gan=GanConfig(steps=_GAN_STEPS),
+            verify_limit=200,
+        ),
+        output=output,
+        force=True,
+        progress=progress,
+    )
+
+
+class Killer(Progress):
+    """Ends its own process by SIGKILL when a search has asked so many queries."""
+
+    def __init__(self, queries: int) -> None:
+        self._queries = queries
+
+    @contextmanager
+    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
+        """See the base class."""
+        with super().task(description, total) as task:
+            yield _Fuse(self._queries) if description == "Searching for disagreements" else task
+
+
+class _Fuse:
+    def __init__(self, queries: int) -> None:
+        self._queries = queries
+
+    def advance(self, amount: float = 1.0, **figures: Any) -> None:
+        pass
+
+    def reach(self, completed: float, **figures: Any) -> None:
+        if completed >= self._queries:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_and_die(golden: Golden, folder: Path, output: Path) -> None:
+    """Do half of a run, with a checkpoint after every generation, and be killed."""
+    checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
+    run_golden(golden, folder, output, progress=Killer(golden.queries // 2))
+
+
+def run_killed(golden: Golden, folder: Path, output: Path) -> None:
+    """Make a run folder at ``output`` by a run that is killed and its resumption."""
+    process = multiprocessing.get_context("spawn").Process(target=run_and_die, args=(golden, folder, output))
+    process.start()
+    process.join()
+    if process.exitcode != -signal.SIGKILL:
+        raise RuntimeError(f"{golden.name} was to be killed, but ended with {process.exitcode}.")
+    resume(output)
+
+
+def digests(output: Path) -> dict[str, Any]:
+    """What a run found, as JSON values: a digest of every column, and the figures without times."""
+    run = RunFolder.open(output)
+    results = run.results()
+    del results["seconds"], results["history"]["seconds"]
+    triggers = run.read_parts()
+    return {
+        "triggers": len(triggers.get("hashes", ())),
+        "columns": {name: _digest(values) for name, values in triggers.items()},
+        "verdicts": {name: _digest(values) for name, values in run.read_arrays("verdicts").items()},
+        "report": {name: _digest(values) for name, values in run.read_arrays("report").items()},
+        "results": results,
+    }
+
+
+def _digest(values: np.ndarray[Any, Any]) -> str:
+    kind = f"{values.dtype.str} {values.shape} "
+    return kind + hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:32]
+
+
+def differences(before: Any, now: Any, path: str = "") -> list[str]:
+    """Where two such values differ, a line each."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        names = [*before, *(name for name in now if name not in before)]
+        return [line for name in names for line in differences(before.get(name), now.get(name), f"{path}/{name}")]
+    return [] if before == now else [f"{path[1:]}: {_short(before)} before, {_short(now)} now"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:60]} ... ({len(text)} characters)"
+
+
+def main(words: list[str] | None = None) -> int:
+    """Make or compare; 1 when anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("make", "compare"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--killed", action="store_true", help="compare: kill each run half-way and resume it")
+    parser.add_argument("--queries", type=int, help="at most so many in each run; for make and compare alike")
+    parser.add_argument("--only", nargs="+", metavar="RUN", help="runs whose name holds one of these words")
+    arguments = parser.parse_args(words)
+    folder = arguments.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["DIFFGEN_CACHE"] = str(folder / "cache")
+    record = folder / "golden.json"
+    known: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    wrong = 0
+    for golden in golden_runs(pairs_at_hand(), most=arguments.queries):
+        if arguments.only and not any(word in golden.name for word in arguments.only):
+            continue
+        if arguments.what == "make":
+            run_golden(golden, folder, folder / "runs" / golden.name)
+            known[golden.name] = digests(folder / "runs" / golden.name)
+            write_json(record, known)
+            print(f"{golden.name}: {known[golden.name]['triggers']:,} triggers", flush=True)
+            continue
+        output = folder / "again" / golden.name
+        (run_killed if arguments.killed else run_golden)(golden, folder, output)
+        # through JSON, as what it is compared with
+        found = differences(known.get(golden.name), json.loads(json.dumps(digests(output))))
+        print(f"{golden.name}: {'equal' if not found else ''}", *found, sep="\n    " if found else "", flush=True)
+        wrong += bool(found)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
