@@ -17,7 +17,8 @@ class Budget:
     """How long a search may go on. The first limit that is reached ends it.
 
     Attributes:
-        seconds: wall-clock seconds of searching (training of the GAN and filtering are not counted), or None.
+        seconds: wall-clock seconds of searching, or None. What the search itself asks the filters is counted; the
+            training of the GAN, and the filtering and asking again after the search, are not.
         queries: images shown to the models; one query asks every model once. Or None.
     """
 

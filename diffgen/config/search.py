@@ -62,7 +62,8 @@ class SearchConfig:
             conditional.
         mutation_eta: its distribution index.
         niches: "label_pair": the population is shared out among the ordered label pairs of its triggers; "behaviour":
-            among label pairs and cells; "none": as published.
+            among label pairs and cells; "none": as published. Where there are more niches than individuals, every label
+            pair keeps its best niches in turn (:mod:`diffgen.search.niches`).
         objectives: "both", or one of them alone: "divergence", "diversity" (paper, Table 3).
         divergence: how far apart two answers are: "euclidean+1" (Eq. 1), "jensen-shannon", or "top2-margin", nearness
             to a boundary.

@@ -62,6 +62,8 @@ def _reduce(points: Float32Array, config: SearchConfig, seed: int) -> Float32Arr
         return np.asarray(PCA(dim, svd_solver="randomized", random_state=seed).fit_transform(points), dtype=np.float32)
     from umap import UMAP
 
+    # UMAP begins with one eigenvector more than there are dimensions, and eigsh finds fewer than there are points
+    dim = min(dim, len(points) - 2)
     with warnings.catch_warnings():
         # a seed makes UMAP run in one thread, and it warns of that even when one thread was asked for
         warnings.filterwarnings("ignore", message="n_jobs value", category=UserWarning)

@@ -19,7 +19,7 @@ from diffgen.search.evaluator import BudgetExhausted
 from diffgen.search.mating import LatentMating
 from diffgen.search.niches import NicheSurvival
 from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
-from diffgen.search.problem import LatentProblem
+from diffgen.search.problem import MOST_CELLS, LatentProblem
 from diffgen.search.survival import RescoringSurvival
 from diffgen.search.variation import LatentCrossover, LatentMutation
 
@@ -75,7 +75,7 @@ class Nsga2Search:
             pop_size=config.population,
             sampling=PriorSampling(normal=problem.normal),
             mating=LatentMating(None, crossover, mutation, repair=repair),
-            survival=RescoringSurvival() if config.niches == "none" else NicheSurvival(),
+            survival=_survival(config),
             repair=repair,
             eliminate_duplicates=HashDuplicateElimination(),
             evaluator=ColumnEvaluator(),
@@ -137,3 +137,9 @@ class Nsga2Search:
         self.algorithm.is_initialized = True
         self.algorithm.n_iter = state["next_generation"]
         self.algorithm.random_state.bit_generator.state = state["random_state"]
+
+
+def _survival(config: SearchConfig) -> RescoringSurvival:
+    if config.niches == "none":
+        return RescoringSurvival()
+    return NicheSurvival(cells=MOST_CELLS if config.niches == "behaviour" else 1)

@@ -20,7 +20,7 @@ from diffgen.types import Float32Array, Generator, Int64Array, UInt8Array
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
 
-_MOST_CELLS = 1 << 20
+MOST_CELLS = 1 << 20  # a niche by behaviour is label pair * MOST_CELLS + cell
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         if not self._by_cell:
             return pairs
         cells = answers.cells.numpy()
-        return np.where(pairs == NO_PAIR, NO_PAIR, pairs * _MOST_CELLS + cells)
+        return np.where(pairs == NO_PAIR, NO_PAIR, pairs * MOST_CELLS + cells)
 
     def keep(self, pictures: torch.Tensor) -> Int64Array:
         """Remember pictures, uint8 (N, C, H, W); returns their uids, int64 (N,)."""

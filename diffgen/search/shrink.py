@@ -57,8 +57,8 @@ def smallest_steps(
     Args:
         latents: float32 (N, L) of the triggers.
         generator: latent vector -> image.
-        judge: for uint8 (n, C, H, W), bool (n,): whether the models agree, and bool (n,): whether a picture counts as
-            a trigger. What is neither is walked around.
+        judge: for uint8 (n, C, H, W), bool (n,): whether a picture counts as one on which the models agree, and bool
+            (n,): whether it counts as a trigger. What is neither is walked around.
         seed: of the ways that are tried.
         batch_size: pictures that are made and asked about at once.
     """

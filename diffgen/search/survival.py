@@ -53,13 +53,18 @@ def crowding_distances(F: Column, front: Column) -> Column:
 
     Returns:
         float64 (N,), what pymoo's "cd" gives front by front: infinite at the ends of a front and in fronts of one or
-        two; an objective in which a front is all alike adds nothing.
+        two; an objective in which a front is all alike adds nothing. A value that is not finite (a filter gave no
+        number) counts as the worst finite one of its front, so that it pushes nobody away and nothing becomes NaN.
     """
     if len(F) == 0:
         return np.empty(0)
     starts = np.r_[True, front[1:] != front[:-1]]
     ends = np.r_[starts[1:], True]
     group = np.cumsum(starts) - 1
+    finite = np.isfinite(F)
+    if not finite.all():
+        worst = np.maximum.reduceat(np.where(finite, F, -np.inf), np.flatnonzero(starts), axis=0)
+        F = np.where(finite, F, np.where(np.isfinite(worst), worst, 0.0)[group])
     total = np.zeros(len(F))
     for values in F.T:
         order = np.lexsort((values, front))

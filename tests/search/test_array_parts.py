@@ -19,7 +19,7 @@ from diffgen.search.columns import column, new_population, set_columns
 from diffgen.search.mating import LatentMating, tournament_winners
 from diffgen.search.operators import HashDuplicateElimination, ShellRepair
 from diffgen.search.problem import Box
-from diffgen.search.survival import RescoringSurvival
+from diffgen.search.survival import RescoringSurvival, crowding_distances
 from diffgen.search.variation import LatentCrossover, LatentMutation
 
 
@@ -89,6 +89,24 @@ def test_survival_chooses_the_same(count: int, seed: int, alike: int, objectives
     assert np.array_equal(ours.get("X"), theirs.get("X"))
     assert np.array_equal(ours.get("rank"), theirs.get("rank"))
     assert np.array_equal(ours.get("crowding").astype(float), theirs.get("crowding").astype(float))
+
+
+@given(st.integers(3, 40), st.integers(0, 99), st.integers(1, 3))
+def test_what_got_no_number_from_a_filter_upsets_no_crowding(count: int, seed: int, lost: int) -> None:
+    """Rejected without a number, it is infinitely far from acceptance, and counts as the worst that has a number."""
+    rng = np.random.default_rng(seed)
+    F = rng.random((count, 3))
+    front = np.sort(rng.integers(0, 2, count))
+    rows = rng.choice(count, size=lost, replace=False)
+    replaced = F.copy()
+    F[rows, 2] = np.inf
+    finite = [F[(front == each) & np.isfinite(F[:, 2]), 2] for each in front]
+    replaced[rows, 2] = [finite[row].max() if len(finite[row]) else 0.0 for row in rows]
+    found = crowding_distances(F, front)
+    assert not np.isnan(found).any()
+    assert np.array_equal(found, crowding_distances(replaced, front))
+    # nothing but such: all alike
+    assert crowding_distances(np.full((5, 2), np.inf), np.zeros(5, dtype=np.int64)).tolist() == [0.0] * 5
 
 
 def test_the_better_one_wins_a_tournament() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 from typing import get_args, get_type_hints
 
@@ -12,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from scipy.stats import spearmanr
 
 from diffgen.config import SearchConfig
 from diffgen.search.divergence import DIVERGENCES, answer_margin, euclidean_plus_one, jensen_shannon, top2_margin
@@ -82,6 +84,52 @@ def test_jensen_shannon_equals_a_plain_loop() -> None:
     assert np.allclose(found, expected, atol=1e-5)
     assert found[0] == pytest.approx(1)
     assert found[1] == pytest.approx(0, abs=1e-6)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    raised = np.exp(logits - logits.max(axis=2, keepdims=True))
+    return raised / raised.sum(axis=2, keepdims=True)
+
+
+def exact_jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Term by term, where nothing large is subtracted, in the widest floating point there is."""
+    p, q = p.astype(np.longdouble), q.astype(np.longdouble)
+    mean = (p + q) / 2
+    return ((p * np.log2(p / mean) + q * np.log2(q / mean)).sum(axis=1) / 2).astype(np.float64)
+
+
+def exact_euclidean(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.sqrt(((p - q) ** 2).sum(axis=1)) + (p.argmax(axis=1) != q.argmax(axis=1))
+
+
+def exact_top2_margin(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    best = [np.sort(each, axis=1)[:, -2:] for each in (p, q)]
+    return 1 - np.minimum(*(pair[:, 1] - pair[:, 0] for pair in best))
+
+
+@pytest.mark.parametrize("apart", [1e-1, 1e-3, 1e-5])
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        ("jensen-shannon", exact_jensen_shannon),
+        ("euclidean+1", exact_euclidean),
+        ("top2-margin", exact_top2_margin),
+    ],
+)
+def test_close_models_are_told_apart(name: str, exact: Callable[..., np.ndarray], apart: float) -> None:
+    """Models whose logits hardly differ are ranked as by exact arithmetic; every other image lies on a border."""
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(1000, 1, 10))
+    logits[::2, :, 1] = logits[::2, :, 0] = logits[::2].max(axis=2)
+    probabilities = softmax(logits + rng.normal(size=(1000, 2, 10)) * apart)
+    if name != "top2-margin":
+        assert 100 < (probabilities[:, 0].argmax(axis=1) != probabilities[:, 1].argmax(axis=1)).sum() < 500
+    expected = exact(probabilities[:, 0], probabilities[:, 1])
+    found = DIVERGENCES[name](torch.from_numpy(probabilities.astype(np.float32)))
+    assert found.dtype == torch.float32
+    assert spearmanr(found.numpy(), expected).statistic > 0.999
+    if name == "jensen-shannon" and apart > 1e-4:
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-2)
 
 
 def test_top2_margin_equals_a_plain_loop() -> None:

@@ -142,6 +142,26 @@ def test_each_cluster_has_a_member_for_representative(digits: ImageSet) -> None:
     assert set(digits.labels[two][rows].tolist()) == {0, 1}
 
 
+@pytest.mark.slow  # UMAP is compiled first
+@pytest.mark.parametrize("kind", ["apart", "two groups", "three pictures", "on a line"])
+def test_umap_copes_with_few_points(kind: str) -> None:
+    """Its spectral beginning needs more points than dimensions; from the fewest that are clustered at all."""
+    rng = np.random.default_rng(0)
+    for count in (7, 8, 12, 19, 20, 21, 22, 23, 30):
+        points = rng.random((count, 50)).astype(np.float32)
+        if kind == "two groups":
+            points[count // 2 :] += 5
+        elif kind == "three pictures":
+            points = points[np.arange(count) % 3]
+        elif kind == "on a line":
+            points = np.linspace(0, 1, count, dtype=np.float32)[:, None].repeat(50, axis=1)
+        for dim in (2, 20):
+            rows = representative_rows(points, SearchConfig(reducer="umap", reducer_dim=dim), seed=0)
+            assert len(rows) >= 1
+            assert (rows >= 0).all()
+            assert (rows < count).all()
+
+
 @pytest.mark.slow
 def test_umap_gives_the_same_representatives_for_the_same_seed(digits: ImageSet) -> None:
     config = SearchConfig(reducer="umap", reducer_dim=2, noise_representatives=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 import torch
@@ -11,7 +12,8 @@ def jensen_shannon(probabilities: torch.Tensor) -> torch.Tensor:
     """Jensen-Shannon divergence to base 2 (Lin 1991): mean relative entropy to the mean of both answers.
 
     It is 1 when nothing that one model thinks possible is possible for the other. Nothing is added when labels differ.
-    With more than two models the largest value of all pairs.
+    With more than two models the largest value of all pairs. The divergence of close answers is far smaller than the
+    entropies that it is the difference of, so that these are computed in float64.
 
     Args:
         probabilities: float32 (N, M, K), M >= 2 models, K classes.
@@ -19,15 +21,19 @@ def jensen_shannon(probabilities: torch.Tensor) -> torch.Tensor:
     Returns:
         float32 (N,) in [0, 1].
     """
-    worst = torch.zeros(len(probabilities), device=probabilities.device)
-    for a, b in combinations(range(probabilities.shape[1]), 2):
-        p, q = probabilities[:, a], probabilities[:, b]
-        mean = (p + q) / 2
+    # Apple's GPUs have no float64
+    place = torch.device("cpu") if probabilities.device.type == "mps" else probabilities.device
+    wide = probabilities.to(place, torch.float64)
+    worst = torch.zeros(len(wide), device=place, dtype=torch.float64)
+    for a, b in combinations(range(wide.shape[1]), 2):
+        p, q = wide[:, a], wide[:, b]
+        # float32 answers add up to 1 but for their last digits, which would outweigh the divergence of close ones
+        p, q = p / p.sum(dim=1, keepdim=True), q / q.sum(dim=1, keepdim=True)
         # H(mean) - (H(p) + H(q)) / 2; xlogy is 0 where a probability is 0
-        value = _negative_entropy(p) / 2 + _negative_entropy(q) / 2 - _negative_entropy(mean)
+        value = _negative_entropy(p) / 2 + _negative_entropy(q) / 2 - _negative_entropy((p + q) / 2)
         worst = torch.maximum(worst, value.clamp(0, 1))
-    return worst
+    return worst.to(probabilities.device, torch.float32)
 
 
 def _negative_entropy(probabilities: torch.Tensor) -> torch.Tensor:
-    return torch.special.xlogy(probabilities, probabilities).sum(dim=1) / torch.log(probabilities.new_tensor(2.0))
+    return torch.special.xlogy(probabilities, probabilities).sum(dim=1) / math.log(2)
