@@ -14,13 +14,15 @@ class Batches:
 
     Args:
         images: uint8 (N, C, H, W).
-        labels: int64 (N,), or None for a GAN that is not conditional.
+        labels: int64 (N,), or None for a GAN that is not conditional; they may have gaps, such as 3 and 7 alone.
         config: ``augment``, ``transformed``, ``batch_size`` and ``latent_dim`` are used.
         rng: on the CPU.
         device: where batches are wanted.
 
     Attributes:
-        classes: classes of a conditional GAN, or 0.
+        class_labels: int64 (classes,), ascending: the labels that there are; a conditional GAN knows each of them by
+            its place here. Empty where the GAN is not conditional.
+        classes: how many these are.
         images: how many there are, transformations included.
     """
 
@@ -38,12 +40,13 @@ class Batches:
         self._device = device
         self._count = len(images)
         self._data = (augment(images, generator=rng) if config.augment else images).to(device)
-        self._labels = None if labels is None else labels.to(device)
-        self.classes = 0 if labels is None else int(labels.max()) + 1
+        self.class_labels = torch.empty(0, dtype=torch.int64) if labels is None else labels.unique()
+        self._classes = None if labels is None else torch.searchsorted(self.class_labels, labels).to(device)
+        self.classes = len(self.class_labels)
         self.images = len(self._data)
 
     def draw(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Real images float32 (batch_size, C, H, W) in [-1, 1], and their labels int64 (batch_size,) or None."""
+        """Real images float32 (batch_size, C, H, W) in [-1, 1], and their classes int64 (batch_size,) or None."""
         size = self._config.batch_size
         rows = torch.randint(self._count, (size,), generator=self._rng)
         chosen = rows
@@ -53,7 +56,7 @@ class Batches:
             # the images of each transformation stand behind the originals, in their order
             chosen = rows + self._count * which * transformed
         real = to_unit(self._data[chosen.to(self._device)]).contiguous(memory_format=torch.channels_last)
-        return real, None if self._labels is None else self._labels[rows.to(self._device)]
+        return real, None if self._classes is None else self._classes[rows.to(self._device)]
 
     def latents(self, count: int, rng: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Latent vectors from the prior, as the generator takes them, and the classes in them, int64 (count,) or None.

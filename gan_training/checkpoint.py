@@ -52,6 +52,8 @@ def save(path: Path, trained: TrainedGan, *, width: int, about: dict[str, Any]) 
         "training_images": trained.training_images,
         "bfloat16": trained.bfloat16,
     }
+    if trained.class_labels != tuple(range(trained.generator.classes)):
+        header["class_labels"] = list(trained.class_labels)
     tensors = {"losses": trained.losses}
     for role, network in (("generator", trained.generator), ("discriminator", trained.discriminator)):
         for name, value in network.state_dict().items():

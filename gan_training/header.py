@@ -41,6 +41,11 @@ def add_to_header(path: Path, values: dict[str, Any]) -> dict[str, Any]:
     return changed
 
 
+def class_labels(header: dict[str, Any]) -> tuple[int, ...]:
+    """The label that each class of a conditional GAN stands for: 0, 1, 2, ... unless the data's labels have gaps."""
+    return tuple(int(label) for label in header.get("class_labels", range(header["classes"])))
+
+
 def _read(path: Path, *, weights: bool) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     try:
         with safe_open(path, framework="pt", device="cpu") as stored:

@@ -61,6 +61,7 @@ class TrainedGan:
         training_images: images trained on, transformations included.
         bfloat16: whether the layers computed in bfloat16.
         seconds: time that the updates took, guard included.
+        class_labels: the label that each class of a conditional GAN stands for, ascending; they may have gaps.
     """
 
     generator: DcganGenerator
@@ -72,6 +73,7 @@ class TrainedGan:
     training_images: int
     bfloat16: bool
     seconds: float
+    class_labels: tuple[int, ...] = ()
 
     @property
     def kept(self) -> Reading | None:
@@ -159,6 +161,7 @@ def train(
         training_images=batches.images,
         bfloat16=half,
         seconds=training.seconds,
+        class_labels=tuple(batches.class_labels.tolist()),
     )
 
 
@@ -266,7 +269,8 @@ def _read(training: TrainingState, watch: Watch, batches: Batches, device: torch
     @torch.inference_mode()
     def draw(count: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
         latents, asked = batches.latents(count, rng)
-        return torch.cat([to_uint8(candidate(part)) for part in latents.split(_BATCH_NORM_BATCH_SIZE)]), asked
+        images = torch.cat([to_uint8(candidate(part)) for part in latents.split(_BATCH_NORM_BATCH_SIZE)])
+        return images, None if asked is None else batches.class_labels[asked.cpu()]
 
     reading = watch.look(training.step, draw)
     if not training.kept or reading.score > max(each.score for each in training.readings):

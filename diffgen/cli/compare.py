@@ -180,7 +180,8 @@ def config_from(
 ) -> tuple[CompareConfig, CompareConfig]:
     """The settings that options and configuration file name, and what they would be if neither named any.
 
-    A preset that an option names brings its whole search; what the file says of the search is then left out.
+    A preset that an option names brings its whole search; what the file says of the search is then left out. What it
+    brings for the GAN is a default like others.
 
     Raises:
         UserError: a value that cannot be.
@@ -206,9 +207,13 @@ def config_from(
     config = config_file.apply(config_file.apply(defaults, settings), given)
     check_limits(config)
     # torch and pymoo are imported only now: wrong usage and --help answer at once
-    from diffgen.techniques import preset
+    from diffgen.techniques import preset, preset_gan
 
-    base = replace(defaults, search=preset(config.technique, config.preset))
+    base = replace(
+        defaults,
+        search=preset(config.technique, config.preset),
+        gan=preset_gan(config.technique, config.preset, defaults.gan),
+    )
     named = config_file.apply(defaults, settings)
     if "search" in settings and (config.technique, config.preset) != (named.technique, named.preset):
         del settings["search"]

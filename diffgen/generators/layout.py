@@ -17,16 +17,18 @@ class LatentLayout:
         latent_dim: continuous values.
         classes: classes that can be asked for, of which the last value is one; or 0: there is no such value.
         prior: distribution of the continuous values, "normal" or "uniform".
+        class_labels: the label that each class stands for, or None: its own number.
     """
 
     latent_dim: int
     classes: int
     prior: str
+    class_labels: tuple[int, ...] | None = None
 
     @classmethod
-    def of(cls, generator: Generator) -> LatentLayout:
-        """That of a generator."""
-        return cls(generator.latent_dim, generator.classes, generator.prior)
+    def of(cls, generator: Generator, class_labels: tuple[int, ...]) -> LatentLayout:
+        """That of a generator whose classes stand for these labels; none where it has no classes."""
+        return cls(generator.latent_dim, generator.classes, generator.prior, class_labels or None)
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> LatentLayout:
@@ -35,9 +37,12 @@ class LatentLayout:
         Raises:
             KeyError, TypeError, ValueError: it is damaged.
         """
-        layout = cls(entry["latent_dim"], entry["classes"], entry["prior"])
+        labels = entry.get("class_labels")
+        layout = cls(entry["latent_dim"], entry["classes"], entry["prior"], None if labels is None else tuple(labels))
         if not all(type(value) is int and value >= low for value, low in ((layout.latent_dim, 1), (layout.classes, 0))):
             raise ValueError("its numbers are none")
+        if labels is not None and not (len(labels) == layout.classes and all(type(each) is int for each in labels)):
+            raise ValueError("its labels are none")
         return layout
 
     def as_dict(self) -> dict[str, Any]:

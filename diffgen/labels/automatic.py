@@ -54,6 +54,8 @@ def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes:
             "damaged."
         )
     labels = np.rint(latents[:, -1]).astype(np.int64)
+    if layout.class_labels is not None and len(labels) and labels.min() >= 0 and labels.max() < layout.classes:
+        labels = np.asarray(layout.class_labels, dtype=np.int64)[labels]
     if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
         raise UserError(
             f"The triggers of this run are said to be of class {labels.min()} to {labels.max()}, but the models have "

@@ -1,7 +1,7 @@
 """Published ways to make test inputs, each ask/tell on the same evaluator."""
 
 from diffgen.techniques.base import Needs, RealImages, Technique, TechniqueContext
-from diffgen.techniques.registry import PRESETS, make, preset, technique_class, technique_names
+from diffgen.techniques.registry import PRESETS, make, preset, preset_gan, technique_class, technique_names
 
 __all__ = [
     "PRESETS",
@@ -11,6 +11,7 @@ __all__ = [
     "TechniqueContext",
     "make",
     "preset",
+    "preset_gan",
     "technique_class",
     "technique_names",
 ]

@@ -6,8 +6,10 @@ Preset ``paper``, constant by constant (P: the paper, C: the published code; whe
 unless said otherwise):
 
 * population 100 (P 3.3.1; C uses 10,000).
-* latent vectors of 100 genes in the box [-1, 1], drawn uniformly (P 3.3.1, C). The generator is trained on N(0, 1), so
-  this box holds only vectors that are much shorter (norm 5.8, not 10) than those it was trained on.
+* latent vectors of 100 genes and no class, in the box [-1, 1], drawn uniformly (P 3.3.1, C). The preset therefore has
+  its own GAN trained (``GAN_SETTINGS``); a GAN or a generator that the user names keeps the length it has. The
+  generator is trained on N(0, 1), so this box holds only vectors that are much shorter (norm 5.8, not 10) than those
+  it was trained on. Architecture, loss and training of the GAN are diffgen's (docs/decisions/007).
 * simulated binary crossover, 0.9 per mating (P 3.5, C), distribution index 15 (C: pymoo's default).
 * polynomial mutation, "mutation rate 10 %" (P 3.5). C hands 0.1 to pymoo's ``prob``, which is the share of
   *individuals*; of those one gene in a hundred is changed (pymoo's default, 1 / n). Followed here, index 20.
@@ -62,6 +64,8 @@ PRESETS: dict[str, SearchConfig] = {
         noise_representatives=0,
     ),
 }
+
+GAN_SETTINGS: dict[str, dict[str, Any]] = {"paper": {"latent_dim": 100, "conditional": False}}
 
 
 class DiffGan(Technique):

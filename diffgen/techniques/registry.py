@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
-from diffgen.config import SearchConfig
+from diffgen.config import GanConfig, SearchConfig, replace
 from diffgen.errors import UserError
 from diffgen.techniques import dflare, diffgan, drfuzz, random_latent, real_data
 from diffgen.techniques.base import Technique, TechniqueContext
@@ -17,9 +18,10 @@ _TECHNIQUES: dict[str, type[Technique]] = {
     "dflare": dflare.DFlare,
 }
 PRESETS: dict[str, dict[str, SearchConfig]] = {
+    **{name: {"default": SearchConfig()} for name in _TECHNIQUES},
     "diffgan": diffgan.PRESETS,
-    **{name: {"default": SearchConfig()} for name in _TECHNIQUES if name != "diffgan"},
 }
+_GAN_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"diffgan": diffgan.GAN_SETTINGS}
 
 
 def technique_names() -> tuple[str, ...]:
@@ -36,6 +38,16 @@ def preset(technique: str, name: str) -> SearchConfig:
     _check("technique", technique, tuple(_TECHNIQUES))
     _check(f"preset of {technique}", name, tuple(PRESETS[technique]))
     return PRESETS[technique][name]
+
+
+def preset_gan(technique: str, name: str, gan: GanConfig) -> GanConfig:
+    """The settings of a GAN with those that a technique's preset brings.
+
+    Raises:
+        UserError: unknown technique or preset.
+    """
+    preset(technique, name)
+    return replace(gan, **_GAN_SETTINGS.get(technique, {}).get(name, {}))
 
 
 def technique_class(technique: str) -> type[Technique]:

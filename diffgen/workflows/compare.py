@@ -18,6 +18,7 @@ from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder, check_output
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
+from diffgen.techniques import preset_gan
 from diffgen.types import Progress
 from diffgen.workflows.comparison import CompareResult, keep_answers, search_and_report
 from diffgen.workflows.device import resolve_batch_size, resolve_device
@@ -164,11 +165,11 @@ def settled(
     device: str | None,
     batch_size: int | None,
 ) -> CompareConfig:
-    """The settings with those applied that were given by name; a technique or a preset brings its own search."""
+    """The settings with those applied that were given by name; technique and preset bring their own search and GAN."""
     if technique is not None or preset is not None:
         technique, preset = technique or config.technique, preset or "default"
-        search = technique_preset(technique, preset)
-        config = replace(config, technique=technique, preset=preset, search=search)
+        search, gan = technique_preset(technique, preset), preset_gan(technique, preset, config.gan)
+        config = replace(config, technique=technique, preset=preset, search=search, gan=gan)
     return replace(
         config,
         budget=config.budget if budget is None else Budget.parse(budget),

@@ -153,7 +153,7 @@ def _search_and_judge(
             "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
         )
-    layout = None if domain.generator is None else LatentLayout.of(domain.generator).as_dict()
+    layout = None if domain.generator is None else LatentLayout.of(domain.generator, domain.class_labels).as_dict()
     folder.save_manifest(status="running", gan=gan, latents=layout)
     pipeline = make_pipeline(images, domain, config, batch_size=batch_size, device=device, progress=progress)
     stages.search_ready(Prepared(models, images, config, folder, real, domain, pipeline, cells, batch_size))

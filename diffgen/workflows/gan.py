@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from diffgen.config import GanConfig, replace
 from diffgen.errors import UserError
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
-from diffgen.gan_training.header import read_header
+from diffgen.gan_training.header import class_labels, read_header
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import TrainedGan, train
@@ -35,6 +36,7 @@ class DomainModels:
         facts: what a report says about the generator, name -> text.
         reference: uint8 (N, C, H, W), real images that the GAN was trained on.
         held_out: uint8 (n, C, H, W), real images that it never saw.
+        class_labels: the label that each class of the generator stands for; empty where it is not conditional.
     """
 
     generator: Generator | None
@@ -43,6 +45,7 @@ class DomainModels:
     facts: dict[str, str]
     reference: torch.Tensor
     held_out: torch.Tensor
+    class_labels: tuple[int, ...] = ()
 
 
 def prepare_gan(
@@ -83,7 +86,13 @@ def prepare_gan(
         progress.warn(complaint(wrong))
     facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
     return DomainModels(
-        generator, scorer, path, {**facts, "checkpoint": path.name}, images[rows], images[held_out_rows]
+        generator,
+        scorer,
+        path,
+        {**facts, "checkpoint": path.name},
+        images[rows],
+        images[held_out_rows],
+        class_labels(stored.header),
     )
 
 
@@ -128,13 +137,25 @@ def read_gan(
     facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
     progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
     return DomainModels(
-        generator, scorer, path, {**facts, "checkpoint": path.name}, images[rows], images[held_out_rows]
+        generator,
+        scorer,
+        path,
+        {**facts, "checkpoint": path.name},
+        images[rows],
+        images[held_out_rows],
+        class_labels(stored.header),
     )
 
 
 def made_from(data: ImageSet, config: GanConfig, device: torch.device) -> dict[str, Any]:
     """What decides about a GAN's weights; its place in the cache follows from it."""
-    return {"data": data.digest, "gan": asdict(config), "format": checkpoint.FORMAT, "device": device.type}
+    made = {"data": data.digest, "gan": asdict(config), "format": checkpoint.FORMAT, "device": device.type}
+    if config.conditional and data.labels is not None:
+        present = np.unique(data.labels)
+        if len(present) <= present[-1]:
+            # the labels have gaps: version 0.1 took every number up to the largest for a class
+            made["class_labels"] = present.tolist()
+    return made
 
 
 def train_and_save(

@@ -10,6 +10,7 @@ import torch
 import diffgen
 from diffgen.config import GanConfig, from_dict
 from diffgen.features.base import FeatureExtractor
+from diffgen.gan_training.header import class_labels
 from diffgen.gan_training.split import split_rows
 from diffgen.generators import gan as gan_loader
 from diffgen.generators.prior import draw_latents
@@ -59,7 +60,7 @@ def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, de
         kept_step=header["kept_step"],
         labelled=data.labels is not None,
         class_names=names,
-        sheet=_sheet(generator, names),
+        sheet=_sheet(generator, class_labels(header), names),
         pairs=_pairs(generator, torch.from_numpy(data.images)[rows], encoder),
         scores=header.get("scores"),
         tuning=header.get("tuning"),
@@ -67,7 +68,7 @@ def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, de
     )
 
 
-def _sheet(generator: Generator, names: tuple[str, ...]) -> tuple[SheetRow, ...]:
+def _sheet(generator: Generator, labels: tuple[int, ...], names: tuple[str, ...]) -> tuple[SheetRow, ...]:
     rng = torch.Generator().manual_seed(_SEED)
     classes = range(min(generator.classes, _MOST_ROWS)) if generator.classes else None
     latents = draw_latents(generator, _COLUMNS * (_ROWS_WITHOUT_CLASSES if classes is None else len(classes)), rng)
@@ -77,8 +78,8 @@ def _sheet(generator: Generator, names: tuple[str, ...]) -> tuple[SheetRow, ...]
     if classes is None:
         return tuple(SheetRow("", row) for row in images)
     return tuple(
-        SheetRow(names[number] if number < len(names) else str(number), row)
-        for number, row in zip(classes, images, strict=True)
+        SheetRow(names[label] if label < len(names) else str(label), row)
+        for label, row in zip(labels[: len(classes)], images, strict=True)
     )
 
 

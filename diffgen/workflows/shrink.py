@@ -39,7 +39,8 @@ class ShrinkResult:
     Attributes:
         run: the run folder.
         tried: triggers that were led toward agreement.
-        shrunk: those for which a pair was found that holds when it is asked about one picture at a time.
+        shrunk: those for which a pair was found that holds when it is asked about one picture at a time, and of which
+            no filter rejects either picture.
         before, after: median root mean square difference, in grey levels, between trigger and agreeing picture: the
             nearest one at the beginning, the pair at the end; None when nothing was shrunk.
         report: where the pairs are shown.
@@ -68,8 +69,8 @@ def shrink(
 ) -> ShrinkResult:
     """Find the smallest step that still triggers for some triggers of a run, and add the pairs to its report.
 
-    The triggers are those of the report, one of each behaviour first. What still triggers must also pass the run's
-    validity filters. The pairs are kept in shrunk.npz.
+    The triggers are those of the report, one of each behaviour first. Both pictures of a pair pass the run's validity
+    filters. The pairs are kept in shrunk.npz.
 
     Args:
         run: the run folder.
@@ -127,10 +128,11 @@ def _shrink(
 
     def judge(pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         answers = torch.stack([model.predict(pictures) for model in models], dim=1)
-        rows = _disagree(answers, margin).nonzero().squeeze(1)
-        triggers = torch.zeros(len(pictures), dtype=torch.bool)
-        triggers[rows.cpu()] = torch.from_numpy(pipeline.apply(pictures[rows].cpu()).accepted)
-        return _agree(answers), triggers
+        agree, differ = _agree(answers).cpu(), _disagree(answers, margin).cpu()
+        rows = (agree | differ).nonzero().squeeze(1)
+        accepted = torch.zeros(len(pictures), dtype=torch.bool)
+        accepted[rows] = torch.from_numpy(pipeline.apply(pictures[rows.to(pictures.device)].cpu()).accepted)
+        return agree & accepted, differ & accepted
 
     latents = (
         torch.from_numpy(columns["latents"][numbers]) if columns else torch.empty(0, latent_length(domain.generator))
@@ -139,6 +141,8 @@ def _shrink(
     agreeing, triggering = (_one_by_one(models, each) for each in (steps.agreeing, steps.trigger))
     holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
     holds &= _disagree(torch.from_numpy(triggering), margin).numpy()
+    for pictures in (steps.agreeing, steps.trigger):
+        holds &= pipeline.apply(torch.from_numpy(pictures)).accepted
     start = columns["images"][numbers] if columns else steps.trigger
     before, after = _difference(start, steps.first_agreeing), _difference(steps.trigger, steps.agreeing)
     folder.write_arrays(

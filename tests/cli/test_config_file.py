@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from diffgen.cli import compare, config_file
 from diffgen.cli.config_file import ConfigFile
-from diffgen.config import Budget, CompareConfig, replace, to_dict
+from diffgen.config import Budget, CompareConfig, GanConfig, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.techniques import preset
 from diffgen.types import Progress
+from diffgen.workflows.compare import settled
 from diffgen.workflows.limits import LIMITS, check_limits
 
 
@@ -84,6 +85,20 @@ def test_a_preset_and_what_the_file_says_of_the_search(resolved: Callable[..., C
     # a preset that the command line names brings its whole search
     assert resolved("[search]\npopulation = 30", "--preset", "paper").search == paper
     assert resolved('preset = "paper"\n[search]\npopulation = 30', "--preset", "paper").search.population == 30
+
+
+def test_the_preset_paper_searches_a_hundred_genes_and_no_class(resolved: Callable[..., CompareConfig]) -> None:
+    """Section 3.3.1 of the paper; from options, from a file and from Python."""
+    for gan in (
+        resolved("", "--preset", "paper").gan,
+        resolved('preset = "paper"').gan,
+        settled(CompareConfig(), None, None, "paper", None, None, None).gan,
+    ):
+        assert gan == GanConfig(latent_dim=100, conditional=False)
+    assert resolved("[gan]\nlatent_dim = 32", "--preset", "paper").gan == GanConfig(latent_dim=32, conditional=False)
+    for preset_name in ("default", None):
+        assert settled(CompareConfig(), None, "diffgan", preset_name, None, None, None).gan == GanConfig()
+    assert settled(CompareConfig(), None, "random_latent", None, None, None, None).gan == GanConfig()
 
 
 def test_none_is_written_as_none(resolved: Callable[..., CompareConfig]) -> None:

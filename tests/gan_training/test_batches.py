@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -58,7 +59,25 @@ def test_latent_vectors_hold_the_class_that_is_asked_for(digits: ImageSet) -> No
     assert latents.shape == (400, 6)
     assert torch.equal(latents[:, -1].long(), asked)
     assert set(asked.tolist()) == set(range(10))
+    assert batches.class_labels.tolist() == list(range(10))
     assert abs(float(latents[:, :-1].std()) - 1) < 0.1
+
+
+def test_labels_with_gaps_are_as_many_classes_as_there_are(digits: ImageSet) -> None:
+    """Threes and sevens alone: two classes, not eight of which six have no image."""
+    assert digits.labels is not None
+    rows = np.isin(digits.labels, (3, 7))
+    some = ImageSet(digits.images[rows], digits.labels[rows], digits.class_names, "3 and 7")
+    batches = make(some, augment=False)
+    assert (batches.classes, batches.class_labels.tolist()) == (2, [3, 7])
+    label_of = dict(zip(keys(torch.from_numpy(some.images)), digits.labels[rows].tolist(), strict=True))
+    real, classes = batches.draw()
+    assert classes is not None
+    drawn = keys(to_uint8(real))
+    assert [int(batches.class_labels[each]) for each in classes] == [label_of[key] for key in drawn]
+    _, asked = batches.latents(50)
+    assert asked is not None
+    assert set(asked.tolist()) == {0, 1}
 
 
 def test_without_labels_there_is_no_class(digits: ImageSet) -> None:

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from diffgen.config import GanConfig
 from diffgen.errors import RunError, UserError
 from diffgen.gan_training import checkpoint
+from diffgen.gan_training.header import class_labels
 from diffgen.gan_training.networks import to_uint8, to_unit
 from diffgen.gan_training.trainer import TrainedGan, train
 
@@ -89,6 +90,16 @@ def test_the_header_says_what_it_was_told_and_what_it_holds(stored: Path, traine
         "training_images": 6 * 898,
         "bfloat16": trained.bfloat16,
     }
+
+
+def test_labels_with_gaps_are_kept(tmp_path: Path) -> None:
+    noise = torch.randint(256, (20, 1, 28, 28), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    labels = torch.tensor([3, 7]).repeat(10)
+    made = train(noise, GanConfig(latent_dim=5, width=4, steps=1, augment=False), labels=labels)
+    assert made.generator.classes == 2
+    checkpoint.save(tmp_path / "gan", made, width=4, about={})
+    assert class_labels(checkpoint.load(tmp_path / "gan").header) == (3, 7)
+    assert class_labels({"classes": 3}) == (0, 1, 2)
 
 
 def test_what_it_is_told_cannot_change_what_it_holds(trained: TrainedGan, tmp_path: Path) -> None:
