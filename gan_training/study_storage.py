@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -81,6 +82,11 @@ def _mend(path: Path, lock: JournalFileOpenLock) -> None:
         lock.release()
 
 
+def _shown(url: str) -> str:
+    """A database's URL without what may be a password."""
+    return re.sub(r"//[^/]*@", "//...@", url)
+
+
 def _database(url: str) -> BaseStorage:
     try:
         with warnings.catch_warnings():
@@ -92,10 +98,13 @@ def _database(url: str) -> BaseStorage:
                 heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=1),
             )
     except ImportError as error:
-        raise UserError(f"The database {url} needs a driver that is not installed ({error}); install it.") from error
+        raise UserError(
+            f"The database {_shown(url)} needs a driver that is not installed ({error}); install it."
+        ) from error
     # OptunaError, SQLAlchemyError, RuntimeError for tables of another version, ...: every driver has its own
     except Exception as error:
-        reason = str(error).splitlines()[0]
+        reason = _shown(str(error).splitlines()[0])
         raise UserError(
-            f"The database {url} cannot be opened ({reason}); see that it runs and that the URL is one of SQLAlchemy's."
+            f"The database {_shown(url)} cannot be opened ({reason}); see that it runs and that the URL is one of "
+            "SQLAlchemy's."
         ) from error

@@ -27,10 +27,13 @@ from diffgen.cli import (
     shrink,
     train_gan,
 )
+from diffgen.cli.streams import lenient_streams
 from diffgen.errors import DiffgenError, UserError
 
 BROKE_OFF = 3
 INTERRUPTED = 130
+_LONGEST_ARGUMENT = 4096  # characters, as the longest path on Linux
+_NO_MEMORY = "failed to map segment"  # what the dynamic loader says
 
 _DESCRIPTION = """\
 Find realistic pictures on which two image classifiers disagree.
@@ -90,7 +93,17 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; returns the exit code, which says what the verb did even where nobody reads its output."""
+    with lenient_streams() as lost:
+        code = _run(argv)
+    if lost:
+        with lenient_streams():
+            print(f"diffgen: the output cannot be written ({lost[0].strerror}); free some space.", file=sys.stderr)
+        return code or BROKE_OFF
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     # Waiting threads sleep instead of spinning: beside another busy process that is several times faster
     # (docs/decisions/003-waiting-threads-sleep.md). Read by OpenMP when torch is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -98,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     previous = signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
         parser = build_parser()
-        arguments = parser.parse_args(argv)
+        arguments = parser.parse_args([_as_text(each) for each in (sys.argv[1:] if argv is None else argv)])
         if arguments.verb is None:
             parser.print_help()
             return 0
@@ -114,12 +127,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("diffgen: interrupted", file=sys.stderr)
         _print_notes(error)
         return INTERRUPTED
-    except Exception:
+    except MemoryError as error:
+        print(f"diffgen: the memory is used up ({str(error) or 'MemoryError'}); close other programs.", file=sys.stderr)
+        return BROKE_OFF
+    except Exception as error:
+        if isinstance(error, ImportError) and _NO_MEMORY in str(error):
+            print(f"diffgen: a library cannot be loaded for lack of memory ({error}).", file=sys.stderr)
+            return BROKE_OFF
         # an error of diffgen itself keeps its traceback; Python's own exit code, 1, would say that a gate failed
         traceback.print_exc()
         return BROKE_OFF
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _as_text(argument: str) -> str:
+    """An argument of the command line.
+
+    Raises:
+        UserError: it is longer than a path can be, or holds bytes that are no text, which no settings file, manifest
+            or report could keep.
+    """
+    if len(argument) > _LONGEST_ARGUMENT:
+        raise UserError(
+            f"The argument {argument[:20]!r}... has {len(argument):,} characters, as no path and no number has; give a "
+            "shorter one."
+        )
+    try:
+        argument.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"The argument {argument!r} holds bytes that are not UTF-8; give the file or folder another name."
+        ) from error
+    return argument
 
 
 def _print_notes(error: BaseException) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ import tomli_w
 
 from diffgen.cli.config_types import Problem, checked
 from diffgen.config import Budget, CompareConfig, is_address, to_dict
+from diffgen.config.toml_file import read_toml
 from diffgen.errors import UserError
 
 # what only a command line can say
@@ -64,11 +64,7 @@ def read(path: str | Path, parser: argparse.ArgumentParser) -> ConfigFile:
         UserError: it cannot be read, is no TOML, has a key that is not known, or a value of another type.
     """
     file = Path(path)
-    try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"The configuration {path} cannot be read ({reason}); give a TOML file.") from error
+    values = read_toml(file, "The configuration")
     try:
         return _sort_out(values, {a.dest: a for a in parser._actions if a.dest not in _NOT_IN_A_FILE}, file.parent)
     except Problem as problem:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from diffgen.errors import UserError
 
+_LEAST = 0.0001
+
 
 @dataclass(frozen=True)
 class LabelConfig:
@@ -24,10 +26,11 @@ class LabelConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("confidence", "margin"):
-            if not 0 < getattr(self, name) < 1:
+        for name, usual in (("confidence", 0.95), ("margin", 0.05)):
+            if not _LEAST <= getattr(self, name) <= 1 - _LEAST:
                 raise UserError(
-                    f"The {name} {getattr(self, name)} does not lie between 0 and 1; give 0.95 or the like."
+                    f"The {name} {getattr(self, name)} does not lie between {_LEAST} and {1 - _LEAST}; give {usual} or "
+                    "the like."
                 )
         if self.count is not None and self.count < 1:
             raise UserError(f"A sheet of {self.count} pictures cannot be; give a number from 1.")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace, to_dict
+from diffgen.config.toml_file import read_toml
 from diffgen.errors import UserError
 from diffgen.models.class_names import is_name
 
 _KNOWN = (*(f.name for f in fields(Preprocessing)), "class_names")
 # These name or allow code; a file that lies beside a model may come from a stranger.
 _NOT_HERE = {"arch": "--arch", "allow_pickle": "--allow-pickle"}
-_MOST_BYTES = 4 << 20
 _TUPLES = ("mean", "std", "size")
 
 
@@ -46,16 +45,7 @@ def read_sidecar(model: Path) -> Sidecar:
     path = sidecar_path(model)
     if not path.is_file():
         return Sidecar()
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UserError(f"The sidecar {path} has more than {_MOST_BYTES >> 20} MiB; mend or remove it.")
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"The sidecar {path} cannot be read ({error.strerror}); check its permissions.") from error
-    except ValueError as error:
-        raise UserError(f"The sidecar {path} is no valid TOML ({error}); mend or remove it.") from error
-    except RecursionError as error:
-        raise UserError(f"The sidecar {path} is nested too deeply; mend or remove it.") from error
+    values = read_toml(path, "The sidecar")
     for key in values:
         _check_known(key, path)
     names = values.pop("class_names", [])

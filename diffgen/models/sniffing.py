@@ -152,6 +152,8 @@ def _protobuf_kind(path: Path) -> FileKind | None:
     """ONNX and TensorFlow have no magic number; the numbers and types of the outermost fields tell."""
     seen: dict[int, Field] = {}
     cut_off = False
+    if path.stat().st_size == 0:  # a file that the system makes up while it is read cannot be mapped
+        return None
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         try:
             for found in fields(data):

@@ -303,10 +303,13 @@ def _scalings(depth: int, images: UInt8Array, said: Preprocessing) -> Iterator[t
 
 
 def _own_statistics(depth: int, images: UInt8Array, *, inverted: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    pixels = images.astype(np.float64) / 255
-    if len(pixels[0]) != depth:  # one grey for three, or three for one grey: near enough for a guess
-        pixels = np.repeat(pixels.mean(axis=1, keepdims=True), depth, axis=1)
-    mean, std = pixels.mean(axis=(0, 2, 3)), np.maximum(pixels.std(axis=(0, 2, 3)), _LEAST_STD)
+    # image by image: all of them in float64 would take eight times the memory of the data
+    each = np.stack([image.mean(axis=(1, 2), dtype=np.float64) for image in images]) / 255
+    squares = np.stack([np.square(image / 255).mean(axis=(1, 2)) for image in images])
+    mean = each.mean(axis=0)
+    std = np.sqrt(np.maximum(squares.mean(axis=0) - mean**2, _LEAST_STD**2))
+    if len(mean) != depth:  # one grey for three, or three for one grey: near enough for a guess
+        mean, std = np.repeat(mean.mean(), depth), np.repeat(std.mean(), depth)
     mean = 1 - mean if inverted else mean
     return tuple(round(float(v), 4) for v in mean), tuple(round(float(v), 4) for v in std)
 

@@ -51,7 +51,9 @@ def test_it_is_read_and_options_win_over_it(model, images):
     [
         ("scal = 1", "sets 'scal', which is not known; did you mean 'scale'"),
         ("xyz = 1", "not known; known are channels,"),
-        ("scale = ", "is no valid TOML"),
+        ("scale = ", "is not valid TOML"),
+        ("scale = " + "[" * 5000 + "]" * 5000, "is nested too deeply"),
+        ("# " + "x" * (1 << 20), "has more than 1 MiB"),
         ('scale = "0..2"', r"cannot be used: The pre-processing has scale '0\.\.2'"),
         ("mean = ['x']", "cannot be used: The pre-processing has mean"),
         ("mean = true", "give a list of numbers"),
@@ -71,7 +73,7 @@ def test_every_mistake_is_told(model, text, message, told):
     with pytest.raises(UserError, match=message) as caught:
         load(beside(model, text))
     assert "net.pt.toml" in str(caught.value)
-    told("Sidecars", f"`{text}`", caught.value)
+    told("Sidecars", f"`{text}`" if len(text) < 100 else f"`{text[:20]}` ...", caught.value)
 
 
 def test_one_that_is_nested_very_deeply(model, told):
@@ -109,7 +111,7 @@ def test_names_that_are_not_as_many_as_classes(model, images, told):
 
 def test_bytes_that_are_no_text(model):
     sidecar_path(model).write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match="is no valid TOML"):
+    with pytest.raises(UserError, match="is not valid TOML"):
         load(model)
 
 
@@ -140,3 +142,7 @@ def test_what_is_written_is_read_back(tmp_path_factory, preprocessing, names, re
     assert found.preprocessing.over(DEFAULT_PREPROCESSING) == preprocessing
     assert found.class_names == tuple(names)
     assert text.startswith("# ")
+
+
+def test_a_byte_order_mark_is_passed_over(model):
+    assert load(beside(model, "\ufeffscale = '0..255'")).preprocessing.scale == "0..255"

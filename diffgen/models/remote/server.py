@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TypeVar
 
 from diffgen.config import RemoteConfig
 from diffgen.errors import ServiceError, UserError
+from diffgen.models.remote.deadline import Deadline
 from diffgen.models.remote.protocol import Garbled, read_object
+from diffgen.models.remote.secret import Secret
 from diffgen.models.wording import counted
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between two tries
-_LONGEST_WAIT = 300.0  # that a server may ask for
+_LONGEST_WAIT = 300.0  # that a server may ask for, for one question in all
 _CONNECT_SECONDS = 10.0
 _CHUNK = 1 << 16
 _LARGEST_BODY = 1 << 28
-_SHOWN = 300  # letters of a server's own words
+_SHOWN = 120  # letters of a server's own words
 _TOO_MANY, _SERVER_ERRORS, _OWN_ERROR = 429, 500, 500
 
 Read = TypeVar("Read")
@@ -40,7 +42,7 @@ class Refused(Exception):
 
     Attributes:
         status: of HTTP.
-        words: the server's own, cut off.
+        words: what the status means, or the server's own words, cut off.
     """
 
     def __init__(self, status: int, words: str) -> None:
@@ -55,7 +57,8 @@ class Server:
     A try that ends with a lost connection, a timeout, HTTP 429, HTTP 5xx or an answer that cannot be read is made
     again, ``retries`` times, after pauses that double and are drawn at random around that; a server that names a time
     (Retry-After) is given that time. Anything else is the server's word. Redirects are never followed, so that the
-    Authorization header never goes anywhere else. Certificates are verified.
+    Authorization header never goes anywhere else. Certificates are verified. A server that was sent that header is not
+    quoted: of what it refuses, only the status is told.
 
     Args:
         origin: scheme, host and port.
@@ -82,11 +85,12 @@ class Server:
         self._origin = origin
         self._seconds = remote.timeout
         self._retries = remote.retries
-        self._secret = _secret(remote.auth_env)
-        self._headers = {"Authorization": self._secret} if self._secret else {}
+        self._secret = Secret(remote.auth_env)
+        self._headers = {"Authorization": self._secret.header} if self._secret else {}
         context = {"ssl_context": ssl.create_default_context()} if origin.startswith("https:") else {}
         self._never_connected = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
         self._pool = urllib3.connection_from_url(origin, maxsize=1, **context)
+        self._deadline = Deadline(self._pool)
         # of its own: the search's random numbers do not depend on how a server behaves
         self._random = random.Random()
         self.retried = 0
@@ -117,6 +121,7 @@ class Server:
         """
         started = time.monotonic()
         tries = 0
+        waited = 0.0
         while True:
             before()
             tries += 1
@@ -132,19 +137,22 @@ class Server:
             else:
                 if status == 200:
                     try:
+                        if self._secret.stands_in(reply.body):
+                            raise Garbled("its answer repeats the Authorization header")
                         return read(reply)
                     except Garbled as error:
                         problem = str(error)
                 else:
-                    refusal = Refused(status, self._words_of(reply))
+                    refusal = Refused(status, self._words_of(reply) or _meaning(status))
                     self._check_refusal(refusal, reply)
                     problem, wait = str(refusal), self._asked_to_wait(reply)
             own = refusal is not None and refusal.status == _OWN_ERROR
             allowed = self._retries if own_errors is None or not own else min(own_errors, self._retries)
-            if tries > allowed or wait > _LONGEST_WAIT:
+            waited += wait
+            if tries > allowed or waited > _LONGEST_WAIT:
                 if refusal is not None and own:
                     raise refusal
-                asked = f", and asks to wait {wait:,.0f} s" if wait > _LONGEST_WAIT else ""
+                asked = f", and asks to wait {wait:,.0f} s" if waited > _LONGEST_WAIT else ""
                 raise ServiceError(
                     f"The server {self._origin} of model {self._name} gave no usable answer in "
                     f"{counted(tries, 'try').replace('trys', 'tries')} within {time.monotonic() - started:.0f} s "
@@ -155,7 +163,11 @@ class Server:
             time.sleep(max(pause, wait))
 
     def _once(self, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, Reply]:
-        deadline = time.monotonic() + self._seconds
+        too_long = self._urllib3.exceptions.TimeoutError("the request takes longer than the timeout")
+        with self._deadline.within(self._seconds, lambda: too_long):
+            return self._sent_and_read(path, body, headers)
+
+    def _sent_and_read(self, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, Reply]:
         response = self._pool.urlopen(
             "GET" if body is None else "POST",
             path,
@@ -168,11 +180,8 @@ class Server:
         )
         try:
             content = bytearray()
-            # read1 gives what is there, so that a server that sends one byte a second does not go on for ever
             while chunk := response.read1(_CHUNK):
                 content += chunk
-                if time.monotonic() > deadline:
-                    raise self._urllib3.exceptions.TimeoutError("its answer takes longer than the timeout")
                 if len(content) > _LARGEST_BODY:
                     raise self._urllib3.exceptions.HTTPError(f"its answer is longer than {_LARGEST_BODY:,} bytes")
         except BaseException:
@@ -194,7 +203,8 @@ class Server:
     def _check_refusal(self, refusal: Refused, reply: Reply) -> None:
         """Raise what asking again would not change."""
         if 300 <= refusal.status < 400:
-            where = self._plain(reply.headers.get("Location", "")).partition("?")[0] or "somewhere else"
+            where = "" if self._secret else _plain(reply.headers.get("Location", "")).partition("?")[0]
+            where = where or "somewhere else"
             raise ServiceError(
                 f"The server {self._origin} of model {self._name} leads on to {where} (HTTP {refusal.status}), which "
                 "is not followed; give the address where the model is."
@@ -227,36 +237,27 @@ class Server:
             return "nothing listens there"
         if isinstance(error, exceptions.TimeoutError):
             return f"no answer within {self._seconds:g} s"
-        return self._plain(f"{type(error).__name__}: {error}")
+        return type(error).__name__ if self._secret else _plain(f"{type(error).__name__}: {error}")
 
     def _words_of(self, reply: Reply) -> str:
-        """What the server says, from the JSON of the protocol or as it stands."""
+        """What the server says, from the JSON of the protocol or as it stands; nothing if it was sent the header."""
+        if self._secret:
+            return ""
         text = reply.body.decode("utf-8", errors="replace")
         if text.lstrip().startswith("<"):
             return "a web page"
         with contextlib.suppress(Garbled):
             said = read_object(reply.body).get("error")
             text = said if isinstance(said, str) else text
-        return self._plain(text)
-
-    def _plain(self, text: str) -> str:
-        """Foreign text for a message: on one line, cut off, without the header that it may repeat."""
-        for secret in sorted({self._secret, self._secret.rpartition(" ")[2]} - {""}, key=len, reverse=True):
-            text = text.replace(secret, "***")
-        text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-        return (text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...").rstrip(".")
+        return _plain(text)
 
 
-def _secret(variable: str | None) -> str:
-    """The Authorization header; its value is never part of a message."""
-    if variable is None:
-        return ""
-    value = os.environ.get(variable, "").strip()
-    if not value:
-        raise UserError(
-            f"The environment variable {variable} is not set; let it hold the whole Authorization header, such as "
-            "'Bearer ...'."
-        )
-    if not (value.isascii() and value.isprintable()):
-        raise UserError(f"The environment variable {variable} holds no Authorization header; it must be one line.")
-    return value
+def _plain(text: str) -> str:
+    """Foreign text for a message: on one line, cut off."""
+    text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return (text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...").rstrip(".")
+
+
+def _meaning(status: int) -> str:
+    """The standard phrase of a status of HTTP, or nothing."""
+    return HTTPStatus(status).phrase if status in set(HTTPStatus) else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import os
 import re
 import socket
@@ -171,38 +173,91 @@ def test_nothing_listens(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_redirects_are_not_followed(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("header", [True, False])
+def test_redirects_are_not_followed(status: int, header: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("H3_TOKEN", SECRET)
     elsewhere, here = Script(), Script()
     with OipServer({}, intercept=elsewhere) as other, OipServer({}, intercept=here) as server:
         for target in (f"http://127.0.0.1:{other.port}/x?key=1", f"//localhost:{other.port}/x", "/y"):
             here.answers = [(status, {"Location": target})]
-            client = Server(f"http://127.0.0.1:{server.port}", "m", remote(auth_env="H3_TOKEN"))
-            with pytest.raises(
-                ServiceError, match=re.escape(f"leads on to {target.partition('?')[0]} (HTTP {status})")
-            ):
+            client = Server(f"http://127.0.0.1:{server.port}", "m", remote(auth_env="H3_TOKEN" if header else None))
+            where = "somewhere else" if header else target.partition("?")[0]  # it may hold the header
+            with pytest.raises(ServiceError, match=re.escape(f"leads on to {where} (HTTP {status})")):
                 client.ask("/x", read, body=b"{}")
     assert elsewhere.requests == 0
     assert here.requests == 3
 
 
-def test_the_header_is_sent_and_never_said(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+_TOKEN = SECRET.rpartition(" ")[2]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        SECRET,
+        _TOKEN.upper(),
+        _TOKEN[::-1],
+        base64.b64encode(SECRET.encode()).decode(),
+        _TOKEN.encode().hex(),
+        _TOKEN[:7],
+    ],
+)
+def test_the_header_is_sent_and_never_said(spelled: str, monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
     monkeypatch.setenv("H3_TOKEN", f"  {SECRET}\n")
-    for status in (400, 401, 418, 500, 503):
-        script = Script(*[(status, {})] * 9, words=f"the header '{SECRET}', token s3cr3t-t0ken, is not known")
+    for status, meaning in ((400, "Bad Request"), (401, "Unauthorized"), (418, "Teapot"), (500, "Internal"), (503, "")):
+        script = Script(*[(status, {})] * 9, words=f"the header '{spelled}' is not known")
         with OipServer({}, intercept=script) as server:
             client = Server(f"http://127.0.0.1:{server.port}", "m", remote(auth_env="H3_TOKEN"))
             with pytest.raises((Refused, ServiceError)) as caught:
                 client.ask("/x", read)
             assert {headers["Authorization"] for headers in server.headers} == {SECRET}
-        assert "***" in str(caught.value)
-        assert "s3cr3t" not in str(caught.value) + repr(caught.value)
+        assert f"HTTP {status}" in str(caught.value) and meaning in str(caught.value)
+        assert spelled.lower() not in (str(caught.value) + repr(caught.value)).lower()
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
+def test_an_answer_that_repeats_the_header_is_not_read(
+    before: str, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    monkeypatch.setenv("H3_TOKEN", SECRET)
+    encoded = base64.b64encode(f"{before}{_TOKEN}xyz".encode()).decode()
+    for spelled in (SECRET.upper(), _TOKEN[::-1], encoded, _TOKEN.encode().hex()):
+        script = Script(*[(200, {})] * 9, words=f"outputs_{spelled}_0")
+        with OipServer({}, intercept=script) as server:
+            client = Server(f"http://127.0.0.1:{server.port}", "m", remote(auth_env="H3_TOKEN", retries=1))
+            with pytest.raises(ServiceError, match="its answer repeats the Authorization header") as caught:
+                client.ask("/x", read)
+        assert spelled.lower() not in str(caught.value).lower()
+
+
+def test_a_server_that_drips_its_headers_is_left_at_the_timeout(pauses: list[float]) -> None:
+    """One line every 50 ms: no single read ever takes long."""
+
+    def drip(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(4096)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                    for number in range(10_000):
+                        connection.sendall(f"X-{number % 90}: 0\r\n".encode())
+                        threading.Event().wait(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, args=(listener,), daemon=True).start()
+        client = Server(f"http://127.0.0.1:{listener.getsockname()[1]}", "m", remote(timeout=0.5, retries=1))
+        with pytest.raises(ServiceError, match=r"in 2 tries .* \(no answer within 0\.5 s\)"):
+            client.ask("/x", read)
 
 
 def test_a_variable_without_a_header_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("H3_TOKEN", raising=False)
     with pytest.raises(UserError, match="variable H3_TOKEN is not set"):
         Server("http://127.0.0.1:1", "m", remote(auth_env="H3_TOKEN"))
+    with pytest.raises(UserError, match="not the name of an environment variable") as caught:
+        Server("http://127.0.0.1:1", "m", remote(auth_env=SECRET))
+    assert "s3cr3t" not in str(caught.value)
     monkeypatch.setenv("H3_TOKEN", "a\r\nX-Evil: s3cr3t")
     with pytest.raises(UserError, match="must be one line") as caught:
         Server("http://127.0.0.1:1", "m", remote(auth_env="H3_TOKEN"))

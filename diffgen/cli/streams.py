@@ -1,0 +1,81 @@
+"""Standard output and error that never bring a verb down: any text, closed pipes, full disks."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class _Outlet(io.RawIOBase):
+    """Writes to a file descriptor; what cannot be written is dropped, and the reason kept.
+
+    Attributes:
+        failure: why text was lost, or None. A reader that went away (``| head``) has what it wanted and is no failure.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._open = True
+        self.failure: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, data: memoryview | bytes) -> int:  # type: ignore[override]
+        if self._open:
+            try:
+                return os.write(self._descriptor, data)
+            except BrokenPipeError:
+                self._open = False
+            except OSError as error:
+                self._open, self.failure = False, error
+        return len(data)
+
+
+@contextmanager
+def lenient_streams() -> Iterator[list[OSError]]:
+    """While the block runs, ``print`` to stdout and stderr neither raises nor ends the program.
+
+    Characters that the terminal's encoding lacks are written as ``\\u65e5``, bytes of file names that are no text as
+    ``\\udcff``. Streams that somebody has replaced already, as pytest does, are only told the former.
+
+    Yields:
+        A list that holds, after the block, why text for stdout was lost: nothing, or one error of the system.
+    """
+    lost: list[OSError] = []
+    before = sys.stdout, sys.stderr
+    outlets: list[_Outlet | None] = []
+    for name in ("stdout", "stderr"):
+        stream, own = getattr(sys, name), getattr(sys, f"__{name}__")
+        if stream is not own or not isinstance(stream, io.TextIOWrapper):
+            outlets.append(None)
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+            continue
+        outlet = _Outlet(stream.fileno())
+        outlets.append(outlet)
+        # a line at a time, so that the two streams stay in order in a log
+        text = io.TextIOWrapper(
+            io.BufferedWriter(outlet),  # type: ignore[type-var]
+            encoding=stream.encoding,
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+        setattr(sys, name, text)
+    try:
+        yield lost
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        sys.stdout, sys.stderr = before
+        if outlets[0] is not None and outlets[0].failure is not None:
+            lost.append(outlets[0].failure)

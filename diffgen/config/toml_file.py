@@ -1,0 +1,35 @@
+"""Reads the TOML files that people write: configurations and sidecars."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from diffgen.errors import UserError
+
+_LARGEST = 1 << 20  # bytes; a file that names every setting has some kilobytes
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The values in a TOML file, with or without the byte order mark that some editors put in front.
+
+    Args:
+        path: the file.
+        what: what the file is, for the message: "The sidecar", say.
+
+    Raises:
+        UserError: the file cannot be read, is larger than a mebibyte, or is not TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            contents = file.read(_LARGEST + 1)
+        if len(contents) > _LARGEST:
+            raise UserError(f"{what} {path} has more than {_LARGEST >> 20} MiB; mend or remove it.")
+        return tomllib.loads(contents.decode("utf-8-sig"))
+    except OSError as error:
+        raise UserError(f"{what} {path} cannot be read ({error.strerror}); check its permissions.") from error
+    except RecursionError as error:
+        raise UserError(f"{what} {path} is nested too deeply; mend or remove it.") from error
+    except ValueError as error:
+        raise UserError(f"{what} {path} is not valid TOML ({error}); mend or remove it.") from error
