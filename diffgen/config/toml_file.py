@@ -8,7 +8,7 @@ from typing import Any
 
 from diffgen.errors import UserError
 
-_LARGEST = 1 << 20  # bytes; a file that names every setting has some kilobytes
+_LARGEST = 4 << 20  # bytes; a file that names every setting has some kilobytes
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         what: what the file is, for the message: "The sidecar", say.
 
     Raises:
-        UserError: the file cannot be read, is larger than a mebibyte, or is not TOML.
+        UserError: the file cannot be read, is larger than 4 MiB, or is not TOML.
     """
     try:
         with path.open("rb") as file:

@@ -32,7 +32,6 @@ from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
 _PREPARED = 256  # images that a model looks at first
-_VALUES_AT_ONCE = 1 << 26  # float32, of all images of a batch together
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 # Of what a model is handed at once; a sidecar may ask for images of 4096 x 4096.
 _MOST_INPUT_BYTES = 1 << 30
@@ -316,15 +315,9 @@ class BlackBox(ABC):
             raw = raw.new_empty((0, self.num_classes))
         return raw.to(self.device) if isinstance(images, torch.Tensor) else raw.cpu().numpy()
 
-    @property
-    def _images_at_once(self) -> int:
-        """Images in one batch: fewer of large ones, so that what a model is handed takes 256 MiB at most."""
-        assert self._transform is not None
-        return self.fixed_batch or max(1, min(self.batch_size, _VALUES_AT_ONCE // math.prod(self._transform.shape)))
-
     def _fill(self, raw: torch.Tensor, images: torch.Tensor | UInt8Array) -> None:
         """Write the raw outputs for all images into ``raw``."""
-        size = self._images_at_once
+        size = self.fixed_batch or self.batch_size
         for start in range(0, len(raw), size):
             chunk = images if len(raw) <= size else images[start : start + size]
             try:
@@ -375,7 +368,7 @@ class BlackBox(ABC):
                 raise
             except _OUT_OF_MEMORY as error:
                 raise UserError(
-                    f"Model {self.name} has too little memory for {self._images_at_once} images at "
+                    f"Model {self.name} has too little memory for {self.fixed_batch or self.batch_size} images at "
                     "once; give a smaller batch size."
                 ) from error
             except Exception as error:  # whatever a foreign model raises is its way to refuse; explained below
@@ -413,7 +406,7 @@ class BlackBox(ABC):
             raise
 
     def _in_batches(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
-        size = self._images_at_once
+        size = self.fixed_batch or self.batch_size
         # Copies, because a function may give the same array at every call.
         parts = [
             self._raw_outputs(images[start : start + size]).to(torch.float32, copy=True)

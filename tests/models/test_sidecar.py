@@ -52,8 +52,6 @@ def test_it_is_read_and_options_win_over_it(model, images):
         ("scal = 1", "sets 'scal', which is not known; did you mean 'scale'"),
         ("xyz = 1", "not known; known are channels,"),
         ("scale = ", "is not valid TOML"),
-        ("scale = " + "[" * 5000 + "]" * 5000, "is nested too deeply"),
-        ("# " + "x" * (1 << 20), "has more than 1 MiB"),
         ('scale = "0..2"', r"cannot be used: The pre-processing has scale '0\.\.2'"),
         ("mean = ['x']", "cannot be used: The pre-processing has mean"),
         ("mean = true", "give a list of numbers"),
@@ -73,7 +71,7 @@ def test_every_mistake_is_told(model, text, message, told):
     with pytest.raises(UserError, match=message) as caught:
         load(beside(model, text))
     assert "net.pt.toml" in str(caught.value)
-    told("Sidecars", f"`{text}`" if len(text) < 100 else f"`{text[:20]}` ...", caught.value)
+    told("Sidecars", f"`{text}`", caught.value)
 
 
 def test_one_that_is_nested_very_deeply(model, told):
