@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import zipfile
 
 # PyTorch stores weights as they are and compresses code only, which shrinks to a tenth or so; a bomb shrinks to a
@@ -25,3 +26,8 @@ def unpacks_too_far(archive: zipfile.ZipFile, size: int) -> bool:
 def declares_too_much(unpacked: int, size: int) -> bool:
     """Whether contents of ``unpacked`` bytes are far more than a file of ``size`` bytes can honestly hold."""
     return unpacked > _ALWAYS_ALLOWED + _MOST_TIMES * size
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a text holds nothing that a terminal obeys: what a model warns of, or fails with, may end up in one."""
+    return not any(unicodedata.category(letter) == "Cc" and letter not in "\n\r\t" for letter in text)

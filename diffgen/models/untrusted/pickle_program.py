@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from diffgen.models.untrusted.archives import UntrustedError
+from diffgen.models.untrusted.archives import UntrustedError, is_plain_text
 from diffgen.models.untrusted.operators import FOREIGN_CLASSES, PACKED_WEIGHTS
 
 # Bytes of a number in torch's typed storages; of others, at least one is there.
@@ -126,7 +126,11 @@ class _Machine:
     def _step(self, code: str, argument: Any) -> None:
         if code in _CONSTANTS:
             self.stack.append(_CONSTANTS[code])
-        elif code in _NUMBERS or code == "BINUNICODE":
+        elif code in _NUMBERS:
+            self.stack.append(argument)
+        elif code == "BINUNICODE":
+            if not is_plain_text(argument):
+                raise UntrustedError(f"its objects hold the text {argument[:40]!r} with letters that a terminal obeys")
             self.stack.append(argument)
         elif code == "MARK":
             self.stack.append(_MARK)

@@ -16,7 +16,7 @@ from functools import cache
 
 import torch
 
-from diffgen.models.untrusted.archives import UntrustedError
+from diffgen.models.untrusted.archives import UntrustedError, is_plain_text
 from diffgen.models.untrusted.operators import FOREIGN_CLASSES, PACKED_WEIGHTS, is_allowed
 
 # As torch prints texts; octal numbers stand for what is not printable.
@@ -249,6 +249,7 @@ class _Reader:
         elif isinstance(node, ast.Constant):
             if not isinstance(node.value, (str, int, float, complex, type(None), type(...))):
                 raise _refused(f"holds {ast.unparse(node)[:40]!r}")
+            _check_text(node)
         elif isinstance(node, ast.Attribute):
             self._attribute(node, depth)
         elif isinstance(node, ast.Dict):
@@ -340,6 +341,7 @@ class _Reader:
                     allowed = True
             else:
                 allowed = isinstance(each, (*_NO_CALLS, ast.Dict, ast.UnaryOp, ast.unaryop, ast.expr_context))
+                _check_text(each)
             if not allowed:
                 raise _refused(f"computes {ast.unparse(node)[:40]!r} already when the file is opened")
 
@@ -356,6 +358,14 @@ class _Reader:
     def _plain_target(self, node: ast.expr) -> None:
         if not isinstance(node, ast.Name):
             raise _refused(f"sets {ast.unparse(node)[:40]!r} in a class")
+
+
+def _check_text(node: ast.AST) -> None:
+    """A text may hold nothing that a terminal obeys; torch prints letters beyond ASCII as their bytes in UTF-8."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return
+    if not is_plain_text(node.value.encode("latin-1", "replace").decode("utf-8", "replace")):
+        raise _refused(f"holds the text {node.value[:40]!r} with letters that a terminal obeys")
 
 
 def _local_names(function: ast.FunctionDef, arguments: list[str]) -> tuple[frozenset[str], frozenset[str]]:

@@ -208,6 +208,8 @@ def test_these_attacks_are_real(attack, attacked, images):
         ('  y = "a" \\\n    "b"\n', "comments or texts"),
         ("  y = x\r  z = x\n", "comments or texts"),
         ('  y = "\u00e4"\n', "letters"),
+        ('  torch.warn("\\033]0;title\\007")\n', "a terminal obeys"),
+        ('  torch.warn("\\302\\233")\n', "a terminal obeys"),
         ("  torch = x\n", "gives 'torch' another meaning"),
         ("  def def\n", "cannot be read"),
         (f"  y = {'-' * 500}x\n", "nested too deeply"),
@@ -227,6 +229,7 @@ def test_every_way_to_call_such_an_operator(net, save_torchscript, line, why):
         (b"  training : bool\n", b'  training : Final[bool] = torch.eq(torch.len("a"), 1)\n', "already when"),
         (b"  training : bool\n", b"  training : bool\n  x : __torch__.torch.classes.dist_rpc.Rpc\n", "class outside"),
         (b"  training : bool\n", b'  training : bool\n  __forward_hooks__ = ["a"]\n', "hooks"),
+        (b"  training : bool\n", b'  training : bool\n  x : Final[str] = "\\033"\n', "a terminal obeys"),
         (b"(Module)", b"(Interface)", "unknown kind"),
         (b"  def forward(", b"  def save(self, x: Tensor) -> Tensor:\n    return x\n  def forward(", "function 'save'"),
         (b"  def forward(", b"  def __setstate__(self, x: int) -> None:\n    pass\n  def forward(", "__setstate__"),
@@ -346,6 +349,7 @@ def test_the_list_of_weights_is_read_without_running_it(tmp_path, net, save_torc
         (b"\x80\x02}r\x00\x00\x00\x10.", "place 268,435,456 of a memo that holds 0"),
         (b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.", "name 'os.system'"),
         (b"\x80\x02c__torch__.torch.classes.dist_rpc\nRpc\n)\x81.", "class outside of the file"),
+        (b"\x80\x02X\x04\x00\x00\x00\x1b]0;.", "a terminal obeys"),
         (b"\x80\x02X\x02\x00\x00\x00osX\x06\x00\x00\x00system\x93.", "STACK_GLOBAL"),
     ],
 )
@@ -410,3 +414,14 @@ def test_what_only_computes_is_opened(tmp_path, images):
     box.prepare(images)
     assert not box.unpickled
     assert np.isfinite(box.predict(images)).all()
+
+
+def test_texts_of_other_languages(tmp_path, images):
+    class Speaking(torch.nn.Module):
+        def forward(self, pixels):
+            if len(pixels) > 9999:
+                raise RuntimeError("zu groß: 画像\n\tweniger")
+            return pixels.flatten(1)[:, :3]
+
+    torch.jit.script(Speaking()).save(str(tmp_path / "net.pt"))
+    load(tmp_path / "net.pt").prepare(images)
