@@ -20,6 +20,7 @@ from diffgen.data import load
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.gate.known import nearest_known, spread_out
+from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Float32Array, ImageSet, Int64Array
 
@@ -29,14 +30,14 @@ _REACHES = (1.0, 1.25, 1.5)
 def distinct_valid(run: str) -> tuple[torch.Tensor, Int64Array]:
     """Images, uint8 (N, C, H, W), and labels, int64 (N, 2), of the distinct valid triggers of a run."""
     folder = RunFolder.open(run)
-    original = folder.read_arrays("verdicts")["near_duplicate_of"]
-    rows, triggers = np.flatnonzero(original == np.arange(len(original))), folder.read_parts()
+    rows = np.flatnonzero(is_distinct(folder.read_arrays("verdicts")["near_duplicate_of"]))
+    triggers = folder.read_parts()
     return torch.from_numpy(triggers["images"][rows]), triggers["probabilities"][rows].argmax(axis=2)
 
 
 def rows_of(said: Int64Array, cells: Int64Array) -> list[Int64Array]:
     """The rows of each behaviour."""
-    keys = np.column_stack([said, cells])
+    keys = behaviour_keys(said, cells)
     return [np.flatnonzero((keys == key).all(axis=1)) for key in np.unique(keys, axis=0)]
 
 

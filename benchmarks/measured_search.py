@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from benchmarks.fixed_networks import FixedNetworks, fill_archive
-from diffgen.config import Budget, SearchConfig
+from diffgen.config import Budget, FilterConfig, SearchConfig
 from diffgen.features.cells import CELLS, Cells
 from diffgen.features.encoder import FEATURES, DomainEncoder
 from diffgen.filters import FilterPipeline
 from diffgen.search.archive import Archive
+from diffgen.search.behaviours import Behaviours
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
@@ -95,11 +96,11 @@ class MeasuredSearch:
             margin=1e-6,
             batch_size=search_batch_size(batch_size),
             network_batch=batch_size,
-            cells=_cells(shape, device).assign,
+            behaviours=Behaviours(_cells(shape, device).assign, FilterConfig().near_duplicate),
+            validity=None if filters is None else filters.violation,
         )
         self.diversity = Diversity(self.archive, config, space=PixelSpace(), seed=0, device=device)
-        validity = None if filters is None else filters.violation
-        problem = LatentProblem(networks.generator, self.evaluator, self.diversity, config, validity=validity)
+        problem = LatentProblem(networks.generator, self.evaluator, self.diversity, config, guided=filters is not None)
         self.technique = Nsga2Search(problem, config, seed=0)
         self.evaluator.start()
         self.every_generation = config.cluster_growth == 0 or config.representatives == "all"

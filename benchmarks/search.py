@@ -9,9 +9,9 @@ any time is balanced. ``table`` makes Markdown of all that is there: medians ove
 against ``default`` the Mann-Whitney test and the effect size A12 (Vargha and Delaney 2000: how often a run of
 ``default`` finds more than one of the variant, ties half).
 
-Behaviours and label pairs are counted among valid triggers. ``effective`` is exp of the entropy of their label pairs.
-``geometric diversity`` is the mean log-determinant of the Gram matrix of 50 valid triggers' domain features at length 1
-(after Aghababaeyan et al. 2023), over 20 draws.
+Behaviours and label pairs are counted among valid triggers, near-duplicates once (version 0.1 counted each).
+``effective`` is exp of the entropy of their label pairs. ``geometric diversity`` is the mean log-determinant of the
+Gram matrix of 50 of their domain features at length 1 (after Aghababaeyan et al. 2023), over 20 draws.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ import numpy as np
 import torch
 
 from benchmarks.published_loop import PublishedLoop
-from diffgen.config import Budget, CompareConfig, SearchConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig
 from diffgen.data import load as load_data
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
+from diffgen.metrics.counting import behaviour_keys, is_counted, is_distinct, is_valid
 from diffgen.metrics.effective_number import effective_number
+from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.metrics.significance import mann_whitney
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.runs.files import write_json
 from diffgen.search.archive import Archive
+from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.techniques import Technique, TechniqueContext, make, preset
@@ -53,7 +56,7 @@ from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.generator import prepare_generator
 from diffgen.workflows.preflight import inspect_real_images, prepare_models
-from diffgen.workflows.validity import UNCONFIRMED, judge_triggers
+from diffgen.workflows.validity import judge_triggers
 
 _CPU = torch.device("cpu")
 _DEFAULT = preset("diffgan", "default")
@@ -133,6 +136,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
     config = VARIANTS[variant]
     parts: list[dict[str, Any]] = []
     archive = Archive(pair.domain.generator.image_shape, sink=lambda columns: parts.append(dict(columns)))
+    guided = config.validity != "post" and variant not in ("published_loop", "random_latent")
     evaluator = Evaluator(
         pair.models,
         budget=budget,
@@ -141,7 +145,8 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         batch_size=search_batch_size(resolve_batch_size(None, _CPU)),
         network_batch=resolve_batch_size(None, _CPU),
         divergence=DIVERGENCES[config.divergence],
-        cells=pair.cells.assign,
+        behaviours=Behaviours(pair.cells.assign, FilterConfig().near_duplicate),
+        validity=pair.pipeline.violation if guided else None,
     )
     context = TechniqueContext(
         evaluator=evaluator,
@@ -150,7 +155,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         seed=seed,
         device=_CPU,
         encoder=pair.cells.encoder,
-        validity=None if config.validity == "post" else pair.pipeline.margin,
+        guided=guided,
     )
     if variant == "published_loop":
         technique: Technique = PublishedLoop(context)
@@ -188,19 +193,20 @@ def _judged(pair: Pair, columns: dict[str, Any]) -> dict[str, Any]:
         verify_limit=0,
         progress=Progress(),
     )
-    counted = validity.confirmed != UNCONFIRMED
-    valid = counted & validity.verdicts.accepted
-    labels = columns["probabilities"].argmax(axis=2)[valid]
+    valid = np.flatnonzero(is_valid(validity.confirmed, validity.verdicts.rejected_by))
+    labels, images = columns["probabilities"].argmax(axis=2)[valid], columns["images"][valid]
+    distinct = is_distinct(near_duplicate_of(images, labels, threshold=FilterConfig().near_duplicate))
+    labels, images = labels[distinct], images[distinct]
     _, counts = np.unique(labels, axis=0, return_counts=True)
-    keys = np.column_stack([labels, validity.cells[valid]])
+    keys = behaviour_keys(labels, validity.cells[valid[distinct]])
     return {
-        "triggers": int(counted.sum()),
-        "valid": int(valid.sum()),
+        "triggers": int(is_counted(validity.confirmed).sum()),
+        "valid": len(valid),
         "behaviours": len(np.unique(keys, axis=0)),
         "label_pairs": len(counts),
         "effective_pairs": round(effective_number(labels), 2),
         "largest_share": round(float(counts.max() / counts.sum()), 4) if len(counts) else None,
-        "geometric_diversity": geometric_diversity(pair.cells, torch.from_numpy(columns["images"][valid])),
+        "geometric_diversity": geometric_diversity(pair.cells, torch.from_numpy(images)),
     }
 
 

@@ -32,7 +32,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +49,11 @@ from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
+from diffgen.metrics.counting import is_counted, is_valid
 from diffgen.metrics.equal_subsets import equal_subsets
+from diffgen.metrics.intervals import exact_interval, mean_over_runs
 from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.metrics.significance import mann_whitney
-from diffgen.metrics.validity_ratio import validity_ratio
 from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.selector.evaluation import evaluate
@@ -106,7 +106,7 @@ def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
         "distinct": results["distinct_valid_triggers"],
         "effective_pairs": results["effective_label_pairs"],
         "triggers_per_1000": 1000 * results["triggers"] / max(results["queries"], 1),
-        "validity": results["validity"],
+        "validity": results["validity"] and results["validity"]["ratio"],
         "real_disagreements": results["real_disagreements"],
         "first_seconds": {},
         **dict.fromkeys(("judge_valid", "judge_validity", "geometric_diversity", "shannon", "seconds_to_half")),
@@ -116,8 +116,8 @@ def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
         return found | {"judge_valid": None if training is None else 0}
     test = load_data(data)
     cells = cell_store.prepare(test, device=CPU)
-    counted = verdicts["confirmed"] != 0
-    valid = counted & (verdicts["rejected_by"] < 0)
+    counted = is_counted(verdicts["confirmed"])
+    valid = is_valid(verdicts["confirmed"], verdicts["rejected_by"])
     if training is not None:
         judge = judge_for(load_data(training), test)
         found |= _judged(judge, columns, counted)
@@ -151,8 +151,15 @@ def _judged(judge: Judge, columns: dict[str, Any], counted: np.ndarray) -> dict[
     rows = _sample(np.flatnonzero(counted))
     if len(rows) == 0:
         return {"judge_valid": 0}
-    share = validity_ratio(judge.recognised(torch.from_numpy(columns["images"][rows])).numpy())
-    return {"judge_valid": round(share.ratio * int(counted.sum())), "judge_validity": asdict(share)}
+    recognised = int(judge.recognised(torch.from_numpy(columns["images"][rows])).sum())
+    share, total = recognised / len(rows), int(counted.sum())
+    # of a sample of a run's triggers; of all of them the share is no estimate
+    interval = exact_interval(recognised, len(rows)) if len(rows) < total else None
+    return {
+        "judge_valid": round(share * total),
+        "judge_validity": share,
+        "judge_sample": {"recognised": recognised, "of": len(rows), "interval": interval},
+    }
 
 
 def _put_to_use(judge: Judge, cells: Cells, finds: Finds) -> dict[str, Any]:
@@ -255,15 +262,14 @@ def _values(rows: Sequence[dict[str, Any]], name: str) -> list[float]:
 
 
 def _mean(values: Sequence[float]) -> str:
-    from scipy.stats import t
-
     if not values:
         return ""
     mean = float(np.mean(values))
     shown: Callable[[float], str] = (lambda x: f"{x:,.0f}") if abs(mean) >= 100 else (lambda x: f"{x:.2f}")
-    if len(values) == 1:
+    interval = mean_over_runs(values)
+    if interval is None:
         return shown(mean)
-    half = float(t.ppf(0.975, len(values) - 1)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    half = (interval[1] - interval[0]) / 2
     return f"{shown(mean)} ± {shown(half)} ({coefficient_of_variation(values):.0%})"
 
 
@@ -279,7 +285,7 @@ def table(out: Path) -> None:
             writer.writerows(rows)
 
     write_whole(out / "techniques.csv", write)
-    lines = ["Mean ± half of the 95 % interval (coefficient of variation)."]
+    lines = ["Mean over the runs ± half of its 95 % interval, Student's (coefficient of variation)."]
     groups = sorted({(row["pair"], row["budget"]) for row in rows})
     for pair, budget in groups:
         here = {

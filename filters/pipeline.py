@@ -11,9 +11,8 @@ import torch
 
 from diffgen.filters.base import Filter
 from diffgen.filters.calibration import Calibration, calibrate
+from diffgen.metrics.counting import ACCEPTED
 from diffgen.types import Float32Array, Int64Array, Progress
-
-ACCEPTED = -1
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,15 @@ _PAIRS = 3
 
 
 def _more(result: CompareResult) -> str:
-    """What is left, as far as it can be told (Chao1)."""
-    left = result.behaviours_estimated - result.behaviours
-    return f" (about {left:,} more could be found)" if left > 0 else ""
+    """What is known of those that were not met (Chao1)."""
+    more = result.behaviours_at_least > result.behaviours
+    return f" (lower bound of all that there are: {result.behaviours_at_least:,})" if more else ""
+
+
+def _discovery(result: CompareResult) -> str:
+    """How fast new behaviours were still met when the search ended."""
+    found = result.discovery
+    return f"{found['per_1000_queries']:.1f} for every 1,000 of the last {found['queries']:,} queries"
 
 
 def print_result(result: CompareResult) -> None:
@@ -28,6 +34,7 @@ def print_result(result: CompareResult) -> None:
         ("triggers (A and B disagree)", f"{result.triggers:,}"),
         ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),
         ("behaviours", f"{result.behaviours:,}{_more(result)}"),
+        ("new behaviours", _discovery(result)),
         ("label pairs", f"{result.label_pairs:,}"),
     )
     width = max(len(name) for name, _ in rows)

@@ -1,10 +1,17 @@
-"""How sure a share, a difference of two shares, or a largest value is: 95 % intervals."""
+"""How sure a share, a difference of two shares, a mean over runs, or a largest value is: 95 % intervals.
+
+An interval says how far an estimate may be from what it estimates. A share of a random sample has one; a share of all
+that there is, such as the valid ones among the triggers of one run, has none, since it is no estimate. Only several
+runs can tell how much a figure changes from run to run: what was found within one run does not stand for other runs.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from scipy.stats import beta, binomtest, norm
+import numpy as np
+from scipy.stats import beta, binomtest, norm, t
 
 CONFIDENCE = 0.95
 
@@ -14,7 +21,7 @@ def exact_interval(count: int, of: int) -> tuple[float, float]:
 
     Args:
         count: how many of them.
-        of: how many there are; 0 gives (0, 1), since nothing is known.
+        of: size of the random sample; 0 gives (0, 1), since nothing is known.
     """
     if of == 0:
         return 0.0, 1.0
@@ -58,6 +65,25 @@ def paired_difference_interval(only_first: int, only_second: int, of: int) -> tu
     error = math.sqrt((first + second) - (first - second) ** 2 / total) / total
     reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
     return max(-1.0, middle - reach), min(1.0, middle + reach)
+
+
+def mean_over_runs(figures: Sequence[float]) -> tuple[float, float] | None:
+    """Ends of Student's interval of the mean of a figure over runs, of which each gives one figure.
+
+    It takes the figures of runs with different seeds for independent and about normally distributed, and may end
+    outside of what is possible for them, such as beyond 1 for a share.
+
+    Args:
+        figures: one of each run.
+
+    Returns:
+        None for fewer than two runs, from which nothing can be known of the others.
+    """
+    if len(figures) < 2:
+        return None
+    reach = float(t.ppf((1 + CONFIDENCE) / 2, len(figures) - 1)) * float(np.std(figures, ddof=1)) / len(figures) ** 0.5
+    middle = float(np.mean(figures))
+    return middle - reach, middle + reach
 
 
 def share_beyond_largest(of: int) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.metrics.richness import Discovery
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 
@@ -37,7 +38,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class BehaviourGroup:
-    """The valid triggers of one behaviour: ordered label pair (A says, B says) and cell of the real images."""
+    """The distinct valid triggers of one behaviour: ordered label pair (A says, B says) and cell of the real images."""
 
     label_a: int
     label_b: int
@@ -235,7 +236,7 @@ class ReportData:
         triggers, valid_triggers, behaviours, label_pairs, queries, seconds: the headline.
         verified_single, verified_batch, unconfirmed: triggers asked again one at a time, in batches, and those
             that did not disagree again (these are in no other count).
-        matrix: int64 (K, K), valid generated triggers; row is what A says, column what B says.
+        matrix: int64 (K, K), distinct valid triggers; row is what A says, column what B says.
         real_matrix: int64 (K, K), the same for real images on which A and B disagree.
         groups: one per behaviour, most frequent first; may be shortened (``behaviours`` has the full number).
         rejected: sample of rejected triggers.
@@ -243,8 +244,8 @@ class ReportData:
         history: equally long lists "seconds", "queries", "triggers", "behaviours", "label_pairs".
         accepted: sample of valid triggers, to be looked at beside the rejected ones.
         distinct: valid triggers without near-duplicates, or None: not counted.
-        validity: share of valid triggers with the ends of its 95 % interval, or None.
-        effective: effective numbers of label pairs and of behaviours among the valid triggers, or None.
+        validity: share of the triggers that are valid, or None.
+        effective: effective numbers of label pairs and of behaviours, or None.
         diversity: one sentence about the geometric diversity of the valid triggers, or empty.
         filter_warnings: filters that do no work here, one sentence each.
         calibration: one sentence about the thresholds, or empty.
@@ -253,7 +254,8 @@ class ReportData:
         gan: short facts about the generator, name -> text.
         settings: section -> name -> value, as in config.toml.
         files: role -> {"path": ..., "sha256": ...}.
-        behaviours_estimated: how many behaviours there are, found or not (Chao1); None when it was not estimated.
+        behaviours_at_least: lower bound of how many behaviours there are, found or not (Chao1).
+        discovery: how many new behaviours the last part of the search met, or None: not known.
         saturated: the search ended because nothing new was found any more.
         mutated: the pictures were made from real images; no generator drew them.
         selection: the selector, when one was trained.
@@ -293,13 +295,14 @@ class ReportData:
     files: dict[str, dict[str, str]]
     accepted: tuple[Picture, ...] = ()
     distinct: int | None = None
-    validity: tuple[float, float, float] | None = None
+    validity: float | None = None
     effective: tuple[float, float] | None = None
     diversity: str = ""
     filter_warnings: tuple[str, ...] = ()
     calibration: str = ""
     shrunk: tuple[ShrunkPair, ...] = ()
-    behaviours_estimated: int | None = None
+    behaviours_at_least: int = 0
+    discovery: Discovery | None = None
     saturated: bool = False
     mutated: bool = False
     selection: SelectionView | None = None

@@ -44,6 +44,7 @@ def _numbers(data: ReportData) -> list[str]:
     rows = [
         ("valid triggers", f"{wording.number(data.headline_count)} of {wording.count_of(data.triggers, 'trigger')}"),
         ("behaviours", f"{wording.number(data.behaviours)} in {wording.count_of(data.label_pairs, 'label pair')}"),
+        *_discovery(data),
         ("queries", f"{wording.number(data.queries)} in {wording.duration(data.seconds)}"),
         ("agreement on real images", f"{wording.percent(pre.agreement)} of {wording.number(pre.images)}"),
         ("real images with a disagreement", wording.number(data.real_disagreement_count)),
@@ -51,6 +52,16 @@ def _numbers(data: ReportData) -> list[str]:
     if pre.accuracy is not None:
         rows.append(("accuracy of A, of B", ", ".join(wording.percent(value) for value in pre.accuracy)))
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
+
+
+def _discovery(data: ReportData) -> list[tuple[str, str]]:
+    found = data.discovery
+    if found is None or data.behaviours == 0:
+        return []
+    return [
+        ("behaviours, lower bound of all", wording.number(data.behaviours_at_least)),
+        (f"new behaviours, last {wording.count_of(found.queries, 'query', 'queries')}", wording.rate(found)),
+    ]
 
 
 def _pairs(data: ReportData) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -134,15 +135,30 @@ def _notes(data: ReportData) -> tuple[str, ...]:
 
 
 def _what_is_left(data: ReportData) -> tuple[str, ...]:
-    left = (data.behaviours_estimated or 0) - data.behaviours
     ended = "The search ended because it found no new behaviour for long." if data.saturated else ""
     more = (
-        f"At least about {count_of(left, 'more different way')} would be found if the search went on (Chao's estimate "
-        "from how many were met once and twice)."
-        if left > 0
+        f"There are at least {count_of(data.behaviours_at_least, 'behaviour')}: a lower bound (Chao1), from how many "
+        "were met on one distinct picture and on two; a longer search may meet far more."
+        if data.behaviours_at_least > data.behaviours
         else ""
     )
-    return tuple(filter(None, (ended, more)))
+    return tuple(filter(None, (ended, _discovery(data), more)))
+
+
+def _discovery(data: ReportData) -> str:
+    """How fast new behaviours were still met when the search ended."""
+    found = data.discovery
+    if found is None or found.queries == 0 or data.behaviours == 0:
+        return ""
+    last = count_of(found.queries, "query", "queries")
+    if found.new_behaviours == 0:
+        return f"In its last {last} the search met no new behaviour."
+    return f"In its last {last} the search met {count_of(found.new_behaviours, 'new behaviour')}: {rate(found)}."
+
+
+def rate(found: Discovery) -> str:
+    """The rate of discovery."""
+    return f"{figure(found.per_1000_queries)} for every 1,000 queries"
 
 
 def _asked_again(data: ReportData) -> tuple[str, ...]:

@@ -71,7 +71,6 @@ class Archive:
         self._label_blocks: list[Int64Array] = []
         self._pending: list[Columns] = []
         self._flushed = 0
-        self._pairs: set[tuple[int, ...]] = set()
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -124,7 +123,6 @@ class Archive:
             self._blocks[block][row : row + count] = images[taken : taken + count]
             self._label_blocks[block][row : row + count] = labels[taken : taken + count]
             taken += count
-        self._pairs.update(map(tuple, labels.tolist()))
 
     def record_diversity(self, numbers: Int64Array, diversity: Float32Array) -> None:
         """Note the second objective of triggers that were added in the generation that runs; others keep theirs."""
@@ -150,10 +148,6 @@ class Archive:
         if not self._label_blocks:
             return np.empty((0, 2), dtype=np.int64)
         return np.concatenate(self._label_blocks)[: len(self)]
-
-    def label_pairs(self) -> int:
-        """Number of different ordered label pairs."""
-        return len(self._pairs)
 
     def digest(self) -> str:
         """One digest of all images, in their order."""

@@ -1,59 +1,85 @@
 """Which behaviours a search has met, how often, and when it last met a new one.
 
-They are counted among all triggers: which of them are valid is known only after the search.
+They are counted as at the end of the search (:mod:`diffgen.metrics.counting`), as far as that is known in it: the
+filters' verdicts when the search asks them, and near-duplicates. Only that the models give the same labels when they
+are asked again is known afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
-from diffgen.metrics.richness import chao1
-from diffgen.types import Int64Array
+from diffgen.metrics.counting import behaviour_keys
+from diffgen.metrics.near_duplicates import DistinctPictures
+from diffgen.search.archive import Archive
+from diffgen.types import Int64Array, UInt8Array
 
 
 class Behaviours:
-    """Counts of (labels of the models, cell)."""
+    """The behaviours of the distinct pictures met so far.
 
-    def __init__(self) -> None:
-        self._counts: dict[tuple[int, ...], int] = {}
-        self._width = 0
+    Args:
+        cells: the cell of each image, int64 (N,) for uint8 (N, C, H, W).
+        near_duplicate: correlation of thumbnails from which on two pictures count as one; see
+            :class:`diffgen.metrics.near_duplicates.DistinctPictures`.
+
+    Attributes:
+        pictures: how many were added, near-duplicates among them.
+        latest_query: queries asked when the latest new behaviour was met.
+    """
+
+    def __init__(self, cells: Callable[[torch.Tensor], Int64Array], near_duplicate: float) -> None:
+        self.cells = cells
+        self._met: set[tuple[int, ...]] = set()
+        self._distinct = DistinctPictures(near_duplicate)
+        self.pictures = 0
         self.latest_query = 0
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._met)
 
-    def add(self, keys: Int64Array, *, query: int) -> None:
-        """Count triggers.
+    @property
+    def label_pairs(self) -> int:
+        """Number of different labels of the models."""
+        return len({key[:-1] for key in self._met})
+
+    def add(
+        self, images: UInt8Array, labels: Int64Array, cells: Int64Array, numbers: Int64Array, *, query: int
+    ) -> None:
+        """Count triggers that the archive did not hold before, in its order.
 
         Args:
-            keys: int64 (N, M + 1), the labels of the M models and the cell of each.
+            images: uint8 (N, C, H, W).
+            labels: int64 (N, M) of the M models.
+            cells: int64 (N,).
+            numbers: int64 (N,), ascending, numbers in the archive.
             query: queries asked when they were found.
         """
-        before = len(self._counts)
-        self._width = keys.shape[1]
-        for key in map(tuple, keys.tolist()):
-            self._counts[key] = self._counts.get(key, 0) + 1
-        if len(self._counts) > before:
+        before = len(self._met)
+        kept = self._distinct.add(images, labels, numbers) == numbers
+        self.pictures += len(images)
+        self._met.update(map(tuple, behaviour_keys(labels[kept], cells[kept]).tolist()))
+        if len(self._met) > before:
             self.latest_query = query
 
-    def estimate(self) -> float:
-        """How many there are in all, as far as can be told (Chao1)."""
-        return chao1(np.fromiter(self._counts.values(), dtype=np.int64, count=len(self._counts)))
-
     def checkpoint(self) -> dict[str, Any]:
-        """The counts as arrays and JSON values."""
+        """What was met, as arrays and JSON values."""
+        width = len(next(iter(self._met), ()))
         return {
-            "behaviours": np.array(list(self._counts), dtype=np.int64).reshape(len(self._counts), self._width),
-            "behaviour_counts": np.array(list(self._counts.values()), dtype=np.int64),
+            "behaviours": np.array(sorted(self._met), dtype=np.int64).reshape(len(self._met), width),
             "behaviour_query": self.latest_query,
+            "distinct": self._distinct.kept,
+            "pictures": self.pictures,
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`checkpoint` gave."""
-        self._width = state["behaviours"].shape[1]
-        keys, counts = state["behaviours"].tolist(), state["behaviour_counts"].tolist()
-        self._counts = dict(zip(map(tuple, keys), counts, strict=True))
+    def restore(self, state: Mapping[str, Any], archive: Archive) -> None:
+        """Go on from what :meth:`checkpoint` gave; the archive must be as it was then."""
+        kept = state["distinct"]
+        self._distinct.restore(archive.images(kept), archive.labels()[kept], kept)
+        self.pictures = int(state["pictures"])
+        self._met = set(map(tuple, state["behaviours"].tolist()))
         self.latest_query = int(state["behaviour_query"])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from diffgen.config import Budget
 from diffgen.errors import DiffgenError
@@ -16,7 +18,7 @@ from diffgen.search.archive import Archive, Triggers
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import Divergence, answer_margin, euclidean_plus_one
 from diffgen.search.memory import BatchHalver
-from diffgen.types import Int64Array
+from diffgen.types import Float32Array, Int64Array
 
 NOT_ARCHIVED = -1
 NO_PAIR = -1
@@ -36,6 +38,8 @@ class Answers:
         archive_numbers: int64 (N,) on the CPU: number in the archive of each trigger, ``NOT_ARCHIVED`` for the rest.
         label_pairs: int64 (N,): one number for each ordered tuple of labels of a trigger, ``NO_PAIR`` for the rest.
         cells: int64 (N,) on the CPU: the cell of each trigger; 0 for the rest, and when there are no cells.
+        violation: float32 (N,) on the CPU: by how much the validity filters reject each trigger; 0 for those that they
+            accept, for the rest, and when the filters are not asked.
     """
 
     probabilities: torch.Tensor
@@ -43,6 +47,7 @@ class Answers:
     archive_numbers: torch.Tensor
     label_pairs: torch.Tensor
     cells: torch.Tensor
+    violation: torch.Tensor
 
 
 class Evaluator:
@@ -58,7 +63,9 @@ class Evaluator:
         batch_size: images drawn and asked about between two looks at the budget.
         network_batch: of these, most that are handed to a network at once; None: all.
         divergence: of the models' answers.
-        cells: the cell of each image, int64 (N,) for uint8 (N, C, H, W); None when behaviours are not to be counted.
+        behaviours: counts what is met; None when behaviours are not to be counted.
+        validity: by how much the validity filters reject pictures, uint8 (N, C, H, W) -> float32 (N,), 0 for those that
+            are accepted. They are asked about every trigger; None: they are not asked in the search.
         saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
         on_smaller_batch: told how many images are handed over at once from now on, when memory was too small.
         clock: seconds; a parameter for tests.
@@ -77,7 +84,8 @@ class Evaluator:
         batch_size: int,
         network_batch: int | None = None,
         divergence: Divergence = euclidean_plus_one,
-        cells: Callable[[torch.Tensor], Int64Array] | None = None,
+        behaviours: Behaviours | None = None,
+        validity: Callable[[torch.Tensor], Float32Array] | None = None,
         saturation_queries: int | None = None,
         on_smaller_batch: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -91,9 +99,9 @@ class Evaluator:
         self.generation = 0
         self.stopped = False
         self.saturation_queries = saturation_queries
-        self.behaviours: Behaviours | None = None if cells is None else Behaviours()
+        self.behaviours = behaviours
         self._divergence = divergence
-        self._cells = cells
+        self._validity = validity
         self.memory = BatchHalver(on_smaller_batch, size=network_batch)
         self.spent: BlackBox | None = None
         self._clock = clock
@@ -119,9 +127,9 @@ class Evaluator:
         return 0.0 if self._started is None else self._clock() - self._started
 
     @property
-    def has_cells(self) -> bool:
-        """Whether triggers are told apart by cells."""
-        return self._cells is not None
+    def asks_filters(self) -> bool:
+        """Whether the validity filters are asked about every trigger, so that its verdict is known in the search."""
+        return self._validity is not None
 
     @property
     def saturated(self) -> bool:
@@ -185,6 +193,7 @@ class Evaluator:
         divergence = self._divergence(probabilities)
         numbers = torch.full((len(images),), NOT_ARCHIVED, dtype=torch.int64)
         cells = torch.zeros(len(images), dtype=torch.int64)
+        violation = torch.zeros(len(images), dtype=torch.float32)
         rows = disagree.nonzero().squeeze(1)
         if len(rows) > 0:
             # only triggers ever leave the device
@@ -200,22 +209,32 @@ class Evaluator:
             known = len(self.archive)
             archived = self.archive.add(found)
             numbers[rows.cpu()] = torch.from_numpy(archived)
-            if self._cells is not None and self.behaviours is not None:
-                which = self.memory.call(self._assign, images[rows])
-                cells[rows.cpu()] = which
+            if self._validity is not None:
+                violation[rows.cpu()] = self.memory.call(_on_arrays(self._validity), images[rows])
+            if self.behaviours is not None:
+                cells[rows.cpu()] = self.memory.call(_on_arrays(self.behaviours.cells), images[rows])
                 # an image that the archive holds already is no new find
                 new, first_rows = np.unique(archived, return_index=True)
                 fresh = first_rows[new >= known]
-                keys = np.column_stack([labels[rows].cpu().numpy(), which.numpy()])[fresh]
-                self.behaviours.add(keys, query=self.queries)
+                fresh = fresh[violation[rows.cpu()].numpy()[fresh] == 0]
+                self.behaviours.add(
+                    found.images[fresh],
+                    labels[rows].cpu().numpy()[fresh],
+                    cells[rows.cpu()].numpy()[fresh],
+                    archived[fresh],
+                    query=self.queries,
+                )
         if self._on_answer is not None:
             self._on_answer()
         pairs = torch.zeros_like(labels[:, 0])
         for column in labels.unbind(dim=1):
             pairs = pairs * probabilities.shape[2] + column
         pairs = pairs.masked_fill(~disagree, NO_PAIR)
-        return Answers(probabilities, divergence, archive_numbers=numbers, label_pairs=pairs, cells=cells)
+        return Answers(
+            probabilities, divergence, archive_numbers=numbers, label_pairs=pairs, cells=cells, violation=violation
+        )
 
-    def _assign(self, images: torch.Tensor) -> torch.Tensor:
-        assert self._cells is not None
-        return torch.from_numpy(self._cells(images))
+
+def _on_arrays(function: Callable[[torch.Tensor], NDArray[Any]]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function that gives an array, as one that gives a tensor."""
+    return lambda images: torch.from_numpy(function(images))

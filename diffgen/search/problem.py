@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from diffgen.generators.prior import UNIFORM_BOUND, latent_length
 from diffgen.search.columns import column, set_columns
 from diffgen.search.diversity import Diversity
 from diffgen.search.evaluator import NO_PAIR, Answers, Evaluator
-from diffgen.types import Float32Array, Generator, Int64Array, UInt8Array
+from diffgen.types import Generator, Int64Array, UInt8Array
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
 
@@ -40,14 +39,14 @@ class LatentProblem(Problem):  # type: ignore[misc]
 
     Args:
         generator: latent vector -> image.
-        evaluator: asks the models; ends the search when the budget is used up.
+        evaluator: asks the models and the validity filters; ends the search when the budget is used up.
         diversity: the second objective.
-        config: prior and bounds, objectives, niches, and how ``validity`` is used.
-        validity: see :class:`diffgen.techniques.TechniqueContext`. Asked about triggers only, since nothing else is
-            kept. As a constraint it follows Deb's rules (2000): a rejected trigger comes after everything else, and of
-            those the less rejected first. Objectives of the rest are never above 0, so that positive ones say it.
-            Rejected triggers share the niche of what does not trigger. As an objective it is the last; it is 0 for
-            whatever is not rejected.
+        config: prior and bounds, objectives, niches, and how the search is guided by the filters.
+        guided: whether the search keeps away from what the filters reject. The evaluator asks them about triggers
+            only, since nothing else is kept. ``validity = "constraint"`` follows Deb's rules (2000): a rejected trigger
+            comes after everything else, and of those the less rejected first. Objectives of the rest are never above 0,
+            so that positive ones say it. Rejected triggers share the niche of what does not trigger. As an objective,
+            how far a picture is from being accepted is the last; it is 0 for whatever is not rejected.
 
     Attributes:
         box: the continuous genes and their bounds.
@@ -62,7 +61,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
         diversity: Diversity,
         config: SearchConfig,
         *,
-        validity: Callable[[torch.Tensor], Float32Array] | None = None,
+        guided: bool = False,
     ) -> None:
         self.normal = config.prior == "generator" and generator.prior == "normal"
         own_box = config.prior == "generator" and generator.prior == "uniform"
@@ -73,26 +72,28 @@ class LatentProblem(Problem):  # type: ignore[misc]
         last = [self.classes - 1.0] if self.classes else []
         super().__init__(
             n_var=latent_length(generator),
-            n_obj=len(OBJECTIVES[config.objectives]) + (validity is not None and config.validity == "objective"),
+            n_obj=len(OBJECTIVES[config.objectives]) + (guided and config.validity == "objective"),
             xl=np.append(self.box.xl, [0.0] * len(last)),
             xu=np.append(self.box.xu, last),
         )
         self.generator = generator
         self.evaluator = evaluator
         self.diversity = diversity
-        self._validity = validity
-        self._constrained = validity is not None and config.validity != "objective"
+        self._guided = guided
+        self._constrained = guided and config.validity != "objective"
         self._uids = np.empty(0, dtype=np.int64)
         self._images: torch.Tensor | None = None
         self._next_uid = 0
         self._objectives = OBJECTIVES[config.objectives]
         self._by_cell = config.niches == "behaviour"
-        if self._by_cell and not evaluator.has_cells:
+        if self._by_cell and evaluator.behaviours is None:
             raise ValueError("Niches by behaviour need an evaluator that tells cells apart.")
+        if guided and not evaluator.asks_filters:
+            raise ValueError("A search that keeps away from rejected pictures needs an evaluator that asks filters.")
 
     def _evaluate(self, X: np.ndarray[Any, Any], out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         latents = torch.from_numpy(np.asarray(X, dtype=np.float32))
-        images, divergence, numbers, niches = [], [], [], []
+        images, divergence, numbers, niches, violations = [], [], [], [], []
         row = 0
         while row < len(latents):
             batch = latents[row : row + self.evaluator.allowance()]
@@ -102,6 +103,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
             divergence.append(answers.divergence)
             numbers.append(answers.archive_numbers)
             niches.append(self._niches(answers))
+            violations.append(answers.violation)
             row += len(batch)
         pictures, archive_numbers = torch.cat(images), torch.cat(numbers)
         archived = archive_numbers.numpy()
@@ -112,8 +114,8 @@ class LatentProblem(Problem):  # type: ignore[misc]
             self.evaluator.archive.record_diversity(archived[archived >= 0], values["diversity"][archived >= 0])
         objectives = -np.stack([values[name] for name in self._objectives], axis=1).astype(np.float64)
         niche = np.concatenate(niches)
-        if self._validity is not None:
-            violation = self._violation(pictures, archived)
+        if self._guided:
+            violation = torch.cat(violations).numpy()
             if self._constrained:
                 objectives = np.minimum(objectives, 0)
                 objectives[violation > 0] = violation[violation > 0, None]
@@ -125,16 +127,6 @@ class LatentProblem(Problem):  # type: ignore[misc]
         out["archive_number"] = archived
         out["niche"] = niche
         out["version"] = np.full(len(latents), self.diversity.version)
-
-    def _violation(self, pictures: torch.Tensor, archived: Int64Array) -> Float32Array:
-        """float32 (N,): by how much the filters reject each trigger; 0 for what they accept and for the rest."""
-        assert self._validity is not None
-        violation = np.zeros(len(pictures), dtype=np.float32)
-        triggers = np.flatnonzero(archived >= 0)
-        if len(triggers) > 0:
-            asked = pictures[torch.from_numpy(triggers).to(pictures.device)]
-            violation[triggers] = self._validity(asked)
-        return violation
 
     def _niches(self, answers: Answers) -> Int64Array:
         """int64 (N,): the label pair of each trigger, or its behaviour; ``NO_PAIR`` for the rest."""

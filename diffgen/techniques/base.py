@@ -58,8 +58,7 @@ class TechniqueContext:
         config: the settings of the search.
         seed: seed of everything random in the technique.
         device: where tensors live.
-        validity: by how much the validity filters reject pictures, uint8 (N, C, H, W) -> float32 (N,), 0 for those that
-            are accepted; None when the search is not to ask.
+        guided: whether the search keeps away from pictures that the validity filters reject; the evaluator asks them.
         encoder: of the domain, for techniques that compare images by features; None where there is none.
         real: the given images, for techniques that begin with them; None where the technique draws all of its own.
         scorer: the discriminator; None where there is none.
@@ -70,7 +69,7 @@ class TechniqueContext:
     config: SearchConfig
     seed: int
     device: torch.device
-    validity: Callable[[torch.Tensor], Float32Array] | None = None
+    guided: bool = False
     encoder: DomainEncoder | None = None
     real: RealImages | None = None
     scorer: Scorer | None = None

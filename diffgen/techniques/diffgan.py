@@ -83,7 +83,7 @@ class DiffGan(Technique):
             context.evaluator.archive, context.config, space=space, seed=context.seed, device=context.device
         )
         problem = LatentProblem(
-            context.need_generator(), context.evaluator, diversity, context.config, validity=context.validity
+            context.need_generator(), context.evaluator, diversity, context.config, guided=context.guided
         )
         self._search = Nsga2Search(problem, context.config, seed=context.seed)
 

@@ -20,6 +20,7 @@ from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
 from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, KnownBehaviour, Rate, Replay, SearchState, Shift
 from diffgen.generators.prior import LatentStream
+from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
@@ -207,8 +208,7 @@ class CheckStages(Stages):
     def _found_by_search(self, folder: RunFolder, met: Set[bytes]) -> _Found:
         """The distinct valid triggers of the run, without those whose pixels are among ``met``."""
         verdicts, triggers = folder.read_arrays("verdicts"), folder.read_parts()
-        original = verdicts["near_duplicate_of"]
-        numbers = np.flatnonzero(original == np.arange(len(original)))
+        numbers = np.flatnonzero(is_distinct(verdicts["near_duplicate_of"]))
         if met:
             numbers = numbers[[triggers["images"][number].tobytes() not in met for number in numbers]]
         return _Found(triggers["images"][numbers], triggers["probabilities"][numbers], numbers)
@@ -237,7 +237,7 @@ class CheckStages(Stages):
             known = distance <= reach
             if not each.replayed:
                 self._met += np.bincount(self._owners()[nearest[known]], minlength=len(self._met))
-            keys = np.column_stack([each.said, cells.nearest(encoded)])
+            keys = behaviour_keys(each.said, cells.nearest(encoded))
             for key in np.unique(keys, axis=0):
                 rows = np.flatnonzero((keys == key).all(axis=1))
                 chosen = rows[spread_out(features[rows], self.config.pictures)]

@@ -45,7 +45,6 @@ class Checkpointer:
             ("seconds", round(evaluator.seconds, 3)),
             ("queries", evaluator.queries),
             ("triggers", len(evaluator.archive)),
-            ("label_pairs", evaluator.archive.label_pairs()),
         ):
             points = self._history[name]
             points.append(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.generator import prepare_generator
 from diffgen.workflows.models import resume_command
 from diffgen.workflows.preflight import RealAnswers, inspect_real_images
-from diffgen.workflows.requirements import asks_filters_in_search, check_seeds
+from diffgen.workflows.requirements import check_seeds
 from diffgen.workflows.results import write_results
 from diffgen.workflows.search import real_images, run_search
 from diffgen.workflows.stages import Prepared, Stages
@@ -40,12 +40,15 @@ class CompareResult:
         triggers: distinct generated images on which the models disagree.
         valid_triggers: those that passed every filter.
         distinct_valid_triggers: those without near-duplicates; what the headline counts.
-        behaviours: label pair x cell, among the valid triggers.
-        behaviours_estimated: how many there are, found or not, by Chao's estimate; see ``diffgen.metrics.richness``.
-        label_pairs: different ordered label pairs among the valid triggers.
+        behaviours: label pair x cell, among the distinct valid triggers; see ``diffgen.metrics.counting``.
+        behaviours_at_least: lower bound of how many there are, found or not; see ``diffgen.metrics.richness``.
+        discovery: how many new behaviours the last part of the search met: "queries", its length, "new_behaviours" and
+            "per_1000_queries".
+        label_pairs: different ordered label pairs among the distinct valid triggers.
         seconds: length of the search.
         saturated: it ended because nothing new was found any more.
-        most_frequent: what A says, what B says (by name) and the number of valid triggers, of the most frequent pairs.
+        most_frequent: what A says, what B says (by name) and the number of distinct valid triggers, of the pairs that
+            have the most.
         interrupted: the user ended the search before its budget was used up.
     """
 
@@ -55,7 +58,8 @@ class CompareResult:
     valid_triggers: int
     distinct_valid_triggers: int
     behaviours: int
-    behaviours_estimated: int
+    behaviours_at_least: int
+    discovery: Mapping[str, float]
     label_pairs: int
     seconds: float
     saturated: bool = False
@@ -168,7 +172,7 @@ def _search_and_judge(
         batch_size=batch_size,
         device=device,
         progress=progress,
-        validity=pipeline.violation if asks_filters_in_search(config) else None,
+        pipeline=pipeline,
     )
     triggers = folder.read_parts()
     shape = (0, *images.image_shape)

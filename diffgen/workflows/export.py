@@ -16,11 +16,11 @@ import numpy as np
 from PIL import Image
 
 from diffgen.errors import UserError
+from diffgen.metrics.counting import ACCEPTED, is_counted, is_valid
 from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Progress, UInt8Array
 
-_UNCONFIRMED = 0
 _CSV, _PARQUET = "triggers.csv", "triggers.parquet"
 _LONGEST_NAME = 40
 # what some file system does not take, and what shells and web servers stumble over
@@ -79,10 +79,8 @@ def export(
     target = Path(output) if output is not None else folder.path.with_name(f"{folder.path.absolute().name}-export")
     _check_target(target, force=force)
     triggers = folder.read_parts()
-    chosen = verdicts["confirmed"] != _UNCONFIRMED
-    if not everything:
-        chosen = chosen & (verdicts["rejected_by"] < 0)
-    numbers = np.flatnonzero(chosen)
+    confirmed = verdicts["confirmed"]
+    numbers = np.flatnonzero(is_counted(confirmed) if everything else is_valid(confirmed, verdicts["rejected_by"]))
     classes = [str(name) for name in results["class_names"]]
     filters = [each["name"] for each in results["filters"]]
     # under another name until all is there
@@ -147,7 +145,7 @@ def _row(
     labels = [int(label) for label in probabilities.argmax(axis=1)]
     rejected_by = int(verdicts["rejected_by"][number])
     place = f"A-{_class_folder(labels[0], classes)}_B-{_class_folder(labels[1], classes)}"
-    if rejected_by >= 0:
+    if rejected_by != ACCEPTED:
         place = f"rejected/{place}"
     row: dict[str, Any] = {"number": number, "file": f"{place}/trigger-{number:06d}.png"}
     for role, label, answer in zip("ab", labels, probabilities, strict=True):
@@ -160,7 +158,7 @@ def _row(
     row["diversity"] = _or_none(triggers["diversity"][number])
     for index, name in enumerate(filters):
         row[f"score_{safe_name(name)}"] = _or_none(verdicts["scores"][number, index])
-    row["rejected_by"] = filters[rejected_by] if rejected_by >= 0 else None
+    row["rejected_by"] = None if rejected_by == ACCEPTED else filters[rejected_by]
     row["cell"] = int(verdicts["cells"][number])
     row["generation"] = int(triggers["generation"][number])
     row["query"] = int(triggers["query"][number])

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from diffgen.errors import UserError
+from diffgen.metrics.counting import behaviour_keys, is_valid
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Float32Array, Int64Array, UInt8Array
-
-_UNCONFIRMED = 0
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def read_finds(folder: RunFolder) -> Finds:
     """
     results, verdicts = folder.results(), folder.read_arrays("verdicts")
     triggers = folder.read_parts()
-    numbers = np.flatnonzero((verdicts["confirmed"] != _UNCONFIRMED) & (verdicts["rejected_by"] < 0))
+    numbers = np.flatnonzero(is_valid(verdicts["confirmed"], verdicts["rejected_by"]))
     if len(numbers) == 0:
         raise UserError(
             f"The run {folder.path} has no valid trigger, so there is nothing to label or to learn from; search longer "
@@ -59,7 +58,7 @@ def read_finds(folder: RunFolder) -> Finds:
         images=triggers["images"][numbers],
         hashes=triggers["hashes"][numbers],
         said=said,
-        behaviours=np.column_stack([said, verdicts["cells"][numbers]]),
+        behaviours=behaviour_keys(said, verdicts["cells"][numbers]),
         latents=triggers["latents"][numbers] if "latents" in triggers else None,
         class_names=tuple(str(name) for name in results["class_names"]),
     )

@@ -12,13 +12,13 @@ from PIL import Image, UnidentifiedImageError
 
 from diffgen.config import CompareConfig, from_dict
 from diffgen.errors import UserError
+from diffgen.metrics.counting import is_counted
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_device
 from diffgen.workflows.models import match_classes, stored_model
 
 _BATCH = 1024
-_UNCONFIRMED = 0
 _PNG_NAME = re.compile(r"trigger-(\d+)-A(\d+)-B(\d+)\.png")
 
 
@@ -107,7 +107,7 @@ def replay(
 def _from_parts(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
     """Numbers, images and labels of every trigger that the run reported."""
     confirmed = folder.read_arrays("verdicts")["confirmed"]
-    numbers = np.flatnonzero(confirmed != _UNCONFIRMED)
+    numbers = np.flatnonzero(is_counted(confirmed))
     columns = folder.read_parts()
     if not columns:
         return numbers, np.empty((0, 1, 1, 1), dtype=np.uint8), np.empty((0, 2), dtype=np.int64)

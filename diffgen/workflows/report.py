@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from diffgen.metrics.counting import ACCEPTED, BoolArray, behaviour_keys, is_counted, is_distinct
+from diffgen.metrics.richness import Discovery
 from diffgen.report.data import (
     BehaviourGroup,
     ConditionView,
@@ -28,9 +30,9 @@ from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
 from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
-from diffgen.types import UInt8Array
+from diffgen.types import Int64Array, UInt8Array
+from diffgen.workflows.figures import brought_up_to_date
 
-_UNCONFIRMED = 0
 _ACCEPTED_SHOWN = 24
 
 
@@ -97,11 +99,12 @@ def _write_gate(folder: RunFolder, view: GateView) -> None:
 
 def report_data(folder: RunFolder) -> ReportData:
     """Everything that the report shows, read from a run folder."""
-    results, config, manifest = folder.results(), folder.config(), folder.manifest
+    config, manifest = folder.config(), folder.manifest
     verdicts, arrays = folder.read_arrays("verdicts"), folder.read_arrays("report")
     triggers = folder.read_parts()
+    results, verdicts = brought_up_to_date(folder.results(), triggers, verdicts)
     names = tuple(each["name"] for each in results["filters"])
-    counted = verdicts["confirmed"] != _UNCONFIRMED
+    counted = is_counted(verdicts["confirmed"])
 
     scores_of = dict(enumerate(verdicts["scores"]))
     # of what is shown, every filter was asked, also those after the one that rejected it
@@ -120,7 +123,7 @@ def report_data(folder: RunFolder) -> ReportData:
             probabilities=probabilities,
             identifier=number,
             scores={**scores, "divergence": float(triggers["divergence"][number])},
-            rejected_by=None if rejected_by < 0 else names[rejected_by],
+            rejected_by=None if rejected_by == ACCEPTED else names[rejected_by],
             nearest_real=nearest,
         )
 
@@ -129,6 +132,8 @@ def report_data(folder: RunFolder) -> ReportData:
     neighbours = [nearest[i] if i < len(nearest) else None for i in range(len(shown) + len(rejected))]
     gallery = [picture(number, image) for number, image in zip(shown, neighbours[: len(shown)], strict=True)]
     accepted = [gallery[i] for i in np.linspace(0, len(gallery) - 1, min(len(gallery), _ACCEPTED_SHOWN)).astype(int)]
+    labels = triggers["probabilities"].argmax(axis=2) if triggers else np.empty((0, 2), dtype=np.int64)
+    behaviours = behaviour_keys(labels, verdicts["cells"])
     validity = results.get("validity")
     files = {role: manifest["files"][role] for role in ("A", "B")}
     return ReportData(
@@ -152,9 +157,9 @@ def report_data(folder: RunFolder) -> ReportData:
         verified_batch=results["verified_batch"],
         unconfirmed=results["unconfirmed"],
         preflight=_preflight(results["preflight"]),
-        matrix=np.asarray(results["matrix"], dtype=np.int64),
+        matrix=np.asarray(results["pair_counts"], dtype=np.int64),
         real_matrix=np.asarray(results["real_matrix"], dtype=np.int64),
-        groups=_groups(gallery, verdicts, triggers, counted),
+        groups=_groups(gallery, behaviours, is_distinct(verdicts["near_duplicate_of"])),
         rejected=tuple(
             picture(number, image) for number, image in zip(rejected, neighbours[len(shown) :], strict=True)
         ),
@@ -173,17 +178,16 @@ def report_data(folder: RunFolder) -> ReportData:
         ),
         accepted=tuple(accepted),
         distinct=results.get("distinct_valid_triggers"),
-        validity=None if validity is None else (validity["ratio"], validity["low"], validity["high"]),
-        effective=(results["effective_label_pairs"], results["effective_behaviours"])
-        if "effective_behaviours" in results
-        else None,
+        validity=None if validity is None else validity["ratio"],
+        effective=(results["effective_label_pairs"], results["effective_behaviours"]),
         diversity=_diversity(results),
         filter_warnings=tuple(results.get("warnings", ())),
         calibration=_calibration(results),
         shrunk=_shrunk(folder, triggers) if folder.has_arrays("shrunk") else (),
         samples=arrays["samples"],
+        behaviours_at_least=results["behaviours_at_least"],
+        discovery=Discovery(results["discovery"]["queries"], results["discovery"]["new_behaviours"]),
         # runs of earlier versions have neither
-        behaviours_estimated=results.get("behaviours_estimated"),
         saturated=results.get("saturated", False),
         mutated=results.get("mutated", False),
         gan=results["gan"],
@@ -345,20 +349,19 @@ def _diversity(results: dict[str, Any]) -> str:
     )
 
 
-def _groups(
-    gallery: list[Picture], verdicts: dict[str, Any], triggers: dict[str, Any], counted: np.ndarray[Any, Any]
-) -> tuple[BehaviourGroup, ...]:
-    """The gallery by behaviour, in the order in which the pictures were chosen (most frequent behaviour first)."""
-    if not gallery:
-        return ()
-    valid = counted & (verdicts["rejected_by"] < 0)
-    labels, cells = triggers["probabilities"].argmax(axis=2), verdicts["cells"]
-    keys = np.column_stack([labels, cells])
-    unique, counts = np.unique(keys[valid], axis=0, return_counts=True)
-    count_of = {tuple(key): int(count) for key, count in zip(unique.tolist(), counts, strict=True)}
+def _groups(gallery: list[Picture], behaviours: Int64Array, distinct: BoolArray) -> tuple[BehaviourGroup, ...]:
+    """The gallery by behaviour, in the order in which the pictures were chosen (most frequent behaviour first).
+
+    Args:
+        behaviours: int64 (N, 3), of all triggers.
+        distinct: bool (N,), those that count.
+    """
+    unique, counts = np.unique(behaviours[distinct], axis=0, return_counts=True)
+    count_of = dict(zip(map(tuple, unique.tolist()), counts.tolist(), strict=True))
     members: dict[tuple[int, int, int], list[Picture]] = {}
     for each in gallery:
-        members.setdefault((*each.labels, int(cells[each.identifier])), []).append(each)
+        a, b, cell = behaviours[each.identifier].tolist()
+        members.setdefault((a, b, cell), []).append(each)
     return tuple(
         BehaviourGroup(label_a=a, label_b=b, cell=cell, count=count_of[a, b, cell], pictures=tuple(pictures))
         for (a, b, cell), pictures in members.items()

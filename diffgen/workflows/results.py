@@ -11,12 +11,20 @@ import torch
 from diffgen.config import CompareConfig
 from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
-from diffgen.filters.pipeline import ACCEPTED
 from diffgen.generators.prior import draw_latents
-from diffgen.metrics.effective_number import effective_number
+from diffgen.metrics.counting import (
+    ACCEPTED,
+    CONFIRMED_BATCH,
+    CONFIRMED_SINGLE,
+    NOT_VALID,
+    UNCONFIRMED,
+    BoolArray,
+    behaviour_keys,
+    is_counted,
+    is_distinct,
+    is_valid,
+)
 from diffgen.metrics.near_duplicates import near_duplicate_of
-from diffgen.metrics.richness import chao1
-from diffgen.metrics.validity_ratio import validity_ratio
 from diffgen.models import BlackBox
 from diffgen.report.data import Preflight
 from diffgen.runs.files import write_json
@@ -24,30 +32,20 @@ from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 from diffgen.workflows.diversity import measure_diversity
+from diffgen.workflows.figures import figures, pair_counts
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.preflight import RealAnswers
 from diffgen.workflows.report import write_report
 from diffgen.workflows.requirements import asks_filters_in_search, needs_of
 from diffgen.workflows.search import SearchOutcome
-from diffgen.workflows.validity import (
-    CONFIRMED_BATCH,
-    CONFIRMED_SINGLE,
-    PICTURES_A_BEHAVIOUR,
-    UNCONFIRMED,
-    Validity,
-)
+from diffgen.workflows.validity import PICTURES_A_BEHAVIOUR, Validity
 
-_NOT_VALID = -1  # in place of the row of the image that a trigger repeats
 _BEHAVIOURS_SHOWN = 60
 _REJECTED_SHOWN = 24
 _REAL_SHOWN = 60
 _SAMPLES_SHOWN = 80
 _PAIRS_NAMED = 5
-
-
-def behaviour_keys(labels: Int64Array, cells: Int64Array) -> Int64Array:
-    """int64 (N, 3): what A says, what B says, cell. Equal rows are one behaviour."""
-    return np.column_stack([labels, cells]) if len(labels) else np.empty((0, 3), dtype=np.int64)
+_HEADLINE = ("distinct_valid_triggers", "behaviours", "behaviours_at_least", "discovery", "label_pairs")
 
 
 def write_results(
@@ -77,28 +75,25 @@ def write_results(
         triggers["probabilities"].argmax(axis=2) if triggers else np.empty((0, len(models)), dtype=np.int64)
     )
     verdicts, confirmed = validity.verdicts, validity.confirmed
-    counted = confirmed != UNCONFIRMED
-    valid = counted & verdicts.accepted
+    counted, valid = is_counted(confirmed), is_valid(confirmed, verdicts.rejected_by)
     keys = behaviour_keys(labels, validity.cells)
 
-    original = np.full(len(images), _NOT_VALID, dtype=np.int64)
+    original = np.full(len(images), NOT_VALID, dtype=np.int64)
     rows = np.flatnonzero(valid)
     original[rows] = rows[near_duplicate_of(images[rows], labels[rows], threshold=config.filters.near_duplicate)]
-    distinct = original == np.arange(len(images))
+    distinct = is_distinct(original)
 
     shown = _choose_shown(keys, distinct, confirmed == CONFIRMED_SINGLE, triggers.get("divergence", np.empty(0)))
     rejected = _choose_rejected(verdicts.rejected_by, counted, len(pipeline.filters))
     numbers = np.concatenate([shown, rejected])
-    folder.write_arrays(
-        "verdicts",
-        {
-            "scores": verdicts.scores,
-            "rejected_by": verdicts.rejected_by,
-            "confirmed": confirmed,
-            "cells": validity.cells,
-            "near_duplicate_of": original,
-        },
-    )
+    arrays: dict[str, np.ndarray[Any, Any]] = {
+        "scores": verdicts.scores,
+        "rejected_by": verdicts.rejected_by,
+        "confirmed": confirmed,
+        "cells": validity.cells,
+        "near_duplicate_of": original,
+    }
+    folder.write_arrays("verdicts", arrays)
     real_shown = np.sort(real.disagreements[random_rows(len(real.disagreements), _REAL_SHOWN)])
     folder.write_arrays(
         "report",
@@ -115,39 +110,34 @@ def write_results(
             "real_labels": np.full(len(real_shown), -1) if data.labels is None else data.labels[real_shown],
         },
     )
-    counts = np.unique(keys[valid], axis=0, return_counts=True)[1]
     classes = models[0].num_classes
     names = class_names(models, data)
-    matrix = _matrix(labels[valid], classes)
+    counted_figures = figures(triggers, arrays, classes=classes, queries=outcome.queries, history=outcome.history)
     headline = {
         "queries": outcome.queries,
         "triggers": int(counted.sum()),
         "valid_triggers": int(valid.sum()),
-        "distinct_valid_triggers": int(distinct.sum()),
-        "behaviours": len(counts),
-        "behaviours_estimated": round(chao1(counts)),
-        "label_pairs": len(np.unique(labels[valid], axis=0)),
+        **{name: counted_figures[name] for name in _HEADLINE},
         "seconds": round(outcome.seconds, 3),
         "saturated": outcome.saturated,
-        "most_frequent": most_frequent(matrix, names),
+        "most_frequent": most_frequent(np.asarray(counted_figures["pair_counts"]), names),
     }
     calibration = pipeline.calibration
     warnings = filter_warnings(verdicts, calibration, asked_in_search=asks_filters_in_search(config))
-    ratio = validity_ratio(valid[counted])
     summary = real.summary
     results = {
         "schema_version": SCHEMA_VERSION,
         **headline,
+        **counted_figures,
         "interrupted": outcome.interrupted,
         "verified_single": int((confirmed == CONFIRMED_SINGLE).sum()),
         "verified_batch": int((confirmed == CONFIRMED_BATCH).sum()),
         "unconfirmed": int((confirmed == UNCONFIRMED).sum()),
         "class_names": list(names),
         "preflight": preflight_record(summary),
-        "validity": {"ratio": ratio.ratio, "low": ratio.low, "high": ratio.high} if counted.any() else None,
+        # every trigger was judged: the share is no estimate, and has no interval
+        "validity": {"ratio": float(valid.sum() / counted.sum())} if counted.any() else None,
         "near_duplicate": config.filters.near_duplicate,
-        "effective_label_pairs": round(effective_number(labels[valid]), 3),
-        "effective_behaviours": round(effective_number(keys[valid]), 3),
         "geometric_diversity": measure_diversity(encoder, torch.from_numpy(images[distinct]), domain.reference),
         "warnings": list(warnings),
         "calibration": {
@@ -166,9 +156,7 @@ def write_results(
             for index, each in enumerate(pipeline.filters)
         ],
         "real_disagreements": len(real.disagreements),
-        "matrix": matrix.tolist(),
-        "real_matrix": _matrix(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
-        "history": {**outcome.history, **_valid_history(outcome, triggers, keys, valid)},
+        "real_matrix": pair_counts(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
         "gan": domain.facts,
         # whether the pictures were made from real ones instead of drawn by a generator
         "mutated": not needs_of(config).generator,
@@ -215,13 +203,13 @@ def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
 
 
 def _choose_shown(
-    keys: Int64Array, valid: np.ndarray[Any, Any], alone: np.ndarray[Any, Any], divergence: np.ndarray[Any, Any]
+    keys: Int64Array, distinct: BoolArray, alone: BoolArray, divergence: np.ndarray[Any, Any]
 ) -> Int64Array:
     """Trigger numbers of the gallery: of the most frequent behaviours some pictures each, the widest apart first.
 
     Of a behaviour with pictures that the models were asked about again ``alone``, only those are shown.
     """
-    rows = np.flatnonzero(valid)
+    rows = np.flatnonzero(distinct)
     if len(rows) == 0:
         return np.empty(0, dtype=np.int64)
     _, inverse, counts = np.unique(keys[rows], axis=0, return_inverse=True, return_counts=True)
@@ -235,7 +223,7 @@ def _choose_shown(
     return np.asarray(chosen, dtype=np.int64)
 
 
-def _choose_rejected(rejected_by: Int64Array, counted: np.ndarray[Any, Any], filters: int) -> Int64Array:
+def _choose_rejected(rejected_by: Int64Array, counted: BoolArray, filters: int) -> Int64Array:
     """Trigger numbers of rejected pictures to show: equally many for each filter, evenly over the run."""
     chosen: list[int] = []
     for index in range(filters):
@@ -259,26 +247,3 @@ def most_frequent(matrix: Int64Array, names: Sequence[str]) -> tuple[tuple[str, 
     order = np.argsort(-matrix, axis=None, kind="stable")[:_PAIRS_NAMED]
     pairs = [divmod(int(position), len(names)) for position in order]
     return tuple((names[a], names[b], int(matrix[a, b])) for a, b in pairs if matrix[a, b] > 0)
-
-
-def _matrix(labels: Int64Array, classes: int) -> Int64Array:
-    """int64 (K, K): how often A says the row's class and B the column's."""
-    matrix = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(matrix, (labels[:, 0], labels[:, 1]), 1)
-    return matrix
-
-
-def _valid_history(
-    outcome: SearchOutcome, triggers: dict[str, Any], keys: Int64Array, valid: np.ndarray[Any, Any]
-) -> dict[str, list[float]]:
-    """The curves of valid triggers and behaviours, from the query in which each trigger was found."""
-    asked = outcome.history["queries"]
-    if not triggers:
-        return {"valid_triggers": [0] * len(asked), "behaviours": [0] * len(asked)}
-    query = triggers["query"][valid]
-    _, first = np.unique(keys[valid], axis=0, return_index=True)
-    new_behaviour = np.sort(query[first])
-    return {
-        "valid_triggers": np.searchsorted(query, asked, side="right").tolist(),
-        "behaviours": np.searchsorted(new_behaviour, asked, side="right").tolist(),
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,18 +11,21 @@ import torch
 from diffgen.config import CompareConfig
 from diffgen.errors import RunError, UserError
 from diffgen.features.cells import Cells
+from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
+from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
-from diffgen.types import Float32Array, ImageSet, Progress, Task
+from diffgen.types import ImageSet, Progress, Task
 from diffgen.workflows.checkpoints import Checkpointer, History, newest_usable
 from diffgen.workflows.device import search_batch_size
 from diffgen.workflows.gan import DomainModels
 from diffgen.workflows.interruption import graceful_stop
 from diffgen.workflows.preflight import RealAnswers
+from diffgen.workflows.requirements import asks_filters_in_search
 
 
 @dataclass
@@ -31,29 +34,14 @@ class SearchOutcome:
 
     Attributes:
         saturated: it ended because nothing new was found any more.
-        history: equally long lists "seconds", "queries", "triggers", "label_pairs", one entry a generation.
+        history: equally long lists "seconds", "queries", "triggers", one entry a generation.
     """
 
     queries: int = 0
     seconds: float = 0.0
     interrupted: bool = False
     saturated: bool = False
-    history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": [], "label_pairs": []})
-
-
-class CountedValidity:
-    """The filters as the search asks them, and how many of its triggers they accepted so far."""
-
-    def __init__(self, validity: Callable[[torch.Tensor], Float32Array]) -> None:
-        self._validity = validity
-        self.total = 0
-        self.accepted = 0
-
-    def __call__(self, images: torch.Tensor) -> Float32Array:
-        violation = self._validity(images)
-        self.total += len(violation)
-        self.accepted += int((violation == 0).sum())
-        return violation
+    history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": []})
 
 
 def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:
@@ -73,9 +61,12 @@ def run_search(
     batch_size: int,
     device: torch.device,
     progress: Progress,
-    validity: Callable[[torch.Tensor], Float32Array] | None = None,
+    pipeline: FilterPipeline,
 ) -> SearchOutcome:
     """Search until the budget is used up or the user stops it; a checkpoint in the folder is gone on from.
+
+    The filters are asked in the search where they guide it, and where a search until nothing new is found has to know
+    what will be counted at its end; where there are none, every verdict is known.
 
     Raises:
         RunError: a model failed or the disk is full; what was found until then is in the folder.
@@ -90,6 +81,7 @@ def run_search(
         return SearchOutcome(
             state["queries"], state["seconds"], saturated=state.get("saturated", False), history=state["history"]
         )
+    guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
     evaluator = Evaluator(
         models,
         budget=config.budget,
@@ -99,13 +91,13 @@ def run_search(
         batch_size=search_batch_size(batch_size),
         network_batch=batch_size,
         divergence=DIVERGENCES[config.search.divergence],
-        cells=cells.assign,
-        saturation_queries=config.saturation_queries if config.until == "saturated" else None,
+        behaviours=Behaviours(cells.assign, config.filters.near_duplicate),
+        validity=pipeline.violation if guided or until_saturated or not pipeline.filters else None,
+        saturation_queries=config.saturation_queries if until_saturated else None,
         on_smaller_batch=lambda size: progress.warn(
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
         ),
     )
-    asked = None if validity is None else CountedValidity(validity)
     technique = make(
         config.technique,
         TechniqueContext(
@@ -114,7 +106,7 @@ def run_search(
             config=config.search,
             seed=config.seed,
             device=device,
-            validity=asked,
+            guided=guided,
             encoder=cells.encoder,
             real=real,
             scorer=domain.scorer,
@@ -132,7 +124,7 @@ def run_search(
     with progress.task("Searching for disagreements", total=total) as task, graceful_stop(evaluator.stop, progress):
 
         def show() -> None:
-            _show(task, evaluator, asked, by_time=by_time)
+            _show(task, evaluator, by_time=by_time)
 
         evaluator.start(on_answer=show, queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
         try:
@@ -149,7 +141,7 @@ def run_search(
                 "queries; what is left of it is for asking again about the triggers."
             )
         if outcome.saturated:
-            progress.say(f"The search ends here: the last {config.saturation_queries:,} queries found nothing new.")
+            progress.say(f"The search ends here: no new behaviour in the last {config.saturation_queries:,} queries.")
         checkpointer.record()
         if outcome.interrupted:
             # the unfinished generation is reported, and played again when the run is resumed
@@ -163,7 +155,7 @@ def _restore(technique: Technique, evaluator: Evaluator, state: Mapping[str, Any
     try:
         technique.restore(state)
         if evaluator.behaviours is not None:
-            evaluator.behaviours.restore(state)
+            evaluator.behaviours.restore(state, evaluator.archive)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         version = folder.manifest.get("version", "unknown")
         raise UserError(
@@ -180,17 +172,20 @@ def _keep_what_was_found(archive: Archive, error: BaseException) -> None:
         error.add_note(str(second))
 
 
-def _show(task: Task, evaluator: Evaluator, asked: CountedValidity | None, *, by_time: bool) -> None:
+def _show(task: Task, evaluator: Evaluator, *, by_time: bool) -> None:
+    """What is known so far; where the filters are asked after the search only, nobody can count behaviours in it."""
     seconds = max(evaluator.seconds, 1e-3)
     figures: dict[str, Any] = {
         "queries_per_s": f"{evaluator.queries / seconds:,.0f}",
         "triggers": f"{len(evaluator.archive):,} ({len(evaluator.archive) / seconds:,.0f}/s)",
     }
-    if asked is not None and asked.total > 0:
-        figures["valid"] = f"{asked.accepted / asked.total:.0%}"
-    if evaluator.behaviours is not None:
-        figures["behaviours"] = f"{len(evaluator.behaviours):,}"
+    found = evaluator.behaviours
+    if found is not None:
+        if evaluator.asks_filters and len(evaluator.archive) > 0:
+            figures["valid"] = f"{found.pictures / len(evaluator.archive):.0%}"
+        figures["behaviours" if evaluator.asks_filters else "kinds_of_triggers"] = f"{len(found):,}"
         if evaluator.saturation_queries is not None:
-            figures["queries_since_new"] = f"{evaluator.queries - evaluator.behaviours.latest_query:,}"
-    figures["label_pairs"] = evaluator.archive.label_pairs()
+            figures["queries_since_new"] = f"{evaluator.queries - found.latest_query:,}"
+        if evaluator.asks_filters:
+            figures["label_pairs"] = found.label_pairs
     task.reach(seconds if by_time else evaluator.queries, **figures)

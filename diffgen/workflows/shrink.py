@@ -14,6 +14,7 @@ from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features import cells as cell_store
 from diffgen.generators.prior import latent_length
+from diffgen.metrics.counting import behaviour_keys
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
@@ -179,7 +180,7 @@ def _choose(folder: RunFolder, limit: int) -> Int64Array:
     cells = folder.read_arrays("verdicts")["cells"][shown]
     turn: dict[tuple[int, ...], int] = {}
     turns = []
-    for key in map(tuple, np.column_stack([labels, cells]).tolist()):
+    for key in map(tuple, behaviour_keys(labels, cells).tolist()):
         turn[key] = turn.get(key, 0) + 1
         turns.append(turn[key])
     return np.asarray(shown[np.argsort(turns, kind="stable")][:limit], dtype=np.int64)

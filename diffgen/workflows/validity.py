@@ -10,10 +10,10 @@ import torch
 
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline, Verdicts
+from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, behaviour_keys
 from diffgen.models import BlackBox
 from diffgen.types import Float32Array, Int64Array, Progress, UInt8Array
 
-UNCONFIRMED, CONFIRMED_SINGLE, CONFIRMED_BATCH = 0, 1, 2
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
 PICTURES_A_BEHAVIOUR = 5  # that the report shows at most
 
@@ -24,7 +24,7 @@ class Validity:
 
     Attributes:
         verdicts: of the filters.
-        confirmed: int8 (N,): ``CONFIRMED_SINGLE``, ``CONFIRMED_BATCH`` or ``UNCONFIRMED``.
+        confirmed: int8 (N,): see :mod:`diffgen.metrics.counting`.
         cells: int64 (N,).
     """
 
@@ -58,7 +58,7 @@ def judge_triggers(
     labels = probabilities.argmax(axis=2)
     confirmed = np.full(len(images), UNCONFIRMED, dtype=np.int8)
     accepted = np.flatnonzero(verdicts.accepted)
-    rounds = in_rounds(np.column_stack([labels, which])[accepted], probabilities[accepted])
+    rounds = in_rounds(behaviour_keys(labels, which)[accepted], probabilities[accepted])
     order = np.concatenate([accepted[rounds], np.flatnonzero(~verdicts.accepted)])
     single, rest = order[:verify_limit], order[verify_limit:]
     with progress.task("Asking again, one image at a time", total=len(single)) as task:

@@ -41,8 +41,9 @@ def test_compare_prints_a_table_and_one_json_object_last(run: tuple[Path, str, s
     folder, out, err = run
     lines = out.splitlines()
     values = json.loads(lines[-1])
-    counts = ["triggers", "valid_triggers", "distinct_valid_triggers", "behaviours", "behaviours_estimated"]
-    assert list(values) == ["run", "queries", *counts, "label_pairs", "seconds", "saturated"]
+    counts = ["triggers", "valid_triggers", "distinct_valid_triggers", "behaviours"]
+    others = ["behaviours_at_least", "discovery", "label_pairs", "seconds", "saturated"]
+    assert list(values) == ["run", "queries", *counts, *others]
     assert values["run"] == str(folder)
     assert values["queries"] == 300
     assert f"report: {folder / 'report.html'}" in lines

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.filters import DiscriminatorFilter, FilterPipeline, SsimFilter, Verdicts
-from diffgen.filters.pipeline import ACCEPTED
+from diffgen.metrics.counting import ACCEPTED
 from diffgen.types import Progress
 
 

@@ -11,6 +11,7 @@ from scipy.stats import binom
 from diffgen.metrics.intervals import (
     clustered_interval,
     exact_interval,
+    mean_over_runs,
     paired_difference_interval,
     share_beyond_largest,
 )
@@ -70,3 +71,23 @@ def test_clustered_interval_holds_the_true_share_of_clumps() -> None:
     drawn = 4 * rng.binomial(500, 0.02, size=2000)
     held = np.mean([low <= 0.02 <= high for low, high in (clustered_interval(int(n), 2000, 4.0) for n in drawn)])
     assert held >= 0.95
+
+
+def test_one_of_one_is_not_known_to_be_all() -> None:
+    low, high = exact_interval(1, 1)
+    assert (round(low, 3), high) == (0.025, 1.0)
+
+
+@pytest.mark.parametrize("runs", [2, 3, 10])
+def test_the_interval_over_runs_holds_the_mean_of_all_runs(runs: int) -> None:
+    """Runs that differ: figures within one run say nothing of it."""
+    rng = np.random.default_rng(runs)
+    ends = [mean_over_runs(rng.normal(0.8, 0.05, runs).tolist()) for _ in range(2000)]
+    covered = np.mean([found is not None and found[0] <= 0.8 <= found[1] for found in ends])
+    assert 0.93 < covered < 0.97
+
+
+def test_one_run_has_no_interval_over_runs() -> None:
+    assert mean_over_runs([0.8]) is None
+    assert mean_over_runs([]) is None
+    assert mean_over_runs([0.8, 0.8]) == (0.8, 0.8)

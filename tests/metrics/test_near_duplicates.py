@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffgen.data import load
-from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.metrics.near_duplicates import DistinctPictures, near_duplicate_of
 
 
 def by_loop(images: np.ndarray, groups: np.ndarray, threshold: float) -> list[int]:
@@ -70,6 +71,26 @@ def test_a_later_image_never_changes_what_was_said(cut: int) -> None:
     groups = np.arange(200) % 2
     whole = near_duplicate_of(images, groups, threshold=0.8)
     assert np.array_equal(near_duplicate_of(images[:cut], groups[:cut], threshold=0.8), whole[:cut])
+
+
+@given(st.lists(st.integers(0, 200), max_size=5), st.integers(0, 200))
+@settings(max_examples=20)
+def test_batches_make_no_difference(cuts: list[int], stop: int) -> None:
+    """Pictures in batches, and a break in which only what was kept is remembered."""
+    images = load("digits:test").images[:200]
+    groups = np.stack([np.arange(200) % 2, np.arange(200) % 3], axis=1)
+    numbers = np.arange(200) * 10
+    whole = numbers[near_duplicate_of(images, groups, threshold=0.8)]
+    pictures, found = DistinctPictures(0.8), []
+    for start, end in pairwise(sorted({0, 200, stop, *cuts})):
+        if start == stop:
+            again = DistinctPictures(0.8)
+            rows = pictures.kept // 10
+            again.restore(images[rows], groups[rows], pictures.kept)
+            pictures = again
+        found.extend(pictures.add(images[start:end], groups[start:end], numbers[start:end]).tolist())
+    assert found == whole.tolist()
+    assert pictures.kept.tolist() == sorted(set(whole.tolist()))
 
 
 def test_grain_makes_no_new_picture_and_another_digit_does() -> None:

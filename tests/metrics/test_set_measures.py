@@ -17,7 +17,6 @@ from diffgen.metrics.effective_number import effective_number
 from diffgen.metrics.equal_subsets import equal_subsets, over_equal_subsets
 from diffgen.metrics.geometric_diversity import geometric_diversity
 from diffgen.metrics.pixel_entropy import pixel_entropy
-from diffgen.metrics.validity_ratio import validity_ratio
 
 features = arrays.arrays(
     np.float64, st.tuples(st.integers(1, 5), st.integers(5, 8)), elements=st.integers(-5, 5).map(float)
@@ -83,27 +82,6 @@ def test_equally_frequent_kinds_count_in_full() -> None:
     assert effective_number(np.repeat(np.arange(7), 13)) == pytest.approx(7)
     assert effective_number(np.array([0] * 999 + [1])) < 1.01
     assert effective_number(np.empty((0, 2), np.int64)) == 0.0
-
-
-@given(st.integers(1, 300), st.integers(0, 300))
-def test_the_interval_holds_the_ratio(count: int, valid: int) -> None:
-    flags = np.arange(count) < valid
-    found = validity_ratio(flags)
-    assert found.ratio == pytest.approx(flags.mean())
-    assert 0 <= found.low <= found.ratio <= found.high <= 1
-
-
-def test_the_interval_is_that_of_resampling_image_by_image() -> None:
-    flags = np.arange(200) < 150
-    rng = np.random.default_rng(1)
-    shares = [flags[rng.integers(0, 200, 200)].mean() for _ in range(4000)]
-    found = validity_ratio(flags)
-    np.testing.assert_allclose([found.low, found.high], np.quantile(shares, [0.025, 0.975]), atol=0.011)
-    assert validity_ratio(flags) == found
-
-
-def test_a_ratio_of_nothing() -> None:
-    assert all(math.isnan(value) for value in vars(validity_ratio(np.empty(0, bool))).values())
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,12 @@ def test_filters_that_do_no_work_are_named_at_the_top(report_data: ReportData, r
     assert sentence in render_markdown(data)
 
 
-def test_the_share_of_valid_triggers_has_its_interval(report_data: ReportData) -> None:
+def test_the_share_of_valid_triggers_of_one_run_is_no_estimate(report_data: ReportData, read_page) -> None:
     diversity = "Geometric diversity \N{MINUS SIGN}41.2, of real images \N{MINUS SIGN}35.0."
-    data = replace(report_data, validity=(0.5, 0.0, 1.0), effective=(3.14, 2.0), diversity=diversity)
+    data = replace(report_data, validity=1.0, triggers=1, effective=(3.14, 2.0), diversity=diversity)
     text = render_html(data)
     assert diversity in text and diversity in render_markdown(data)
-    assert "95% interval 0.0% to 100.0%" in text
+    said = read_page(text).flat_text
+    assert "Valid: 100.0% of the 1 trigger of this run. Every one was judged, so nothing is estimated here" in said
+    assert "95%" not in said
     assert "as diverse as 3.1 equally frequent label pairs" in text

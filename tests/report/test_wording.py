@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from diffgen.metrics.richness import Discovery
 from diffgen.report import render_markdown
 from diffgen.report.markdown import escape_markdown
 from diffgen.report.wording import clean_text, count_of, duration, figure, headline, percent
@@ -132,10 +133,14 @@ def test_escape_markdown():
     assert escape_markdown("a|b\n`<i>`") == r"a\|b \`&lt;i&gt;\`"
 
 
-def test_what_is_left_is_said_as_an_estimate(report_data):
-    notes = " ".join(headline(replace(report_data, behaviours=87, behaviours_estimated=120)).notes)
-    assert "33 more different ways" in notes
-    assert "Chao" in notes
-    ended = replace(report_data, behaviours=87, behaviours_estimated=87, saturated=True)
-    assert "no new behaviour" in " ".join(headline(ended).notes)
+def test_what_is_left_is_said_as_a_lower_bound(report_data):
+    data = replace(report_data, behaviours=87, behaviours_at_least=120, discovery=Discovery(4000, 14))
+    notes = " ".join(headline(data).notes)
+    assert "There are at least 120 behaviours: a lower bound (Chao1)" in notes
+    assert "In its last 4,000 queries the search met 14 new behaviours: 3.5 for every 1,000 queries." in notes
+    text = render_markdown(data)
+    assert "| behaviours, lower bound of all | 120 |" in text
+    assert "| new behaviours, last 4,000 queries | 3.5 for every 1,000 queries |" in text
+    ended = replace(report_data, behaviours=87, behaviours_at_least=87, discovery=Discovery(4000, 0), saturated=True)
+    assert "In its last 4,000 queries the search met no new behaviour." in " ".join(headline(ended).notes)
     assert "Chao" not in " ".join(headline(ended).notes)

@@ -45,7 +45,6 @@ def test_numbers_follow_the_order_of_first_sight(batches: list[list[int]]) -> No
     assert stored == list(first_seen)
     assert archive.images(np.arange(len(archive)))[:, 0, 0, 0].tolist() == list(first_seen)
     assert archive.labels().tolist() == [[value % 3, value % 3 + 1] for value in first_seen]
-    assert archive.label_pairs() == len({value % 3 for value in first_seen})
 
 
 def test_an_image_is_stored_once_within_a_batch_and_across_batches() -> None:
@@ -88,7 +87,6 @@ def test_a_restored_archive_goes_on_as_if_nothing_had_happened() -> None:
         assert archive.add(batch([3, 4])).tolist() == [2, 3]
     assert (again.images(np.arange(4)) == whole.images(np.arange(4))).all()
     assert again.labels().tolist() == whole.labels().tolist()
-    assert again.label_pairs() == whole.label_pairs()
 
 
 def test_many_rows_cross_the_blocks_of_memory() -> None:

@@ -16,6 +16,7 @@ from diffgen.config import SearchConfig, replace
 from diffgen.generators.gan import GanGenerator
 from diffgen.runs.files import read_arrays, write_arrays
 from diffgen.search.archive import Archive
+from diffgen.search.behaviours import Behaviours
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
@@ -126,7 +127,7 @@ def test_one_objective_alone(setup: Setup, objectives: str) -> None:
 
 
 def test_a_search_ends_when_nothing_new_is_found(setup: Setup, cells: Callable[[torch.Tensor], np.ndarray]) -> None:
-    search, evaluator = setup("5000q", cells=cells, saturation_queries=300)
+    search, evaluator = setup("5000q", behaviours=Behaviours(cells, 0.95), saturation_queries=300)
     search.run(lambda: None)
     assert evaluator.saturated
     assert evaluator.queries < 5000
@@ -134,7 +135,7 @@ def test_a_search_ends_when_nothing_new_is_found(setup: Setup, cells: Callable[[
 
 
 def test_niches_by_behaviour(setup: Setup, cells: Callable[[torch.Tensor], np.ndarray]) -> None:
-    search, evaluator = setup("600q", config=replace(CONFIG, niches="behaviour"), cells=cells)
+    search, evaluator = setup("600q", config=replace(CONFIG, niches="behaviour"), behaviours=Behaviours(cells, 0.95))
     search.run(lambda: None)
     population = search.algorithm.pop
     numbers = population.get("archive_number").astype(np.int64)

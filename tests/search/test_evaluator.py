@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from diffgen.generators.gan import GanGenerator
+from diffgen.metrics.counting import behaviour_keys
+from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import NOT_ARCHIVED, BudgetExhausted, Evaluator
 
@@ -87,35 +90,93 @@ def test_stop_ends_the_search_before_the_next_batch(make_evaluator: Callable[...
         evaluator.allowance()
 
 
-def test_behaviours_are_counted_once_for_each_image(
-    make_evaluator: Callable[..., Evaluator], generator: GanGenerator
+def brightness(images: torch.Tensor) -> np.ndarray:
+    """Eight cells, by what is in the middle."""
+    return images[:, 0, 14, 14].to(torch.int64).numpy() // 32
+
+
+def too_dark(images: torch.Tensor) -> np.ndarray:
+    """Stands for filters: about half of the pictures are rejected, by how much they are too dark."""
+    return np.maximum(0, 60 - images.to(torch.float32).mean(dim=(1, 2, 3)).numpy())
+
+
+@pytest.mark.parametrize("asks_filters", [True, False])
+def test_behaviours_are_counted_as_at_the_end(
+    make_evaluator: Callable[..., Evaluator], generator: GanGenerator, asks_filters: bool
 ) -> None:
-    evaluator = make_evaluator("1000q", cells=lambda images: images[:, 0, 14, 14].to(torch.int64).numpy() // 128)
+    evaluator = make_evaluator(
+        "1000q", behaviours=Behaviours(brightness, 0.8), validity=too_dark if asks_filters else None
+    )
+    assert evaluator.asks_filters is asks_filters
     evaluator.start()
-    images = generator.generate(latents(64, generator))
-    answers = evaluator.ask(images)
-    evaluator.ask(images)  # the same again brings nothing
-    assert evaluator.behaviours is not None
-    assert evaluator.behaviours.latest_query == 64
-    labels = answers.probabilities.argmax(dim=2).numpy()
-    numbers = answers.archive_numbers.numpy()
-    expected: dict[tuple[int, ...], set[int]] = {}
-    for row in np.flatnonzero(numbers >= 0):
-        cell = int(images[row, 0, 14, 14]) // 128
-        assert answers.cells[row] == cell
-        expected.setdefault((*labels[row].tolist(), cell), set()).add(int(numbers[row]))
-    assert len(evaluator.behaviours) == len(expected) > 3
-    again = Behaviours()
-    state = evaluator.behaviours.checkpoint()
-    again.restore(state)
-    assert dict(zip(map(tuple, state["behaviours"].tolist()), state["behaviour_counts"].tolist(), strict=True)) == {
-        key: len(found) for key, found in expected.items()
-    }
-    assert again.estimate() == evaluator.behaviours.estimate()
-    assert (again.latest_query, len(again)) == (64, len(expected))
+    first, second = generator.generate(latents(64, generator)), generator.generate(latents(300, generator))
+    answers = evaluator.ask(first)
+    evaluator.ask(first)  # the same again brings nothing
+    found = evaluator.behaviours
+    assert found is not None
+    assert found.latest_query == 64
+    triggers = np.flatnonzero(answers.archive_numbers.numpy() >= 0)
+    assert (answers.cells.numpy()[triggers] == brightness(first)[triggers]).all()
+    expected = np.zeros(64)
+    expected[triggers] = too_dark(first)[triggers] if asks_filters else 0
+    np.testing.assert_array_equal(answers.violation.numpy(), expected.astype(np.float32))
+    evaluator.ask(second)
+    # what is counted after a search, from the archive alone
+    images, labels = evaluator.archive.images(np.arange(len(evaluator.archive))), evaluator.archive.labels()
+    pictures = torch.from_numpy(images)
+    valid = np.flatnonzero(too_dark(pictures) == 0) if asks_filters else np.arange(len(images))
+    distinct = valid[near_duplicate_of(images[valid], labels[valid], threshold=0.8) == np.arange(len(valid))]
+    keys = behaviour_keys(labels, brightness(pictures))
+    assert found.pictures == len(valid)
+    assert len(found) == len(np.unique(keys[distinct], axis=0)) > 3
+    assert found.label_pairs == len(np.unique(labels[distinct], axis=0))
+    # neither rejected triggers nor near-duplicates were counted, and both make a difference here
+    assert len(distinct) < len(valid)
+    assert len(found) < len(np.unique(keys, axis=0))
+
+
+def test_behaviours_are_gone_on_with(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> None:
+    """A search that is taken up again counts what an unbroken one counts, near-duplicates of before included."""
+    batches = [generator.generate(latents(count, generator)) for count in (64, 63, 62)]
+    unbroken = make_evaluator("1000q", behaviours=Behaviours(brightness, 0.8))
+    broken = make_evaluator("1000q", behaviours=Behaviours(brightness, 0.8), archive=unbroken.archive)
+    unbroken.start()
+    unbroken.ask(batches[0])
+    unbroken.ask(batches[1])
+    assert unbroken.behaviours is not None and broken.behaviours is not None
+    broken.behaviours.restore(unbroken.behaviours.checkpoint(), unbroken.archive)
+    known = len(unbroken.archive)
+    unbroken.ask(batches[2])
+    fresh = np.arange(known, len(unbroken.archive))
+    images = unbroken.archive.images(fresh)
+    broken.behaviours.add(
+        images, unbroken.archive.labels()[fresh], brightness(torch.from_numpy(images)), fresh, query=189
+    )
+    after, wanted = broken.behaviours.checkpoint(), unbroken.behaviours.checkpoint()
+    assert after.keys() == wanted.keys()
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(after[name], value, err_msg=name)
 
 
 def test_no_behaviours_come_back_too() -> None:
-    again = Behaviours()
-    again.restore(Behaviours().checkpoint())
-    assert len(again) == again.estimate() == again.latest_query == 0
+    again = Behaviours(brightness, 0.8)
+    again.restore(Behaviours(brightness, 0.8).checkpoint(), Archive((1, 28, 28)))
+    assert len(again) == again.pictures == again.latest_query == again.label_pairs == 0
+
+
+def test_what_is_rejected_or_seen_does_not_put_off_the_end(
+    make_evaluator: Callable[..., Evaluator], generator: GanGenerator
+) -> None:
+    """``--until saturated``: only what is counted at the end is new."""
+    rejects_all = make_evaluator(
+        "1000q",
+        behaviours=Behaviours(brightness, 0.8),
+        validity=lambda images: np.ones(len(images), np.float32),
+        saturation_queries=100,
+    )
+    rejects_all.start()
+    for count in (64, 63):
+        assert not rejects_all.saturated
+        rejects_all.ask(generator.generate(latents(count, generator)))
+    assert len(rejects_all.archive) > 10
+    assert rejects_all.saturated

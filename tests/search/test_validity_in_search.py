@@ -39,10 +39,10 @@ def searched(
     config: SearchConfig,
     budget: str = "600q",
 ) -> tuple[Nsga2Search, Evaluator]:
-    evaluator = make_evaluator(budget)
+    evaluator = make_evaluator(budget, validity=None if chain is None else chain.violation)
     diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
-    validity = None if chain is None else chain.violation
-    search = Nsga2Search(LatentProblem(generator, evaluator, diversity, config, validity=validity), config, seed=0)
+    problem = LatentProblem(generator, evaluator, diversity, config, guided=chain is not None)
+    search = Nsga2Search(problem, config, seed=0)
     evaluator.start()
     search.run(lambda: None)
     return search, evaluator
@@ -100,3 +100,10 @@ def test_a_restored_search_goes_on_alike(
     again, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity=validity))
     again.restore(state)
     assert np.array_equal(again.algorithm.pop.get("F"), search.algorithm.pop.get("F"))
+
+
+def test_a_guided_search_needs_filters(make_evaluator: Callable[..., Evaluator], generator: Any) -> None:
+    evaluator = make_evaluator()
+    diversity = Diversity(evaluator.archive, CONFIG, space=PixelSpace(), seed=0, device=torch.device("cpu"))
+    with pytest.raises(ValueError, match="asks filters"):
+        LatentProblem(generator, evaluator, diversity, CONFIG, guided=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ import torch
 import diffgen
 from diffgen.config import Budget, CompareConfig, from_dict, replace
 from diffgen.errors import RunError, UserError
+from diffgen.metrics.counting import CONFIRMED_SINGLE
 from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
@@ -22,15 +26,24 @@ from diffgen.workflows.compare import compare
 from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.report import draw_report, report_data
 from diffgen.workflows.resume import resume
-from diffgen.workflows.validity import CONFIRMED_SINGLE
 
 
 class Listener(Progress):
-    """Keeps what was said."""
+    """Keeps what was said, and the last figures beside the bars."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.warnings: list[str] = []
+        self.figures: dict[str, Any] = {}
+
+    @contextmanager
+    def task(self, description: str, total: float | None = None) -> Iterator[Any]:
+        yield self
+
+    def advance(self, amount: float = 1.0, **figures: Any) -> None:
+        self.figures |= figures
+
+    reach = advance
 
     def say(self, message: str) -> None:
         self.lines.append(message)
@@ -54,12 +67,21 @@ def test_the_figures_agree_with_what_is_stored(finished: CompareResult) -> None:
     assert (verdicts["confirmed"] == CONFIRMED_SINGLE).all()
     valid = verdicts["rejected_by"] < 0
     assert finished.valid_triggers == valid.sum() > 0
-    keys = {
-        (a, b, cell) for (a, b), cell in zip(labels[valid].tolist(), verdicts["cells"][valid].tolist(), strict=True)
-    }
-    assert finished.behaviours == len(keys)
-    assert finished.label_pairs == len({key[:2] for key in keys})
-    assert np.sum(results["matrix"]) == finished.valid_triggers
+    # a behaviour is counted among the valid triggers that repeat no other one
+    repeats = verdicts["near_duplicate_of"]
+    behaviours: dict[tuple[int, ...], list[int]] = {}
+    for row in np.flatnonzero(valid).tolist():
+        if repeats[row] == row:
+            behaviours.setdefault((*labels[row].tolist(), int(verdicts["cells"][row])), []).append(row)
+    assert finished.behaviours == len(behaviours) == results["behaviours"]
+    assert finished.label_pairs == len({key[:2] for key in behaviours})
+    assert np.sum(results["pair_counts"]) == finished.distinct_valid_triggers
+    once, twice = (sum(len(rows) == times for rows in behaviours.values()) for times in (1, 2))
+    assert finished.behaviours_at_least == len(behaviours) + once * (once - 1) // (2 * (twice + 1))
+    new = sum(parts["query"][rows[0]] > 480 for rows in behaviours.values())
+    assert finished.discovery == results["discovery"]
+    assert finished.discovery == {"queries": 120, "new_behaviours": new, "per_1000_queries": round(new / 0.12, 3)}
+    assert results["validity"] == {"ratio": finished.valid_triggers / finished.triggers}
     assert len({image.tobytes() for image in parts["images"]}) == finished.triggers
     assert (np.diff(parts["query"]) > 0).all()
     assert parts["query"].max() <= 600
@@ -142,6 +164,10 @@ def test_same_seed_same_run_and_nothing_is_trained_again(
     assert any("nothing to train" in line for line in listener.lines)
     assert np.array_equal(stored_images(again.run), stored_images(finished.run))
     assert replace(again, run="", seconds=0) == replace(finished, run="", seconds=0)
+    # the bar counted what is counted at the end: the filters were asked in the search
+    assert listener.figures["behaviours"] == f"{finished.behaviours:,}"
+    assert listener.figures["label_pairs"] == finished.label_pairs
+    assert listener.figures["valid"] == f"{finished.valid_triggers / finished.triggers:.0%}"
 
 
 def test_the_run_folder_holds_what_the_house_rules_ask_for(finished: CompareResult) -> None:
@@ -163,7 +189,7 @@ def test_report_is_drawn_again_without_models_and_data(finished: CompareResult) 
     assert draw_report(finished.run) == page
     assert page.read_bytes() == before
     data = report_data(RunFolder.open(finished.run))
-    assert sum(group.count for group in data.groups) <= data.valid_triggers
+    assert sum(group.count for group in data.groups) <= data.headline_count
     assert all(picture.nearest_real is not None for group in data.groups for picture in group.pictures)
     for series in data.history.values():
         assert len(series) == len(data.history["queries"])

@@ -123,7 +123,7 @@ def assert_same(run: str | Path, expected: str | Path) -> None:
     for name, value in RunFolder.open(expected).read_arrays("verdicts").items():
         np.testing.assert_array_equal(RunFolder.open(run).read_arrays("verdicts")[name], value)
     results, wanted_results = RunFolder.open(run).results(), RunFolder.open(expected).results()
-    for name in ("queries", "triggers", "valid_triggers", "behaviours", "matrix", "interrupted"):
+    for name in ("queries", "triggers", "valid_triggers", "behaviours", "pair_counts", "interrupted"):
         assert results[name] == wanted_results[name]
     assert results["history"]["queries"] == wanted_results["history"]["queries"]
     assert not [file for file in Path(run).rglob("*") if file.suffix == ".tmp" or file.name == LOCK_NAME]
