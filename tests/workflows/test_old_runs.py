@@ -6,12 +6,13 @@ import csv
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
 from diffgen.workflows.replay import replay
-from diffgen.workflows.report import draw_report
+from diffgen.workflows.report import draw_report, report_data
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 OLD_RUNS = sorted(path.name for path in ASSETS.iterdir() if path.is_dir())
@@ -34,6 +35,22 @@ def test_report(old_run: Path) -> None:
     assert f"{results['valid_triggers']:,}" in page
     assert len(list((old_run / "images").glob("trigger-*.png"))) > 0
     assert "Most frequent label pairs" in (old_run / "summary.md").read_text(encoding="utf-8")
+
+
+def test_behaviours_are_counted_anew(old_run: Path) -> None:
+    """Earlier versions took a near-duplicate beyond the border of a cell for a behaviour of its own."""
+    folder = RunFolder.open(old_run)
+    verdicts, triggers, stored = folder.read_arrays("verdicts"), folder.read_parts(), folder.results()
+    labels = triggers["probabilities"].argmax(axis=2).tolist()
+    repeats = verdicts.get("near_duplicate_of", np.arange(len(labels))).tolist()
+    behaviours = {(*labels[row], int(verdicts["cells"][row])) for row, first in enumerate(repeats) if row == first}
+    data = report_data(folder)
+    assert data.behaviours == len(behaviours) == data.history["behaviours"][-1]
+    assert data.behaviours <= data.headline_count == data.matrix.sum() == sum(row == i for i, row in enumerate(repeats))
+    assert sum(group.count for group in data.groups) == data.headline_count
+    assert (data.behaviours < stored["behaviours"]) == ("near_duplicate_of" in verdicts)
+    assert data.behaviours_at_least >= data.behaviours
+    assert data.discovery is not None and data.discovery.queries == stored["queries"] / 5
 
 
 def test_replay(old_run: Path) -> None:
