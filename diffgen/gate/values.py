@@ -104,7 +104,7 @@ class Behaviour:
         count: distinct pictures.
         known: how many of them the store knows.
         shift: largest change of a probability on any of them.
-        triggers: numbers of some of its pictures in the run, spread out over all; empty for what the replay found.
+        triggers: numbers of some of its pictures in the run, spread out over all; -1 for a picture of the store.
         replayed: it was met on pictures of the store and not by the search.
     """
 

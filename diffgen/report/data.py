@@ -176,7 +176,7 @@ class GateBehaviour:
         count: distinct pictures.
         new: the store does not know it.
         shift: largest change of a probability on any of them.
-        replayed: it was met on pictures of the store.
+        replayed: it was met on pictures of the store and not by the search.
         pictures: some of them; ``identifier`` is the number of the trigger, -1 for one of the store.
     """
 

@@ -46,7 +46,7 @@ def make_gate(data: ReportData | VerdictData) -> tuple[GateGroup, ...]:
         for picture in behaviour.pictures:
             source = budget.take(picture.image)
             if source is not None:
-                kind = "store" if behaviour.replayed else "trigger"
+                kind = "store" if picture.identifier < 0 else "trigger"
                 names, filters = data.class_names, data.filters
                 cards.append(make_card(picture, source=source, nearest=None, kind=kind, names=names, filters=filters))
         if cards:

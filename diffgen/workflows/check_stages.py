@@ -38,12 +38,12 @@ _DRAWS = 20  # images drawn for each valid one that is wanted, at most
 
 @dataclass
 class _Found:
-    """Pictures on which the two disagree: N of the search, or of the store with other labels than before."""
+    """N pictures on which the two disagree, of the search, or of the store with other labels than before: number -1."""
 
     images: UInt8Array
     probabilities: Float32Array
+    cells: Int64Array
     numbers: Int64Array
-    replayed: bool = False
 
     @property
     def said(self) -> Int64Array:
@@ -211,7 +211,9 @@ class CheckStages(Stages):
         numbers = np.flatnonzero(is_distinct(verdicts["near_duplicate_of"]))
         if met:
             numbers = numbers[[triggers["images"][number].tobytes() not in met for number in numbers]]
-        return _Found(triggers["images"][numbers], triggers["probabilities"][numbers], numbers)
+        return _Found(
+            triggers["images"][numbers], triggers["probabilities"][numbers], verdicts["cells"][numbers], numbers
+        )
 
     def _changed_in_store(self, prepared: Prepared) -> list[_Found]:
         """Pictures of the store on which the two disagree, but not as they did when it was stored."""
@@ -220,44 +222,43 @@ class CheckStages(Stages):
         other = (self._answers.argmax(axis=2) != self._stored_said()).any(axis=1)
         rows = np.flatnonzero(_disagree(self._answers, prepared.real.summary.margin) & other)
         images = self._stored_images(prepared.images.image_shape)[rows]
-        return [_Found(images, self._answers[rows], np.full(len(rows), -1), replayed=True)]
+        cells = prepared.cells.assign(torch.from_numpy(images))
+        return [_Found(images, self._answers[rows], cells, np.full(len(rows), -1))]
 
-    def _behaviours(self, found: Sequence[_Found], prepared: Prepared) -> tuple[Behaviour, ...]:
-        cells = prepared.cells
-        reach = self._reach(prepared)
-        stored = torch.from_numpy(self._stored_images(prepared.images.image_shape))
-        known_features = cells.encoder.encode(stored).cpu().numpy()
-        made: list[tuple[Behaviour, _Found, Int64Array]] = []
-        for each in found:
-            if len(each.images) == 0:
-                continue
-            encoded = cells.encoder.encode(torch.from_numpy(each.images)).cpu()
-            features = encoded.numpy()
-            distance, nearest = nearest_known(features, each.said, known_features, self._stored_said())
-            known = distance <= reach
-            if not each.replayed:
-                self._met += np.bincount(self._owners()[nearest[known]], minlength=len(self._met))
-            keys = behaviour_keys(each.said, cells.nearest(encoded))
-            for key in np.unique(keys, axis=0):
-                rows = np.flatnonzero((keys == key).all(axis=1))
-                chosen = rows[spread_out(features[rows], self.config.pictures)]
-                behaviour = Behaviour(
-                    said=(int(key[0]), int(key[1])),
-                    cell=int(key[2]),
-                    count=len(rows),
-                    known=int(known[rows].sum()),
-                    shift=_largest_shift(each.probabilities[rows]),
-                    triggers=tuple(each.numbers[chosen].tolist()),
-                    replayed=each.replayed,
-                )
-                made.append((behaviour, each, chosen))
+    def _behaviours(self, parts: Sequence[_Found], prepared: Prepared) -> tuple[Behaviour, ...]:
+        """One for each kind of picture, whether the search found them, the store has them, or both."""
+        parts = [each for each in parts if len(each.images) > 0]
+        if not parts:
+            return ()
+        images = np.concatenate([each.images for each in parts])
+        probabilities = np.concatenate([each.probabilities for each in parts])
+        said = np.concatenate([each.said for each in parts])
+        numbers = np.concatenate([each.numbers for each in parts])
+        keys = behaviour_keys(said, np.concatenate([each.cells for each in parts]))
+        encoder = prepared.cells.encoder
+        features = encoder.encode(torch.from_numpy(images)).cpu().numpy()
+        stored = encoder.encode(torch.from_numpy(self._stored_images(prepared.images.image_shape))).cpu().numpy()
+        distance, nearest = nearest_known(features, said, stored, self._stored_said())
+        known = distance <= self._reach(prepared)
+        self._met += np.bincount(self._owners()[nearest[known & (numbers >= 0)]], minlength=len(self._met))
+        made: list[tuple[Behaviour, Int64Array]] = []
+        for key in np.unique(keys, axis=0):
+            rows = np.flatnonzero((keys == key).all(axis=1))
+            chosen = rows[spread_out(features[rows], self.config.pictures)]
+            behaviour = Behaviour(
+                said=(int(key[0]), int(key[1])),
+                cell=int(key[2]),
+                count=len(rows),
+                known=int(known[rows].sum()),
+                shift=_largest_shift(probabilities[rows]),
+                triggers=tuple(numbers[chosen].tolist()),
+                replayed=bool((numbers[rows] < 0).all()),
+            )
+            made.append((behaviour, chosen))
         made.sort(key=lambda entry: (not entry[0].new, -entry[0].shift, -entry[0].count))
-        if made:
-            self._shown = {
-                "images": np.concatenate([origin.images[rows] for _, origin, rows in made]),
-                "probabilities": np.concatenate([origin.probabilities[rows] for _, origin, rows in made]),
-            }
-        return tuple(behaviour for behaviour, _, _ in made)
+        shown = np.concatenate([rows for _, rows in made])
+        self._shown = {"images": images[shown], "probabilities": probabilities[shown]}
+        return tuple(behaviour for behaviour, _ in made)
 
     def _known(self) -> tuple[KnownBehaviour, ...]:
         """How severe the behaviours of the store are in this check."""

@@ -95,6 +95,7 @@ def test_values_are_what_plain_counting_gives(
     # the same search as compare's, and every distinct valid trigger of it is in exactly one behaviour
     assert folder.results()["triggers"] == finished.triggers
     assert sum(each.count for each in values.behaviours) == finished.distinct_valid_triggers
+    assert len(values.behaviours) == folder.results()["behaviours"] == finished.behaviours
     assert values.random.of == 300 <= values.accepted <= values.drawn
 
 
@@ -150,8 +151,14 @@ def test_stored_pictures_with_other_labels_are_new(
     result = check(
         model_files["b"], model_files["a"], data="digits:test", store=store, config=short, output=tmp_path / "swapped"
     )
-    replayed = [each for each in result.values.behaviours if each.replayed]
-    assert result.values.replay.changed == result.values.replay.pictures == sum(each.count for each in replayed)
+    behaviours = result.values.behaviours
+    replayed = [each for each in behaviours if each.replayed]
+    assert all(set(each.triggers) == {-1} for each in replayed)
+    assert result.values.replay.changed == result.values.replay.pictures >= sum(each.count for each in replayed) > 0
+    # what both the store and the search met is one behaviour
+    assert len({(each.said, each.cell) for each in behaviours}) == len(behaviours)
+    found = RunFolder.open(result.run).results()["distinct_valid_triggers"]
+    assert sum(each.count for each in behaviours) <= result.values.replay.changed + found
     assert result.status is Status.FAIL
     added = accept(result.run, store.with_name("swapped-store")).added
     assert added == len(result.values.new) > 0
