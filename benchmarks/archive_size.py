@@ -95,13 +95,13 @@ class TimedCheckpointer(Checkpointer):
         self.seconds += time.perf_counter() - started
 
 
-def checkpoints(seconds: float) -> dict[str, float]:
+def checkpoints(seconds: float, archived: int) -> dict[str, float]:
     """A search into a run folder, and the share that writing takes."""
     networks = make_networks("lenet5", _CPU)
     search = MeasuredSearch(
         networks,
         preset("diffgan", "default"),
-        archived=50_000,
+        archived=archived,
         batch_size=resolve_batch_size(None, _CPU),
         device=_CPU,
     )
@@ -123,10 +123,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--triggers", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the search with checkpoints; 0 leaves it out")
+    parser.add_argument("--archived", type=int, default=50_000, help="triggers that this search begins with")
     arguments = parser.parse_args()
     figures = fill(arguments.triggers)
     if arguments.seconds:
-        figures |= checkpoints(arguments.seconds)
+        figures |= checkpoints(arguments.seconds, arguments.archived)
     print(json.dumps(figures))
 
 

@@ -41,7 +41,10 @@ def rows_of(judge: Judge, images: torch.Tensor, labels: torch.Tensor) -> list[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+", help="folder or zip with a training and a test split")
-    for source in parser.parse_args().data:
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the sheets (default: %(default)s)")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for source in arguments.data:
         training, test = load(f"{source}:train"), load(f"{source}:test")
         assert test.labels is not None
         images, labels = torch.from_numpy(test.images), torch.from_numpy(test.labels)
@@ -52,7 +55,7 @@ def main() -> None:
         print("\n".join(rows_of(judge_for(training, test), images, labels)))
         few = torch.stack([images[labels == label][0] for label in labels.unique()[:10]])
         sheet = augment(few, generator=torch.Generator().manual_seed(0))
-        save_image(sheet / 255.0, RESULTS / f"augmentation-{name}.png", nrow=len(few), padding=1, pad_value=0.5)
+        save_image(sheet / 255.0, arguments.out / f"augmentation-{name}.png", nrow=len(few), padding=1, pad_value=0.5)
 
 
 if __name__ == "__main__":

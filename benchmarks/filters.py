@@ -27,6 +27,7 @@ import torch
 from PIL import Image
 
 from benchmarks.judge import judge_for
+from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.wrecked import KINDS, wrecked
 from diffgen.config import FILTER_PRESETS, FILTERS, CompareConfig, FilterConfig, replace
 from diffgen.data import load
@@ -34,6 +35,7 @@ from diffgen.features import cells
 from diffgen.filters import FilterPipeline
 from diffgen.generators.prior import draw_latents
 from diffgen.runs.folder import RunFolder
+from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Progress, UInt8Array
 from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.gan import DomainModels, prepare_gan
@@ -51,13 +53,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--run", help="run folder of a comparison on DATA:test")
     parser.add_argument("--sheet", type=Path, help="draw 100 random triggers of the run that the filters accept")
     parser.add_argument("--hundred-thousand", action="store_true", help="also time 100,000 images against 10,000")
+    add_quick(parser)
     arguments = parser.parse_args(argv)
 
     training, test = load(f"{arguments.data}:train"), load(f"{arguments.data}:test")
+    config = trained_as_asked(CompareConfig(), quick=arguments.quick)
     encoder = cells.prepare(test).encoder
-    domain = prepare_gan(test, CompareConfig().gan, encoder, device=_CPU, progress=Progress())
+    domain = prepare_gan(test, config.gan, encoder, device=_CPU, progress=Progress())
     other = _like(load(f"{arguments.other}:test", resize=training.image_shape[1]).images, training)
-    sets = _image_sets(training, other, domain, arguments.run)
+    sets = _image_sets(training, other, domain, arguments.run, part=10 if arguments.quick else 1)
     recognised = {name: judge_for(training, test).recognised(images).numpy() for name, images in sets.items()}
     chains = {
         **{name: FilterConfig(names=(name,)) for name in FILTERS},
@@ -65,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "reconstruction, ssim, neighbors": FilterConfig(names=("reconstruction", "ssim", "neighbors")),
         "all four": FilterConfig(names=FILTERS),
     }
-    pipelines = {name: _pipeline(test, domain, settings) for name, settings in chains.items()}
+    pipelines = {name: _pipeline(test, domain, config, settings) for name, settings in chains.items()}
     kept = {
         name: {kind: pipeline.apply(images).accepted for kind, images in sets.items()}
         for name, pipeline in pipelines.items()
@@ -74,10 +78,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     _print_judged(recognised, kept)
     _print_cost({name: pipelines[name] for name in (*FILTERS, "preset default")}, sets["random pictures of the GAN"])
     if arguments.hundred_thousand:
-        _print_hundred_thousand(test, domain)
+        _print_hundred_thousand(test, domain, config)
     if arguments.sheet and arguments.run:
         accepted = sets["triggers"][torch.from_numpy(kept["preset default"]["triggers"])].numpy()
-        rows = np.random.default_rng(0).permutation(len(accepted))[:_SHEET]
+        rows = random_rows(len(accepted), _SHEET)
         _draw_sheet(accepted[rows], arguments.sheet)
 
 
@@ -91,16 +95,17 @@ def _like(images: UInt8Array, data: ImageSet) -> UInt8Array:
 
 
 def _image_sets(
-    training: ImageSet, other: UInt8Array, domain: DomainModels, run: str | None
+    training: ImageSet, other: UInt8Array, domain: DomainModels, run: str | None, *, part: int = 1
 ) -> dict[str, torch.Tensor]:
-    real = training.images[:_REAL]
-    made = draw_latents(domain.generator, _GENERATED, torch.Generator().manual_seed(1))
-    sets = {"real": real, **wrecked(real[:_WRECKED], other, seed=0)}
+    # at random: a folder of pictures is in order of class
+    real = training.images[random_rows(len(training), _REAL // part)]
+    made = draw_latents(domain.generator, _GENERATED // part, torch.Generator().manual_seed(1))
+    sets = {"real": real, **wrecked(real[: _WRECKED // part], other, seed=0)}
     found = {name: torch.from_numpy(images) for name, images in sets.items()}
     found["random pictures of the GAN"] = _generate(domain, made)
     if run is not None:
         images = RunFolder.open(run).read_parts()["images"]
-        rows = np.random.default_rng(0).permutation(len(images))[:_TRIGGERS]
+        rows = random_rows(len(images), _TRIGGERS // part)
         found["triggers"] = torch.from_numpy(images[np.sort(rows)])
     return found
 
@@ -109,8 +114,9 @@ def _generate(domain: DomainModels, latents: torch.Tensor) -> torch.Tensor:
     return torch.cat([domain.generator.generate(batch) for batch in latents.split(500)])
 
 
-def _pipeline(data: ImageSet, domain: DomainModels, settings: FilterConfig) -> FilterPipeline:
-    config = replace(CompareConfig(), filters=settings)
+def _pipeline(data: ImageSet, domain: DomainModels, config: CompareConfig, settings: FilterConfig) -> FilterPipeline:
+    settings = fields_replaced(settings, training_steps=config.filters.training_steps)
+    config = replace(config, filters=settings)
     return make_pipeline(data, domain, config, batch_size=256, device=_CPU, progress=Progress())
 
 
@@ -163,11 +169,11 @@ def _print_cost(pipelines: dict[str, FilterPipeline], images: torch.Tensor) -> N
     print()
 
 
-def _print_hundred_thousand(data: ImageSet, domain: DomainModels) -> None:
+def _print_hundred_thousand(data: ImageSet, domain: DomainModels, config: CompareConfig) -> None:
     """As many generated pictures, against all real images of the test files."""
     latents = draw_latents(domain.generator, 100_000, torch.Generator().manual_seed(2))
     images = _generate(domain, latents)
-    pipeline = _pipeline(data, fields_replaced(domain, reference=torch.from_numpy(data.images)), FilterConfig())
+    pipeline = _pipeline(data, fields_replaced(domain, reference=torch.from_numpy(data.images)), config, FilterConfig())
     processor, wall = time.process_time(), time.monotonic()
     pipeline.apply(images)
     print(

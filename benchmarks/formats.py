@@ -36,16 +36,18 @@ from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 import diffgen
 from benchmarks import cifar_resnets
 from benchmarks.lenet_pair import train
+from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.tflite_files import tflite_file
 from diffgen.config import Budget, CompareConfig, GanConfig, ModelConfig, Preprocessing, QuantizeConfig, replace
 from diffgen.data import load as load_data
 from diffgen.models import load as load_model
+from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, ImageSet, Int64Array
 from diffgen.workflows.demo import save_torchscript
 from diffgen.workflows.quantize import quantize
 
 RESULT = Path(__file__).parent / "results" / "formats.md"
-_TRAINED_ON = 20_000
+_TRAINED_ON, _CALIBRATED_ON = 20_000, 512
 # as published for all 10,000 test images
 _PUBLISHED = {
     "base.h5": 0.9807,
@@ -129,7 +131,7 @@ def write_extras(network: nn.Sequential, folder: Path) -> list[Case]:
 
 def write_quantized(network: nn.Sequential, onnx: Path, training: ImageSet, test: ImageSet, folder: Path) -> list[Case]:
     """8-bit versions of the network, each with a way to ask it without diffgen."""
-    pixels = torch.from_numpy(training.images[:512]).float() / 255
+    pixels = torch.from_numpy(training.images[random_rows(len(training), _CALIBRATED_ON)]).float() / 255
     files = {name: folder / name for name in ("n.onnx", "o.onnx", "p.tflite", "q.pt")}
     for name, way in (("n.onnx", "qdq"), ("o.onnx", "qoperator")):
         config = QuantizeConfig(format=way)  # type: ignore[arg-type]
@@ -205,7 +207,7 @@ def row(
     box = load_model(
         case.path, arch=case.opening.arch, allow_pickle=case.opening.allow_pickle, preprocessing=case.preprocessing
     )
-    box.prepare(data.images[:256])
+    box.prepare(data.images)
     assert data.labels is not None
     labels = box.predict(data.images).argmax(axis=1)
     accuracy = float((labels == data.labels).mean())
@@ -227,25 +229,27 @@ def row(
     return line, abs(accuracy - source) < 5e-5 and found.triggers == 0
 
 
-def lenet_rows(mnist: str, folder: Path, queries: int) -> list[tuple[str, bool]]:
+def lenet_rows(mnist: str, folder: Path, queries: int, quick: bool) -> list[tuple[str, bool]]:
     """Every format, on MNIST."""
     training, test = load_data(f"{mnist}:train"), load_data(mnist)
     assert training.labels is not None
-    rows = slice(_TRAINED_ON)
+    rows = random_rows(len(training), _TRAINED_ON)
     network = train(torch.from_numpy(training.images[rows]), torch.from_numpy(training.labels[rows]), seed=0, epochs=1)
     cases = [*write_everywhere(network, folder), *write_extras(network, folder)]
     source = eager_accuracy(network, test, lambda pixels: pixels)
-    config = CompareConfig(budget=Budget(queries=queries), device="cpu")
+    config = trained_as_asked(CompareConfig(budget=Budget(queries=queries), device="cpu"), quick=quick)
     scripted, onnx = cases[0], cases[4]
     found = [row(case, onnx if case is scripted else scripted, test, source, config, folder) for case in cases]
     quantized = write_quantized(network, onnx.path, training, test, folder)
     return found + [row(case, replace(case, name="itself"), test, source, config, folder) for case in quantized]
 
 
-def published_rows(mnist: str, cifar: ImageSet, published: Path, folder: Path, queries: int) -> list[tuple[str, bool]]:
+def published_rows(
+    mnist: str, cifar: ImageSet, published: Path, folder: Path, queries: int, quick: bool
+) -> list[tuple[str, bool]]:
     """Keras and TensorFlow Lite files that were not made for diffgen."""
     test = load_data(mnist)
-    config = CompareConfig(budget=Budget(queries=queries), device="cpu")
+    config = trained_as_asked(CompareConfig(budget=Budget(queries=queries), device="cpu"), quick=quick)
     found = []
     for name, accuracy in _PUBLISHED.items():
         case = Case(f"`{name}`", published / "mnist-lenet5-family" / name)
@@ -291,7 +295,8 @@ def resnet_rows(data: ImageSet, published: Path, folder: Path, queries: int) -> 
 def write(arguments: argparse.Namespace, rows: list[str]) -> None:
     """The page."""
     command = shlex.join(["python", "-m", "benchmarks.formats", "MNIST", "CIFAR", "MODELS", *sys.argv[4:]])
-    RESULT.write_text(
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(
         f"""# Every format of a model
 
     {command}
@@ -330,14 +335,18 @@ def main() -> int:
     parser.add_argument(
         "--resnet-queries", type=int, default=1_000, help="for each published model (default: %(default)s)"
     )
+    add_quick(parser)
+    parser.add_argument("--out", type=Path, default=RESULT, help="page to write (default: %(default)s)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # of exporters that are deprecated but still about
     with tempfile.TemporaryDirectory(prefix="formats-") as name:
         folder = Path(name)
-        rows = lenet_rows(arguments.mnist, folder, arguments.queries)
+        rows = lenet_rows(arguments.mnist, folder, arguments.queries, arguments.quick)
         data = some_of(arguments.cifar, arguments.images)
         rows += resnet_rows(data, arguments.models / "cifar10-resnet-he", folder, arguments.resnet_queries)
-        rows += published_rows(arguments.mnist, data, arguments.models, folder, arguments.resnet_queries)
+        rows += published_rows(
+            arguments.mnist, data, arguments.models, folder, arguments.resnet_queries, arguments.quick
+        )
     write(arguments, [line for line, _ in rows])
     return int(not all(good for _, good in rows))
 

@@ -283,7 +283,7 @@ def doors(folder: Path) -> list[Door]:
     return [Door(name, corpus) for name, corpus in made.items()]
 
 
-def fuzz(seconds: float, seed: int, output: Path, only: list[str], patience: float) -> int:
+def fuzz(seconds: float, seed: int, output: Path, only: list[str], patience: float, page: Path) -> int:
     """Run, print the table, and give the number of different findings."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -312,16 +312,17 @@ def fuzz(seconds: float, seed: int, output: Path, only: list[str], patience: flo
     print(table)
     print(f"\n{findings.kinds} different findings; seed {seed}, {seconds:.0f} seconds.")
     if not only:
-        _write(table, findings.kinds)
+        _write(page, table, findings.kinds)
     return findings.kinds
 
 
-def _write(table: str, kinds: int) -> None:
+def _write(page: Path, table: str, kinds: int) -> None:
     """The page with the results."""
     import torch
 
     command = shlex.join(["python", "-m", "benchmarks.fuzz_doors", *sys.argv[1:]])
-    RESULT.write_text(
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(
         f"""# Damaged files at every door
 
     {command}
@@ -377,13 +378,18 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="*", default=[], metavar="DOOR", help="these doors alone")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds of work for one file")
+    parser.add_argument(
+        "--page", type=Path, default=RESULT, help="written by a run of all doors (default: %(default)s)"
+    )
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child is not None:
         with os.fdopen(arguments.child, "wb") as replies:
             child(replies)
         return 0
-    found = fuzz(arguments.seconds, arguments.seed, arguments.output, arguments.only, arguments.patience)
+    found = fuzz(
+        arguments.seconds, arguments.seed, arguments.output, arguments.only, arguments.patience, arguments.page
+    )
     return 1 if found else 0
 
 

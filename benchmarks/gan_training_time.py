@@ -22,6 +22,7 @@ from scipy.stats import linregress
 from diffgen.config import GanConfig, replace
 from diffgen.data import load
 from diffgen.gan_training.trainer import train
+from diffgen.sampling import random_rows
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -38,16 +39,16 @@ def seconds_for(images: torch.Tensor, labels: torch.Tensor) -> tuple[float, floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for gan-time.png (default: %(default)s)")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(range(60_000, 100_001, 10_000)))
     arguments = parser.parse_args()
     data = load(f"{arguments.data}:train")
-    order = np.random.default_rng(0).permutation(len(data))
     assert data.labels is not None
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
     print("| images | updates | wall s | CPU s |\n|--:|--:|--:|--:|")
     sizes, seconds = [], []
     for size in arguments.sizes:
-        rows = order[: size // 6]
+        rows = random_rows(len(data), size // 6)
         images, labels = torch.from_numpy(data.images[rows]), torch.from_numpy(data.labels[rows])
         wall, processor, steps = seconds_for(images, labels)
         sizes.append(6 * len(rows))
@@ -61,7 +62,8 @@ def main() -> None:
     axes.plot(sizes, line.intercept + line.slope * np.array(sizes), label=f"fitted, R² = {line.rvalue**2:.4f}")
     axes.set(xlabel="training images", ylabel="CPU seconds of one pass", xlim=(0, None), ylim=(0, None))
     axes.legend()
-    figure.savefig(RESULTS / "gan-time.png", dpi=120, bbox_inches="tight")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(arguments.out / "gan-time.png", dpi=120, bbox_inches="tight")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.quick import add_quick, hardly_trained
 from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
 from diffgen.features import cells
@@ -136,6 +137,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--steps", type=int, help="updates of a trial (default: the quick schedule)")
     parser.add_argument("--storage")
+    add_quick(parser)
     parser.add_argument("--seeds", type=int, default=len(FRESH_SEEDS), help="fresh seeds, at most %(default)s")
     parser.add_argument("--draws", type=int, default=TrainGanConfig().draws)
     parser.add_argument("--images", type=int, default=TrainGanConfig().images)
@@ -144,6 +146,8 @@ def main() -> None:
     started = time.monotonic()
     data = load(arguments.data)
     gan = replace(GanConfig(), schedule="quick", steps=arguments.steps)
+    if arguments.quick:
+        gan = hardly_trained(gan)
     config = TrainGanConfig(
         gan=gan,
         tuning=replace(TuningConfig(), trials=arguments.trials, storage=arguments.storage),

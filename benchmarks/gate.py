@@ -26,6 +26,8 @@ import torch
 from torch import nn
 
 from benchmarks.lenet_pair import train
+from benchmarks.quick import add_quick, trained_as_asked
+from benchmarks.warm_up import warm_up
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, Preprocessing, replace
 from diffgen.data import load
 from diffgen.errors import UserError
@@ -111,7 +113,7 @@ def save_exported(network: nn.Module, path: Path) -> None:
     torch.export.save(program, path)
 
 
-def false_alarms(out: Path, shared: Path) -> Iterator[Case]:
+def false_alarms(out: Path, shared: Path, queries: int) -> Iterator[Case]:
     """One model in three formats: every ordered pair of formats, with as many seeds as it takes."""
     network = own_lenet(out, shared)
     savers: dict[str, Callable[[nn.Module, Path], None]] = {
@@ -129,12 +131,12 @@ def false_alarms(out: Path, shared: Path) -> Iterator[Case]:
             out / base,
             out / candidate,
             f"{shared / 'data' / 'mnist'}:test",
-            Budget(queries=_QUERIES),
+            Budget(queries=queries),
             seed,
         )
 
 
-def sensitivity(out: Path, shared: Path) -> Iterator[Case]:
+def sensitivity(out: Path, shared: Path, seconds: float) -> Iterator[Case]:
     """Class 4's weights of the last layer led toward class 9's by a share of the way."""
     base = out / "lenet.onnx"
     if not base.is_file():
@@ -148,13 +150,14 @@ def sensitivity(out: Path, shared: Path) -> Iterator[Case]:
                 for values in (last.weight, last.bias):
                     values[_BASE] += size * (values[_TOWARD] - values[_BASE])
             save_onnx(network, file)
-        yield Case(f"planted {size:g}", base, file, f"{shared / 'data' / 'mnist'}:test", Budget(seconds=60.0))
+        yield Case(f"planted {size:g}", base, file, f"{shared / 'data' / 'mnist'}:test", Budget(seconds=seconds))
 
 
-def run_case(case: Case, folder: Path, gan: Path | None) -> dict[str, Any]:
+def run_case(case: Case, folder: Path, gan: Path | None, *, quick: bool) -> dict[str, Any]:
     """Check, and what came of it as JSON values."""
     defaults = CompareConfig()
     comparison = replace(defaults, budget=case.budget, seed=case.seed, **case.settings)
+    comparison = trained_as_asked(comparison, quick=quick)
     if gan is not None and "mnist" in case.data:
         comparison = replace(comparison, gan_file=str(gan))
     config = CheckConfig(limits=Limits(max_disagreement=0.0), compare=comparison)
@@ -207,9 +210,19 @@ def main() -> None:
     parser.add_argument("shared", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--seconds", nargs="+", type=float, default=[60.0, 300.0], help="of the search, for pairs")
+    parser.add_argument(
+        "--seconds",
+        nargs="+",
+        type=float,
+        default=[60.0, 300.0],
+        help="of the search, for pairs; sensitivity takes the least",
+    )
+    parser.add_argument(
+        "--queries", type=int, default=_QUERIES, help="of a search for false alarms (default: %(default)s)"
+    )
     parser.add_argument("--gan", type=Path, help="a GAN of MNIST's test images, so that none is trained")
     parser.add_argument("--limit", type=int, help="run only so many cases that are not recorded yet")
+    add_quick(parser)
     arguments = parser.parse_args()
     out, shared = arguments.out.absolute(), arguments.shared.absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -217,10 +230,11 @@ def main() -> None:
     record: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.is_file() else {}
     makers: dict[str, Callable[[], Iterator[Case]]] = {
         "pairs": lambda: pairs(shared, arguments.seconds),
-        "false-alarms": lambda: false_alarms(out, shared),
-        "sensitivity": lambda: sensitivity(out, shared),
+        "false-alarms": lambda: false_alarms(out, shared, arguments.queries),
+        "sensitivity": lambda: sensitivity(out, shared, min(arguments.seconds)),
     }
     left = arguments.limit
+    warm_up(CompareConfig().search)  # not on the clock of the first search
     for part in arguments.only:
         entries = record.setdefault(part, {})
         for case in makers[part]():
@@ -228,7 +242,7 @@ def main() -> None:
                 break
             if case.name in entries and "not_run" not in entries[case.name]:
                 continue
-            entries[case.name] = run_case(case, out / case.folder, arguments.gan)
+            entries[case.name] = run_case(case, out / case.folder, arguments.gan, quick=arguments.quick)
             write_json(file, record)
             print(f"{part}: {case.name}: {entries[case.name]}", flush=True)
             left = None if left is None else left - 1

@@ -7,9 +7,11 @@ The judge is trained on the *training* split, GANs and filters on the test split
 of the program ever asks it.
 
 * Recognised: all five classifiers name the same class, and their mean confidence in it is at least 0.9.
-* Coverage (Naeem et al. 2020): share of 5,000 real test images that have a generated one nearer than their 5th nearest
-  real neighbour, in the penultimate features of the residual classifier, among 5,000 generated images. The other 5,000
-  real test images in place of generated ones give the ceiling.
+* Coverage (Naeem et al. 2020): share of n real images that have, among n generated ones, one nearer than their 5th
+  nearest real neighbour, in the penultimate features of the residual classifier. Taken twice: of the images that were
+  held out when the GAN was trained (n is their number, a tenth of the test split), and of those that trained it, in
+  blocks of the same n. A GAN that repeats what it was shown covers the second better than the first. The ceiling of
+  both is what n other real images in place of the generated ones cover; means over the blocks.
 * The share of each class in what is recognised, and the coverage within each class.
 """
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -28,15 +31,19 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torchvision.transforms import v2
 
+from diffgen.config import GanConfig
 from diffgen.data import load
+from diffgen.gan_training.header import read_header
+from diffgen.gan_training.split import split_rows
 from diffgen.generators import gan as gan_loader
 from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
-from diffgen.types import ImageSet
+from diffgen.sampling import random_rows
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.gan import settings_of
 
 CONFIDENT = 0.9
-COVERED_IMAGES = 5_000
 NEIGHBOURS = 5
 GENERATED_IMAGES = 10_000
 _FORMAT = "judge-1"
@@ -201,45 +208,78 @@ class Verdict:
 
     Attributes:
         recognised, recognised_real: share recognised of the images and of the held-apart real test images.
-        coverage, coverage_ceiling: share of real images covered by the images, and by the other real images.
-        recognised_fraction, coverage_fraction: the first divided by the second.
+        covered_images: n, real images of a block, and images that may cover them.
+        coverage_trained, coverage_trained_ceiling: share covered of the real images that trained the GAN, by the
+            images, and by other real images that trained it.
+        coverage_held_out, coverage_held_out_ceiling: the same of the held-out ones, by the images, and by real images
+            that trained the GAN.
+        recognised_fraction, coverage_trained_fraction, coverage_held_out_fraction: the first divided by the second.
         class_shares: share of each class in what is recognised.
-        class_coverage: coverage of the real images of each class, by images of any class.
+        class_coverage: coverage of the real images of each class that trained the GAN, by images of any class; NaN for
+            a class without one.
     """
 
     recognised: float
     recognised_real: float
     recognised_fraction: float
-    coverage: float
-    coverage_ceiling: float
-    coverage_fraction: float
+    covered_images: int
+    coverage_trained: float
+    coverage_trained_ceiling: float
+    coverage_trained_fraction: float
+    coverage_held_out: float
+    coverage_held_out_ceiling: float
+    coverage_held_out_fraction: float
     class_shares: list[float]
     class_coverage: list[float]
 
 
-def measure(judge: Judge, test: ImageSet, generated: torch.Tensor) -> Verdict:
-    """Measure generated images, uint8 (N, C, H, W), N >= 5,000, against the real test images."""
-    real = torch.from_numpy(test.images)[torch.from_numpy(np.random.default_rng(0).permutation(len(test)))]
+def measure(judge: Judge, test: ImageSet, generated: torch.Tensor, gan: GanConfig) -> Verdict:
+    """Measure the images of a GAN, uint8 (N, C, H, W), against the real test images.
+
+    Args:
+        judge: of the data set.
+        test: what the GAN was trained on, but for what it held out.
+        generated: of the GAN; N at least the number of images held out.
+        gan: the settings that it was trained with, which say what it held out.
+    """
     assert test.labels is not None
-    labels = torch.from_numpy(test.labels[np.random.default_rng(0).permutation(len(test))])[:COVERED_IMAGES]
-    covered, other = real[:COVERED_IMAGES], real[COVERED_IMAGES : 2 * COVERED_IMAGES]
-    features = judge.features(covered)
-    hit = coverage(features, judge.features(generated[:COVERED_IMAGES]))
-    ceiling = coverage(features, judge.features(other)).float().mean().item()
+    real = torch.from_numpy(test.images)
+    trained, held_out = (each.numpy() for each in split_rows(len(test), gan))
+    size = min(len(held_out), len(trained) // 2)
+    # at random: a data set may be in order of class
+    rows = trained[random_rows(len(trained), len(trained) // size * size)]
+    features = judge.features(real[torch.from_numpy(rows)])
+    blocks, fakes = features.split(size), judge.features(generated).split(size)
+    fakes = [part for part in fakes if len(part) == size]
+    unseen = judge.features(real[torch.from_numpy(held_out[random_rows(len(held_out), size)])])
+    hit = torch.cat([coverage(block, fakes[number % len(fakes)]) for number, block in enumerate(blocks)])
+    trained_share, trained_ceiling = hit.float().mean().item(), _mean_coverage(blocks, [*blocks[1:], blocks[0]])
+    unseen_share = _mean_coverage([unseen] * len(fakes), fakes)
+    unseen_ceiling = _mean_coverage([unseen] * len(blocks), blocks)
     recognised, label = judge.verdict(generated)
     recognised_real = judge.recognised(real).float().mean().item()
-    share, covered_share = recognised.float().mean().item(), hit.float().mean().item()
+    share = recognised.float().mean().item()
     counts = torch.bincount(label[recognised], minlength=judge.classes).float()
+    labels = torch.from_numpy(test.labels[rows])
     return Verdict(
         recognised=share,
         recognised_real=recognised_real,
         recognised_fraction=share / recognised_real,
-        coverage=covered_share,
-        coverage_ceiling=ceiling,
-        coverage_fraction=covered_share / ceiling,
+        covered_images=size,
+        coverage_trained=trained_share,
+        coverage_trained_ceiling=trained_ceiling,
+        coverage_trained_fraction=trained_share / trained_ceiling,
+        coverage_held_out=unseen_share,
+        coverage_held_out_ceiling=unseen_ceiling,
+        coverage_held_out_fraction=unseen_share / unseen_ceiling,
         class_shares=(counts / counts.sum().clamp(min=1)).tolist(),
         class_coverage=[hit[labels == number].float().mean().item() for number in range(judge.classes)],
     )
+
+
+def _mean_coverage(real: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> float:
+    """Share of each block's features, float32 (n, d), that the other block covers; mean over the pairs."""
+    return float(np.mean([coverage(a, b).float().mean().item() for a, b in zip(real, others, strict=True)]))
 
 
 def main() -> None:
@@ -253,10 +293,13 @@ def main() -> None:
         print(f"{kind}: accuracy {accuracy:.4f} on {len(test):,} test images")
     print(f"recognised of the real test images: {judge.recognised(torch.from_numpy(test.images)).float().mean():.4f}")
     if arguments.gan is not None:
+        if read_header(arguments.gan).get("data") != test.digest:
+            parser.error(f"{arguments.gan} was trained on other images than {test.source}; give the GAN of these.")
+        config = settings_of(arguments.gan, test, GanConfig(), Progress())
         generator, _, _ = gan_loader.load(arguments.gan, device=torch.device("cpu"))
         latents = draw_latents(generator, GENERATED_IMAGES, torch.Generator().manual_seed(1))
         images = torch.cat([generator.generate(part) for part in latents.split(500)])
-        print(json.dumps(asdict(measure(judge, test, images)), indent=2))
+        print(json.dumps(asdict(measure(judge, test, images, config)), indent=2))
 
 
 if __name__ == "__main__":

@@ -294,8 +294,8 @@ def write(arguments: argparse.Namespace, kills: list[Kill], ends: list[list[str]
         f"| {kill.half_written} | {kill.fault or 'none'} |"
         for number, kill in enumerate(kills, start=1)
     ]
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -305,6 +305,7 @@ def main() -> int:
     parser.add_argument("--queries", type=int, default=20_000, help="budget of the search (default: %(default)s)")
     parser.add_argument("--gan-steps", type=int, default=300, help="of the GAN (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULT, help="page to write (default: %(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kill-and-resume-") as name:
         folder = Path(name)

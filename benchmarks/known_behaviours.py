@@ -22,6 +22,7 @@ from diffgen.features.cells import Cells
 from diffgen.gate.known import nearest_known, spread_out
 from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.runs.folder import RunFolder
+from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _REACHES = (1.0, 1.25, 1.5)
@@ -79,7 +80,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=CheckConfig().pictures)
     arguments = parser.parse_args()
     data = load(arguments.data)
-    rows = np.sort(np.random.default_rng(0).permutation(len(data))[: round(0.8 * len(data))])
+    rows = np.sort(random_rows(len(data), round(0.8 * len(data))))
     part = replace(data, images=data.images[rows], labels=None if data.labels is None else data.labels[rows])
     cells, others = cell_store.prepare(data), cell_store.prepare(part)
     for pair in arguments.pairs:

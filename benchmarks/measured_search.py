@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from benchmarks.fixed_networks import FixedNetworks, fill_archive
+from benchmarks.warm_up import warm_up
 from diffgen.config import Budget, FilterConfig, SearchConfig
 from diffgen.features.cells import CELLS, Cells
 from diffgen.features.encoder import FEATURES, DomainEncoder
@@ -107,6 +108,7 @@ class MeasuredSearch:
         self.clustering = Cost(0.0, 0.0)
         self.clusterings_per_trigger = 0.0
         if archived and not self.every_generation:
+            warm_up(config)
             with Stopwatch(device) as watch:
                 self.diversity.update()
             self.clustering = watch.cost

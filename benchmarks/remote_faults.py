@@ -204,7 +204,9 @@ def broken(
         return Outcome(way, None, sent_in(run), _injected(proxy), breaks, differences(run, reference))
 
 
-def write(outcomes: list[Outcome], throughput: dict[str, float], bench: Bench, reference: Path, faults: float) -> None:
+def write(
+    arguments: argparse.Namespace, outcomes: list[Outcome], throughput: dict[str, float], bench: Bench, reference: Path
+) -> None:
     """The page."""
     results = RunFolder.open(reference).results()
     equal = sum(not outcome.differing for outcome in outcomes)
@@ -222,8 +224,8 @@ def write(outcomes: list[Outcome], throughput: dict[str, float], bench: Bench, r
         f"models as files found {results['triggers']:,} triggers at {bench.rate(reference):,.0f} queries/s. "
         f"**{equal} of {len(outcomes)} remote runs end with the same archive and the same verdicts, in every column "
         "and bit.** Images sent are those of the whole run: the real images, the numeric noise, the search and asking "
-        f"again; what the spoilt {faults:.0%} cost is what is sent more than directly. The proxy takes requests while "
-        "the server is dead, so those tries count too.",
+        f"again; what the spoilt {arguments.faults:.0%} cost is what is sent more than directly. The proxy takes "
+        "requests while the server is dead, so those tries count too.",
         "",
         "| model B is asked | queries/s in the search | images sent | faults | broken off | columns that differ |",
         "|---|---:|---:|---|---|---|",
@@ -242,7 +244,8 @@ def write(outcomes: list[Outcome], throughput: dict[str, float], bench: Bench, r
         "|---|---:|",
         *(f"| {way} | {rate:,.0f} |" for way, rate in throughput.items()),
     ]
-    RESULT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -253,6 +256,7 @@ def main() -> int:
     parser.add_argument("--faults", type=float, default=0.05, help="share of spoilt requests (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the faults (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=1, help="of the client (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULT, help="page to write (default: %(default)s)")
     arguments = parser.parse_args()
     outcomes: list[Outcome] = []
     throughput: dict[str, float] = {}
@@ -289,7 +293,7 @@ def main() -> int:
                 keep(
                     broken(bench, "MLServer, through faults", run, serving, reference, **spoilt, kills=arguments.kills)
                 )
-        write(outcomes, throughput, bench, reference, arguments.faults)
+        write(arguments, outcomes, throughput, bench, reference)
     return int(any(outcome.differing for outcome in outcomes))
 
 

@@ -26,6 +26,7 @@ from torch import nn
 from benchmarks import cifar_resnets
 from benchmarks.judge import Judge, judge_for
 from benchmarks.pairs import PAIRS
+from benchmarks.quick import add_quick, trained_as_asked
 from diffgen.config import Budget, CompareConfig, ModelConfig, Preprocessing, SelectorConfig
 from diffgen.data import load
 from diffgen.features.encoder import train as train_encoder
@@ -38,6 +39,7 @@ from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.selector.networks import PixelNetwork
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
+from diffgen.techniques import technique_names
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import read_finds
@@ -89,7 +91,7 @@ def judge_pair(
     finds, labels = labelled(run, judge)
     examples = make_examples(labels, finds.said, finds.behaviours)
     for box in boxes:
-        box.prepare(test.images[:256])
+        box.prepare(test.images)
     a, b = (box.predict(test.images) for box in boxes)
     said = np.stack([a.argmax(axis=1), b.argmax(axis=1)], axis=1)
     differ = np.flatnonzero(said[:, 0] != said[:, 1])
@@ -185,9 +187,18 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=PAIRS, default=list(PAIRS))
     parser.add_argument("--cifar", nargs=2, type=Path, metavar=("MODELS", "CIFAR"))
     parser.add_argument("--queries", type=int, default=QUERIES)
+    parser.add_argument("--technique", choices=technique_names(), default="diffgan", help="default: %(default)s")
+    add_quick(parser)
     arguments = parser.parse_args()
     # asked again in batches: one by one takes longer than the search
-    plain = CompareConfig(budget=Budget(queries=arguments.queries), seed=0, device="cpu", verify_limit=0)
+    plain = CompareConfig(
+        budget=Budget(queries=arguments.queries),
+        seed=0,
+        device="cpu",
+        verify_limit=0,
+        technique=arguments.technique,
+    )
+    plain = trained_as_asked(plain, quick=arguments.quick)
     subjects = {
         name: (arguments.data / PAIRS[name].data, [arguments.pairs / name / f"{role}.onnx" for role in "ab"], plain)
         for name in arguments.only

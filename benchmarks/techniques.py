@@ -6,7 +6,8 @@
 
 Each cell is a comparison (:func:`diffgen.compare`) in a process of its own, so that a crash costs one cell; what came
 to its end is left out the next time, and a run that broke off is gone on with. The order is by seed, so that what is
-there at any time is balanced. GAN, filters, cells and judge are made before the first cell; no cell pays for them.
+there at any time is balanced. GAN, filters, cells and judge are made before the first cell, and what a search imports
+and compiles (UMAP, HDBSCAN) is imported and compiled before its clock starts; no cell pays for them.
 
 Counted are triggers that disagreed again when they were asked again. ``valid``: every filter accepts them;
 ``distinct``: of these, without near-duplicates; ``judge-valid``: the judge (:mod:`benchmarks.judge`), which nothing was
@@ -42,7 +43,9 @@ import numpy as np
 import torch
 
 from benchmarks.judge import Judge, judge_for
+from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
+from benchmarks.warm_up import warm_up
 from diffgen.config import Budget, CompareConfig, SelectorConfig
 from diffgen.data import load as load_data
 from diffgen.features import cells as cell_store
@@ -59,7 +62,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import FEWEST_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
-from diffgen.techniques import technique_names
+from diffgen.techniques import PRESETS, technique_names
 from diffgen.types import Int64Array, Progress
 from diffgen.workflows.compare import compare
 from diffgen.workflows.filters import make_pipeline
@@ -190,6 +193,8 @@ def _put_to_use(judge: Judge, cells: Cells, finds: Finds) -> dict[str, Any]:
 def cell(arguments: argparse.Namespace) -> None:
     """One comparison and its figures."""
     technique, preset = WAYS[arguments.way]
+    if technique == "diffgan":
+        warm_up(PRESETS[technique][preset])
     run = arguments.file.with_suffix("")
     if (run / "manifest.json").is_file():
         resume(run)
@@ -205,14 +210,14 @@ def cell(arguments: argparse.Namespace) -> None:
             device="cpu",
             output=run,
             # asked again in batches: one by one takes longer than the search
-            config=CompareConfig(verify_limit=0),
+            config=trained_as_asked(CompareConfig(verify_limit=0), quick=arguments.quick),
         )
     write_json(arguments.file, figures(run, arguments.data, arguments.training))
 
 
-def prepare(data: str, training: str | None) -> None:
+def prepare(data: str, training: str | None, *, quick: bool) -> None:
     """GAN, filters, cells and judge of a data set, into the cache."""
-    images, config = load_data(data), CompareConfig()
+    images, config = load_data(data), trained_as_asked(CompareConfig(), quick=quick)
     cells = cell_store.prepare(images, device=CPU)
     domain = prepare_generator(images, config, cells.encoder, device=CPU, progress=Progress())
     make_pipeline(images, domain, config, batch_size=128, device=CPU, progress=Progress())
@@ -233,12 +238,13 @@ def run(arguments: argparse.Namespace) -> None:
                     if file.is_file():
                         continue
                     if data not in ready:
-                        prepare(data, arguments.training)
+                        prepare(data, arguments.training, quick=arguments.quick)
                         ready.add(data)
                     file.parent.mkdir(parents=True, exist_ok=True)
                     words = ["cell", way, a, b, "--data", data, "--budget", str(budget), "--seed", str(seed)]
                     words += ["--file", str(file)]
                     words += [] if arguments.training is None else ["--training", arguments.training]
+                    words += ["--quick"] if arguments.quick else []
                     done = subprocess.run([sys.executable, "-m", "benchmarks.techniques", *words], check=False)
                     said = (
                         file.read_text(encoding="utf-8") if file.is_file() else f"failed, exit code {done.returncode}"
@@ -347,6 +353,7 @@ def main() -> None:
     running.add_argument("--seconds", type=float)
     running.add_argument("--queries", type=int)
     running.add_argument("--seeds", type=int, default=3)
+    add_quick(running)
     running.add_argument("--out", type=Path, required=True)
     single = verbs.add_parser("cell")
     single.add_argument("way", choices=WAYS)
@@ -355,6 +362,7 @@ def main() -> None:
     single.add_argument("--training")
     single.add_argument("--budget", required=True)
     single.add_argument("--seed", type=int, required=True)
+    add_quick(single)
     single.add_argument("--file", type=Path, required=True)
     tabulating = verbs.add_parser("table")
     tabulating.add_argument("--out", type=Path, required=True)

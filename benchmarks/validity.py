@@ -22,6 +22,8 @@ import numpy as np
 import torch
 
 from benchmarks.judge import Judge, judge_for
+from benchmarks.quick import add_quick, trained_as_asked
+from benchmarks.warm_up import warm_up
 from diffgen.config import FILTER_PRESETS, Budget, CompareConfig, FilterConfig, replace
 from diffgen.data import load
 from diffgen.runs.files import write_json
@@ -63,6 +65,8 @@ def measure(way: str, seed: int, arguments: argparse.Namespace, judge: Judge) ->
             filters=FilterConfig(names=names),
         )
         config = replace(config, search=replace(config.search, validity=when))
+        config = trained_as_asked(config, quick=arguments.quick)
+        warm_up(config.search)
         started = time.process_time()
         compare(arguments.a, arguments.b, data=arguments.data, config=config, output=folder, force=True)
         write_json(figures, {"seconds": time.process_time() - started})
@@ -91,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=3)
+    add_quick(parser)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     arguments = parser.parse_args(argv)
     judge = judge_for(load(f"{arguments.data}:train"), load(f"{arguments.data}:test"))

@@ -8,6 +8,7 @@ rounds; the neighbour, where there is one, does the same work with the same poli
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -47,31 +48,44 @@ def seconds_per_update(updates: int) -> float:
     return (time.perf_counter() - started) / updates
 
 
-def measure(policy: str, *, neighbour: bool) -> float:
+def measure(policy: str, *, neighbour: bool, updates: int) -> float:
     """Seconds of one update in a new process."""
     environment = {**os.environ, "OMP_WAIT_POLICY": policy}
     command = [sys.executable, "-m", "benchmarks.waiting_threads"]
-    busy = subprocess.Popen([*command, "--for-ever"], env=environment) if neighbour else None
+    busy = None
     try:
-        time.sleep(8 if neighbour else 0)  # until the neighbour has imported torch and is at work
-        done = subprocess.run([*command, "--once"], env=environment, check=True, capture_output=True, text=True)
-        return float(done.stdout)
+        if neighbour:
+            busy = subprocess.Popen([*command, "--for-ever"], env=environment, stdout=subprocess.PIPE)
+            assert busy.stdout is not None
+            busy.stdout.readline()  # it has imported torch and is at work
+        once = [*command, "--once", "--updates", str(updates)]
+        return float(subprocess.run(once, env=environment, check=True, capture_output=True, text=True).stdout)
     finally:
         if busy is not None:
             busy.kill()
-            busy.wait()
+            busy.communicate()
 
 
 def main() -> None:
-    if "--once" in sys.argv:
-        print(seconds_per_update(_UPDATES))
-    elif "--for-ever" in sys.argv:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--updates", type=int, default=_UPDATES, help="that are timed (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="default: %(default)s")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--for-ever", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.once:
+        print(seconds_per_update(arguments.updates))
+    elif arguments.for_ever:
+        print(seconds_per_update(1), flush=True)
         while True:
             seconds_per_update(_UPDATES)
     else:
         print("| | spinning, ms | sleeping, ms | spinning / sleeping |\n|---|---:|---:|---:|")
         for neighbour in (False, True):
-            rows = [[measure(policy, neighbour=neighbour) for policy in ("ACTIVE", "PASSIVE")] for _ in range(_ROUNDS)]
+            rows = [
+                [measure(policy, neighbour=neighbour, updates=arguments.updates) for policy in ("ACTIVE", "PASSIVE")]
+                for _ in range(arguments.rounds)
+            ]
             spinning, sleeping = (statistics.median(column) * 1000 for column in zip(*rows, strict=True))
             name = "beside a busy process" if neighbour else "alone"
             print(f"| {name} | {spinning:.0f} | {sleeping:.0f} | {spinning / sleeping:.2f} |")

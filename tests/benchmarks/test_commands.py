@@ -1,0 +1,224 @@
+"""Every benchmark that is a command still runs: each test is named after one, and none may be without."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import benchmarks
+from diffgen.config import CheckConfig
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.check import check
+from tests.benchmarks.conftest import SMALL, Bench
+
+COMMANDS = sorted(
+    file.stem for file in Path(benchmarks.__path__[0]).glob("*.py") if '__name__ == "__main__"' in file.read_text()
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_has_a_smoke_test(name: str) -> None:
+    beside = Path(__file__).with_name(f"test_{name}.py")  # one with more to check than that it runs
+    assert f"test_{name}" in globals() or beside.is_file(), (
+        f"benchmarks/{name}.py is a command that no test runs; add test_{name} here, or {beside.name}"
+    )
+
+
+def test_archive_size(bench: Bench) -> None:
+    said = bench("archive_size", "--triggers", 200, "--seconds", 0.5, "--archived", 300)
+    assert json.loads(said)["triggers"] == 200
+
+
+def test_augmentation(bench: Bench, tmp_path: Path) -> None:
+    said = bench("augmentation", "digits", "--out", tmp_path)
+    assert "898 test images" in said and said.count("\n| ") == 7
+    assert (tmp_path / "augmentation-digits.png").is_file()
+
+
+def test_filters(bench: Bench, small_run: Path, tmp_path: Path) -> None:
+    said = bench("filters", "digits", "digits", "--run", small_run, "--sheet", tmp_path / "sheet.png", "--quick")
+    assert said.count("| preset default |") == 5  # rejected, three of the judge, cost
+    assert (tmp_path / "sheet.png").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_formats(bench: Bench, shared_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra tflite is not installed")
+    pytest.importorskip("h5py", reason="the extra keras is not installed")
+    few = ("--queries", 200, "--resnet-queries", 200, "--images", 200, "--quick")
+    places = (shared_folder / "data" / "mnist", shared_folder / "data" / "cifar10" / "test.zip")
+    bench("formats", *places, shared_folder / "models", *few, "--out", tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text().count("\n| ") == 26
+
+
+def test_fuzz_doors(bench: Bench, tmp_path: Path) -> None:
+    said = bench("fuzz_doors", "--seconds", 1, "--only", "idx", "npz", "sidecar", "--output", tmp_path / "found")
+    assert "0 different findings" in said
+
+
+def test_gan(bench: Bench, tmp_path: Path) -> None:
+    words = ("digits", tmp_path, "--variant", "quick", "--quick")
+    (tmp_path / "gan.jsonl").write_text('{"variant": "quick", "seed": 0, "coverage": 0.9}\n')  # of an older version
+    said = bench("gan", *words)
+    assert said.count("\n| quick | 1 | 10 |") == 1
+    assert bench("gan", *words).splitlines()[-1] == said.splitlines()[-1]  # is there and is not done again
+
+
+def test_gan_training_time(bench: Bench, tmp_path: Path) -> None:
+    said = bench("gan_training_time", "digits", "--sizes", 300, 600, "--out", tmp_path)
+    assert "| 300 | 5 |" in said and "| 600 | 10 |" in said
+    assert (tmp_path / "gan-time.png").is_file()
+
+
+def test_gan_tuning(bench: Bench, tmp_path: Path) -> None:
+    few = ("--quick", "--trials", 2, "--seeds", 1, "--draws", 2, "--images", 100)
+    bench("gan_tuning", "digits:test", *few, "--out", tmp_path / "page.md")
+    assert "2 trials: " in (tmp_path / "page.md").read_text()
+
+
+@pytest.mark.slow
+def test_gate(bench: Bench, shared_of_digits: Path, small_gan: Path, tmp_path: Path) -> None:
+    words = ("--only", "false-alarms", "sensitivity", "--limit", 1, "--queries", 200, "--gan", small_gan, "--quick")
+    said = bench("gate", shared_of_digits, tmp_path, *words)
+    assert "| lenet.pt against lenet.onnx, seed 0 | 0 of 898" in said
+    assert "1 of 1 checks of a model against itself passed" in said
+
+
+@pytest.mark.slow
+def test_gate_sheet(bench: Bench, models: tuple[Path, Path], small_gan: Path, tmp_path: Path) -> None:
+    check(*models, data="digits:test", config=CheckConfig(compare=SMALL), output=tmp_path / "run")
+    behaviours = len(RunFolder.open(tmp_path / "run").results()["check"]["behaviours"])
+    entry = {"behaviours": behaviours, "run": "run"}
+    (tmp_path / "gate.json").write_text(json.dumps({"pairs": {"digits, 300 s": entry}}))
+    bench("gate_sheet", tmp_path, tmp_path / "sheet.png")
+    assert (tmp_path / "sheet.png").is_file()
+
+
+def test_judge(bench: Bench, small_gan: Path) -> None:
+    said = bench("judge", "digits", "--gan", small_gan)
+    assert "recognised of the real test images" in said
+    found = json.loads(said[said.index("{") :])
+    assert found["covered_images"] == 90  # the tenth of 898 that was held out
+    assert 0 <= found["coverage_held_out"] <= 1 and found["coverage_held_out_ceiling"] > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_kill_and_resume(bench: Bench, tmp_path: Path) -> None:
+    bench("kill_and_resume", "--times", 1, "--queries", 400, "--gan-steps", 20, "--out", tmp_path / "page.md")
+    assert "| kills (SIGKILL) | 1 |" in (tmp_path / "page.md").read_text()
+
+
+@pytest.mark.slow
+def test_known_behaviours(bench: Bench, small_run: Path) -> None:
+    said = bench("known_behaviours", "digits:test", f"{small_run}:{small_run}")
+    assert "same encoder: " in said and "labels 100%, same cell 100%" in said
+
+
+def test_lenet_pair(bench: Bench, tmp_path: Path) -> None:
+    said = bench("lenet_pair", "digits", tmp_path / "lenets")
+    assert "lenet_b: accuracy" in said
+    assert {file.name for file in (tmp_path / "lenets").iterdir()} == {"lenet_a.pt", "lenet_a.onnx", "lenet_b.onnx"}
+
+
+def test_pairs(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
+    said = bench("pairs", shared_of_digits / "data", tmp_path, "--only", "optimizer")
+    assert said.count("\n| optimizer | ") == 3
+    assert "| optimizer | A | lenet5 | 44,426 |" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
+    bench("remote_faults", "--queries", 256, "--gan-steps", 20, "--out", tmp_path / "page.md")
+    assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()
+
+
+def test_scaling(bench: Bench, tmp_path: Path) -> None:
+    few = ("--populations", 40, "--archives", 0, 60, "--archive", 60, "--rounds", 1)
+    said = bench("scaling", "--out", tmp_path, *few)
+    assert said.count("\n| 40 | ") == 1 and said.count("\n| 60 | ") == 1
+    assert (tmp_path / "scaling.png").is_file()
+
+
+def test_search(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    variants = ("default", "post", "validity_objective", "random_latent", "features")
+    words = ("--variants", *variants, "--queries", 200, "--seeds", 1, "--quick", "--out", tmp_path)
+    said = bench("search", "run", "--pair", "digits", *models, "digits:test", *words)
+    assert said.count('"queries": 200') == len(variants)
+    table = bench("search", "table", "--out", tmp_path)
+    assert all(f"\n| {variant} | 1 | 200 |" in table for variant in variants)
+
+
+@pytest.mark.slow  # UMAP is compiled first
+def test_search_as_published(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    words = (
+        "--variants",
+        "paper",
+        "published_loop",
+        "umap",
+        "--queries",
+        200,
+        "--seeds",
+        1,
+        "--quick",
+        "--out",
+        tmp_path,
+    )
+    assert bench("search", "run", "--pair", "digits", *models, "digits:test", *words).count('"queries": 200') == 3
+
+
+@pytest.mark.slow
+def test_selector(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs" / "optimizer").mkdir(parents=True)
+    for model, role in zip(models, "ab", strict=True):
+        shutil.copy(model, tmp_path / "pairs" / "optimizer" / f"{role}.onnx")  # told apart by content, not by name
+    # what a GAN of ten updates draws shows the judge nothing, transformed real images do
+    few = ("--only", "optimizer", "--technique", "real_data", "--queries", 1000, "--quick")
+    said = bench("selector", shared_of_digits / "data", tmp_path / "pairs", tmp_path / "out", *few)
+    assert said.count("\n| optimizer | ") == 5
+
+
+@pytest.mark.slow
+def test_severity(bench: Bench, small_run: Path, tmp_path: Path) -> None:
+    again = Path(shutil.copytree(small_run, tmp_path / "again"))
+    said = bench("severity", "digits:test", small_run, again)
+    assert said.count(" known pictures; ") == 2
+
+
+@pytest.mark.slow
+def test_techniques(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    words = ("--techniques", "diffgan", "--training", "digits:train", "--queries", 200, "--seeds", 1, "--quick")
+    said = bench("techniques", "run", "--pair", "structure", *models, "digits:test", *words, "--out", tmp_path)
+    assert '"queries": 200' in said
+    bench("techniques", "table", "--out", tmp_path)
+    assert "| diffgan | 1 | 200 |" in (tmp_path / "techniques.md").read_text()
+    tables = bench("paper_tables", tmp_path)
+    assert tables.count("| structure (M1, M2) | diffgan |") == 7
+
+
+def test_paper_tables(bench: Bench, tmp_path: Path) -> None:
+    """An empty folder has no table; test_techniques draws those of a run."""
+    assert bench("paper_tables", tmp_path).strip() == ""
+
+
+def test_throughput(bench: Bench) -> None:
+    said = bench("throughput", "--archive", 100, "--rounds", 1, "--no-paper", "--json")
+    assert json.loads(said)["with_filters"]["rounds"] == 1
+
+
+@pytest.mark.slow
+def test_validity(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
+    words = ("--queries", 200, "--seeds", 1, "--ways", "post", "constraint", "--quick")
+    said = bench("validity", shared_of_digits / "data" / "mnist", *models, tmp_path / "out", *words)
+    assert said.count("\n| constraint |") == 2
+
+
+@pytest.mark.slow  # eight processes that import torch
+def test_waiting_threads(bench: Bench) -> None:
+    said = bench("waiting_threads", "--updates", 2, "--rounds", 1)
+    assert "| alone | " in said and "| beside a busy process | " in said
