@@ -31,7 +31,8 @@ from benchmarks.warm_up import warm_up
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, Preprocessing, replace
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.runs.files import read_arrays, write_arrays, write_json
+from diffgen.runs.arrays import read_arrays, write_arrays
+from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Progress
 from diffgen.workflows.check import check

@@ -35,7 +35,7 @@ import numpy as np
 import torch
 
 from diffgen.data import load
-from diffgen.runs.files import read_arrays
+from diffgen.runs.arrays import read_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.demo import (
     convolutional_classifier,

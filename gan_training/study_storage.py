@@ -60,6 +60,8 @@ def check_storage(given: str | None) -> None:
         raise UserError(f"The folder {path.parent} of the journal {path} does not exist; make it, or name another.")
     if path.is_dir():
         raise UserError(f"The journal {path} is a folder; name a file, or a database's URL such as sqlite:///study.db.")
+    if path.exists() and not path.is_file():
+        raise UserError(f"The journal {path} is a device, a pipe or a socket and no file; name a file.")
 
 
 def _check(path: Path) -> None:

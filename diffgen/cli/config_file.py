@@ -21,10 +21,10 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
-from diffgen.cli.config_types import Problem, checked
 from diffgen.config import Budget, CompareConfig, is_address, to_dict
-from diffgen.config.toml_file import read_toml
+from diffgen.config.typed import Problem, checked
 from diffgen.errors import UserError
+from diffgen.runs.toml_file import read_toml
 
 # what only a command line can say
 _NOT_IN_A_FILE = ("help", "config", "print_config", "resume", "accept")

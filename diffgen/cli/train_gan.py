@@ -38,7 +38,8 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="real images, as for compare; better with labels")
     parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the GAN to this file, its page beside it")
-    parser.add_argument("--force", action="store_true", help="train anew although there is such a GAN")
+    parser.add_argument("--anew", action="store_true", help="train although there is such a GAN already")
+    parser.add_argument("--force", action="store_true", help="replace FILE and its page")
     training = parser.add_argument_group("training")
     long = training.add_mutually_exclusive_group()
     long.add_argument("--quick", action="store_true", help="a minute or two for 10,000 images of 28 pixels")
@@ -77,6 +78,8 @@ def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
     """
     if arguments.storage is not None and arguments.tune is None:
         raise UserError("A storage is for tuning only; add --tune with the number of trials, or leave --storage out.")
+    if arguments.force and arguments.output is None:
+        raise UserError("There is no file that --force could replace; name it with -o, or train again with --anew.")
     if arguments.tune is not None and arguments.tune < 1:
         raise UserError(f"Tuning with {arguments.tune} trials tries nothing; give --tune a number such as 12.")
     config = TrainGanConfig()
@@ -116,7 +119,14 @@ def run(arguments: argparse.Namespace) -> int:
     progress = options.make_progress(arguments)
     from diffgen.workflows.train_gan import train_gan
 
-    result = train_gan(arguments.data, config=config, output=arguments.output, force=arguments.force, progress=progress)
+    result = train_gan(
+        arguments.data,
+        config=config,
+        output=arguments.output,
+        anew=arguments.anew,
+        force=arguments.force,
+        progress=progress,
+    )
     _print(result, config)
     if arguments.json:
         options.print_json(result.as_dict())

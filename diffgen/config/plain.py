@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 from diffgen.config.budget import Budget
+from diffgen.config.typed import Problem, checked
 from diffgen.errors import UserError
 
 
@@ -27,7 +28,8 @@ def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
     """The config dataclass ``kind`` from what :func:`to_dict` gave; what is missing keeps its default of None or more.
 
     Raises:
-        UserError: a key that ``kind`` does not have, or a single value where ``kind`` has settings of its own.
+        UserError: a key that ``kind`` does not have, a value of another type, a number that is not finite, or a single
+            value where ``kind`` has settings of its own.
     """
     hints = get_type_hints(kind)
     unknown = sorted(set(values) - set(hints))
@@ -41,12 +43,13 @@ def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
                 made[f.name] = None
             continue
         hint, value = hints[f.name], values[f.name]
-        if hint is Budget:
-            made[f.name] = Budget.parse(value)
-        elif is_dataclass(hint):
+        if is_dataclass(hint) and hint is not Budget:
             if not isinstance(value, dict):
                 raise UserError(f"The setting {f.name!r} is {value!r}, but it has settings of its own; give a table.")
             made[f.name] = from_dict(hint, value)  # type: ignore[arg-type]
-        else:
-            made[f.name] = tuple(value) if isinstance(value, list) else value
+            continue
+        try:
+            made[f.name] = checked(f.name, value, hint)
+        except Problem as problem:
+            raise UserError(f"A setting cannot be used: {problem}") from problem
     return kind(**made)

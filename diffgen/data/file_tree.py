@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diffgen.errors import UserError
+from diffgen.runs.opening import open_regular
 
 Parts = tuple[str, ...]
 
@@ -58,7 +59,7 @@ def folder_tree(folder: Path, source: str) -> FileTree:
 
     def read(parts: Parts) -> bytes:
         try:
-            with folder.joinpath(*parts).open("rb") as file:
+            with open_regular(folder.joinpath(*parts)) as file:
                 content = file.read(MAX_FILE_BYTES + 1)
         except OSError as error:
             raise UserError(

@@ -20,6 +20,7 @@ from diffgen.data.file_tree import MAX_FILE_BYTES, MAX_ZIP_BYTES, SPLIT_NAMES, F
 from diffgen.data.picture_file import decode
 from diffgen.data.picture_stack import stack
 from diffgen.errors import UserError
+from diffgen.runs.opening import check_regular
 from diffgen.types import ImageSet, Progress, UInt8Array
 
 SUFFIX = ".parquet"
@@ -120,6 +121,7 @@ def _open(path: Path) -> Any:
             "Parquet files need pyarrow, which is not installed; install it with pip install 'diffgen[parquet]'."
         ) from error
     try:
+        check_regular(path)
         table = pyarrow.parquet.ParquetFile(path, memory_map=False, pre_buffer=False)
         metadata = table.metadata
         unpacked = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))

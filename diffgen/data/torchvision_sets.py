@@ -25,7 +25,7 @@ from diffgen.data.download import fetch
 from diffgen.data.idx import load_idx
 from diffgen.data.pixels import channels_first
 from diffgen.errors import UserError
-from diffgen.runs.cache import cache_folder
+from diffgen.runs.cache import cache_kind
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet, Progress
 
@@ -76,7 +76,7 @@ def load_torchvision(source: str, progress: Progress) -> ImageSet:
             f"The data set {source!r} needs torchvision, which cannot be imported ({type(error).__name__}); install "
             "torch and torchvision together with pip install --upgrade torch torchvision."
         ) from error
-    request = _Request(datasets, name, split, cache_folder() / "datasets", source, progress)
+    request = _Request(datasets, name, split, cache_kind("datasets"), source, progress)
     images = KNOWN[name](request)
     count, (channels, height, width) = len(images), images.image_shape
     progress.detail(f"{source}: {count:,} {split} images of {channels}x{height}x{width} from {request.root}.")

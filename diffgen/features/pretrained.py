@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.errors import UserError
+from diffgen.runs.opening import open_regular
 
 # of the colours of ImageNet, for red, green and blue in [0, 1], as torchvision's weights were trained with
 MEAN = (0.485, 0.456, 0.406)
@@ -59,7 +60,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(9)
         content = load_file(path) if head[8:] == b"{" else torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:

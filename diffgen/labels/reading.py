@@ -8,6 +8,7 @@ from pathlib import Path
 
 from diffgen.errors import UserError
 from diffgen.labels.store import INVALID, UNLABELLED
+from diffgen.runs.opening import read_text
 
 INVALID_WORD = "invalid"
 
@@ -73,7 +74,7 @@ def label_values(class_names: Sequence[str]) -> dict[str, int]:
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     """(line, row) of a CSV that has the columns ``id`` and ``label``."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, encoding="utf-8-sig")
     except OSError as error:
         raise UserError(f"The sheet {path} cannot be read ({error.strerror}); check the path.") from error
     except UnicodeDecodeError as error:

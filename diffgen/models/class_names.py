@@ -12,6 +12,7 @@ from typing import Any
 
 from diffgen.errors import UserError
 from diffgen.models.wording import counted, spoken_list
+from diffgen.runs.opening import read_text
 
 # Ultralytics writes "names", others the rest.
 _KEYS = ("names", "class_names", "classes", "labels", "class_labels")
@@ -106,7 +107,7 @@ def _read_pairs(path: Path) -> list[tuple[str, str]]:
     if kind not in (".toml", ".json", ".csv"):
         raise UserError(f"The label map {path} is neither .toml, .json nor .csv; give one of these.")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, encoding="utf-8-sig")
         if kind == ".csv":
             return _csv_pairs(text, path)
         value: Any = tomllib.loads(text) if kind == ".toml" else json.loads(text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +14,7 @@ from typing import Any, TypeVar
 import platformdirs
 
 from diffgen.errors import UserError
+from diffgen.runs.opening import read_text
 from diffgen.types import Progress
 
 _Made = TypeVar("_Made")
@@ -20,12 +23,78 @@ ENVIRONMENT = "DIFFGEN_CACHE"
 # the folders in it: trained GANs, networks of the filters, cells of data sets, published data sets that were fetched;
 # `diffgen doctor` counts and clears these and no others
 KINDS = ("cells", "datasets", "filters", "gan")
+TAG = "CACHEDIR.TAG"
+_SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55"
+# a key and an ending, half-written files, and what a study keeps for each of its trials
+_KEYED = re.compile(r"\.?[0-9a-f]{32}\.[\w.]+(/[0-9a-f]+-\d+/(\.?gan\.[\w.]+|lock))?")
+_PUBLISHED = re.compile(
+    r"(\w*MNIST/raw/\.?[\w.-]+(-ubyte|\.gz|\.zip)|\.?cifar-100?-python\.tar\.gz|cifar-10-batches-py/[\w.]+"
+    r"|cifar-100-python/[\w.~]+|(train|test|extra)_32x32\.mat|usps(\.t)?\.bz2)(\.\d+(\.[0-9a-f]+)?\.(tmp|part))?"
+)
+_NAMES = {"cells": _KEYED, "datasets": _PUBLISHED, "filters": _KEYED, "gan": _KEYED}
 
 
 def cache_folder() -> Path:
     """The user's cache folder for diffgen; the environment variable ``DIFFGEN_CACHE`` names another."""
     given = os.environ.get(ENVIRONMENT)
     return Path(given) if given else Path(platformdirs.user_cache_dir("diffgen", appauthor=False))
+
+
+def cache_kind(kind: str) -> Path:
+    """The folder of one kind of things in the cache; it is made, and a new cache is marked as diffgen's.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    cache = cache_folder()
+    folder = cache / kind
+    try:
+        # the mark that backup programs know too, see https://bford.info/cachedir/
+        if not cache.exists() or not any(cache.iterdir()):
+            cache.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError), (cache / TAG).open("x", encoding="ascii") as file:
+                file.write(f"{_SIGNATURE}\n# This is diffgen's cache; 'diffgen doctor --clear-cache' empties it.\n")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"The cache folder {folder} cannot be made ({error.strerror}); name another in {ENVIRONMENT}."
+        ) from error
+    return folder
+
+
+def foreign_in_cache(cache: Path) -> Path | None:
+    """The first thing in a cache folder that diffgen did not make there, or None.
+
+    Everything is known by its name; data sets have the names that their publishers gave them, so that a folder with
+    them counts only where diffgen made the cache itself.
+    """
+    if not cache.is_dir():
+        return None
+    for each in sorted(cache.iterdir()):
+        pattern = _NAMES.get(each.name)
+        if each.name == TAG and each.is_file() and not each.is_symlink():
+            continue
+        if (
+            pattern is None
+            or each.is_symlink()
+            or not each.is_dir()
+            or (each.name == "datasets" and not _tagged(cache))
+        ):
+            return each
+        for place, folders, names in os.walk(each):
+            here = Path(place)
+            links = [name for name in folders if (here / name).is_symlink()]
+            for name in sorted((*names, *links)):
+                if not pattern.fullmatch((here / name).relative_to(each).as_posix()):
+                    return here / name
+    return None
+
+
+def _tagged(cache: Path) -> bool:
+    try:
+        return read_text(cache / TAG, longest=4096, links=False).startswith(_SIGNATURE)
+    except (OSError, ValueError):
+        return False
 
 
 def cache_file(kind: str, made_from: Any, *, suffix: str = ".safetensors") -> Path:
@@ -35,14 +104,7 @@ def cache_file(kind: str, made_from: Any, *, suffix: str = ".safetensors") -> Pa
         UserError: the cache folder cannot be made.
     """
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
-    folder = cache_folder() / kind
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"The cache folder {folder} cannot be made ({error.strerror}); name another in {ENVIRONMENT}."
-        ) from error
-    return folder / f"{key}{suffix}"
+    return cache_kind(kind) / f"{key}{suffix}"
 
 
 def cached(path: Path, load: Callable[[Path], _Made], make: Callable[[], _Made], progress: Progress) -> _Made:

@@ -10,18 +10,18 @@ import contextlib
 import json
 import os
 import re
-import zipfile
-from collections.abc import Callable, Mapping
+import secrets
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors import SafetensorError
 
-from diffgen.errors import RunError
+from diffgen.errors import RunError, UserError
 
-_JSON_MEMBER = "json"
-_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+# of this version, and of those that put nothing random into the name
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+(\.[0-9a-f]{16})?\.tmp")
 
 
 def write_whole(
@@ -35,11 +35,17 @@ def write_whole(
         keep_as: a name beside ``path`` under which the file that is replaced lives on.
         durable: wait until the disk has it; not worth it for what can be drawn again.
 
+    The temporary file is made anew under a name that nobody can guess, so that no link leads elsewhere; what is
+    replaced may be a symbolic link, which is then replaced itself.
+
     Raises:
+        UserError: a device, a pipe or a socket has that name.
         RunError: the disk is full or the folder cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _refuse_special(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
     try:
+        _make_new(temporary)
         write(temporary)
         if durable:
             _sync(temporary)
@@ -55,6 +61,21 @@ def write_whole(
         # after the renaming there is none
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _refuse_special(path: Path) -> None:
+    """What is renamed onto a device or a pipe takes its place, for the superuser also in /dev."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return  # the writing itself says what is wrong
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+        raise UserError(f"{path} is a device, a pipe or a socket and no file; name a file.")
+
+
+def _make_new(path: Path) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    os.close(os.open(path, flags, 0o666))
 
 
 def _sync(path: Path) -> None:
@@ -77,12 +98,20 @@ def make_folder(path: Path) -> None:
         raise RunError(f"The folder {path} cannot be made ({error.strerror}); free some space and resume.") from error
 
 
-def remove_temporaries(folder: Path) -> int:
-    """Remove what killed processes left half-written in a folder and those below it; returns how many files.
+def remove_temporaries(folder: Path, ours: re.Pattern[str]) -> int:
+    """Remove what killed processes left half-written in a folder; returns how many files.
 
     Only for folders that no other process writes to.
+
+    Args:
+        folder: it is looked into, not into those below it.
+        ours: the names of the files that are written there; temporary files of other ones stay.
     """
-    left = [file for file in folder.rglob(".*.tmp") if _TEMPORARY.fullmatch(file.name)]
+    left = []
+    for file in folder.iterdir() if folder.is_dir() else ():
+        match = _TEMPORARY.fullmatch(file.name)
+        if match is not None and ours.fullmatch(match["name"]) and stat.S_ISREG(file.lstat().st_mode):
+            left.append(file)
     for file in left:
         file.unlink(missing_ok=True)
     return len(left)
@@ -96,53 +125,3 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, readable by people."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Any], *, compress: bool = False, keep_as: Path | None = None) -> None:
-    """Write an .npz of arrays; values that are no arrays go in together as JSON, never as a pickle.
-
-    ``keep_as``: see :func:`write_whole`.
-
-    Raises:
-        ValueError: an array holds Python objects.
-        RunError: the disk is full or the folder cannot be written.
-    """
-    plain = {name: value for name, value in arrays.items() if not isinstance(value, np.ndarray)}
-    members: dict[str, Any] = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
-    for name, array in members.items():
-        if array.dtype.hasobject:
-            raise ValueError(f"the array {name!r} holds Python objects, which only a pickle could keep")
-    if plain:
-        members[_JSON_MEMBER] = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            save = np.savez_compressed if compress else np.savez
-            save(file, **members)
-
-    write_whole(path, write, keep_as=keep_as)
-
-
-def read_arrays(path: Path) -> dict[str, Any]:
-    """What :func:`write_arrays` wrote.
-
-    Raises:
-        OSError: missing, or the disk fails.
-        ValueError: truncated, damaged or another kind of file.
-    """
-    try:
-        if zipfile.is_zipfile(path):
-            # numpy reads as much as a member's header says; only reading all of it compares the checksum
-            with zipfile.ZipFile(path) as archive:
-                if (damaged := archive.testzip()) is not None:
-                    raise ValueError(f"the checksum of {damaged} is wrong")
-        with np.load(path, allow_pickle=False) as stored:
-            values: dict[str, Any] = {name: stored[name] for name in stored.files}
-        if _JSON_MEMBER in values:
-            values.update(json.loads(values.pop(_JSON_MEMBER).tobytes()))
-    except OSError:
-        raise
-    except Exception as error:
-        # damage shows itself as zlib.error, NotImplementedError, RuntimeError, ... after where it hit the zip
-        raise ValueError(str(error) or type(error).__name__) from error
-    return values

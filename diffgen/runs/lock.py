@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from diffgen.errors import UserError
+from diffgen.runs.opening import check_regular, open_in_place
 
 LOCK_NAME = "lock"
 _PAUSE = 0.02  # seconds between two tries
+_LARGEST_PID = 2**31 - 1
 
 
 class RunLock:
@@ -55,7 +58,7 @@ class RunLock:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             while self._file is None:
-                file = self._path.open("a+b")
+                file = open_in_place(self._path)
                 if not self._take(file):
                     holder = _holder(file)
                     file.close()
@@ -73,10 +76,7 @@ class RunLock:
         except OSError as error:
             if self._file is not None:
                 self.release()
-            raise UserError(
-                f"The {self._what} {self._path.parent} cannot be written ({error.strerror}); name another with "
-                f"{self._option}."
-            ) from error
+            raise self._unusable(error) from error
 
     def release(self) -> None:
         """Give the lock back and remove its file."""
@@ -87,6 +87,14 @@ class RunLock:
         self._file.close()
         self._file = None
 
+    def _unusable(self, error: OSError) -> UserError:
+        if error.filename == str(self._path) and error.errno in (errno.EINVAL, errno.EMLINK):
+            return _no_lock(self._path, error)
+        return UserError(
+            f"The {self._what} {self._path.parent} cannot be written ({error.strerror}); name another with "
+            f"{self._option}."
+        )
+
     def _busy(self, holder: dict[str, object]) -> UserError:
         who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
         return UserError(
@@ -96,7 +104,7 @@ class RunLock:
 
     def _is_current(self, file: BinaryIO) -> bool:
         try:
-            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
+            return os.path.samestat(os.fstat(file.fileno()), self._path.lstat())
         except FileNotFoundError:
             return False
 
@@ -121,9 +129,20 @@ def check_free(folder: Path) -> None:
     Raises:
         UserError: one does.
     """
-    if (folder / LOCK_NAME).is_file():
-        with RunLock(folder):
-            pass
+    try:
+        check_regular(folder / LOCK_NAME, links=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise _no_lock(folder / LOCK_NAME, error) from error
+    with RunLock(folder):
+        pass
+
+
+def _no_lock(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"The lock {path} cannot be used ({error.strerror}); diffgen made no such thing there, so remove it."
+    )
 
 
 def _holder(file: BinaryIO) -> dict[str, object]:
@@ -131,9 +150,13 @@ def _holder(file: BinaryIO) -> dict[str, object]:
     file.seek(0)
     try:
         holder = json.loads(file.read(1000))
-        return {"pid": int(holder["pid"]), "host": str(holder["host"])}
-    except (ValueError, KeyError, TypeError):
+        pid, host = holder["pid"], holder["host"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
+    # it may come from a stranger, and is printed
+    if type(pid) is not int or not 0 < pid <= _LARGEST_PID or not isinstance(host, str) or not host.isprintable():
+        return {}
+    return {"pid": pid, "host": host}
 
 
 def _alive(holder: dict[str, object]) -> bool:

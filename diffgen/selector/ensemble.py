@@ -95,6 +95,12 @@ class SelectorEnsemble:
         for model in self._models:
             if model.num_classes == 0:
                 model.prepare(images)
+                names = self.selector.metadata.get("class_names") or range(model.num_classes)
+                if model.num_classes != len(names):
+                    raise UserError(
+                        f"The model {model.name} answers with {model.num_classes:,} classes but the selector was "
+                        f"trained for {len(names):,}; give the models of that run."
+                    )
         if self.rule == "selector":
             chosen = self.selector.choose(images)
             labels = np.empty(count, dtype=np.int64)

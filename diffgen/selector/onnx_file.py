@@ -16,15 +16,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from diffgen.config import Preprocessing
+from diffgen.config import Preprocessing, from_dict
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
+from diffgen.models.untrusted.onnx_files import external_files
 from diffgen.runs.files import write_whole
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 METADATA = "diffgen.selector"
 SCHEMA_VERSION = 1
+_LARGEST_SIDE = 1024  # of images; the file is not asked for more memory than these take
+_ANSWERS = (2, 3)  # A, B, and if it was trained with it neither
 _OPSET, _IR = 17, 8  # read by every onnxruntime since 1.13
 
 
@@ -134,13 +137,38 @@ def load_selector(path: str | Path, *, device: torch.device | str = "cpu", batch
         stored = {each.key: each.value for each in onnx.load(path, load_external_data=False).metadata_props}
         metadata = json.loads(stored[METADATA])
         version = int(metadata["schema_version"])
-        shape = [int(side) for side in metadata["image_shape"]]
-        if len(shape) != 3 or not isinstance(metadata["models"], dict):
-            raise ValueError("its metadata are damaged")
+        _check_metadata(metadata)
+        if external_files(path):
+            raise ValueError("it keeps weights in other files")
     except Exception as error:  # protobuf has exceptions of its own for what is no ONNX
         raise UserError(f"The file {path} holds no selector; train one with 'diffgen select RUN'.") from error
     if version > SCHEMA_VERSION:
         raise UserError(f"The selector {path} was written by a newer diffgen; upgrade diffgen to use it.")
     preprocessing = Preprocessing(scale="0..255", layout="nchw", outputs="probabilities", output="probabilities")
     graph = load_model(path, device=device, batch_size=batch_size, preprocessing=preprocessing, sidecar=False)
-    return Selector(graph, metadata)
+    selector = Selector(graph, metadata)
+    if graph.num_classes not in _ANSWERS:
+        raise UserError(f"The file {path} holds no selector; train one with 'diffgen select RUN'.")
+    return selector
+
+
+def _check_metadata(metadata: Any) -> None:
+    """See that a selector says what its users rely on; it may come from a stranger.
+
+    Raises:
+        KeyError, TypeError, ValueError: it does not.
+    """
+    shape, names, models = metadata["image_shape"], metadata.get("class_names", []), metadata["models"]
+    sides = [side for side in shape if type(side) is int and 1 <= side <= _LARGEST_SIDE]
+    if len(shape) != 3 or len(sides) != 3 or shape[0] not in (1, 3):
+        raise ValueError("it is for no images")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("it names no classes")
+    for role in "AB":
+        entry = models[role]
+        order = entry.get("class_order", [])
+        if not isinstance(entry.get("name"), str | None) or not isinstance(entry.get("sha256"), str | None):
+            raise ValueError("it names no models")
+        if not isinstance(order, list) or (order and sorted(order) != list(range(len(names)))):
+            raise ValueError("its order of the classes is none")
+        from_dict(Preprocessing, entry.get("preprocessing", {}))

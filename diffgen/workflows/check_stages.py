@@ -169,7 +169,7 @@ class CheckStages(Stages):
             "real_disagreements": len(prepared.real.disagreements),
         }
         finished = False
-        if folder.has_arrays("verdicts") and (folder.path / "results.json").is_file():
+        if folder.has_arrays("verdicts") and folder.file("results.json").is_file():
             written = folder.results()
             # a check that broke off before wrote its verdict there, and what was known until then
             finished = "queries" in written
@@ -197,7 +197,7 @@ class CheckStages(Stages):
         )
         if self._shown:
             folder.write_arrays("check", self._shown)
-        write_json(folder.path / "results.json", {**results, "check": record})
+        write_json(folder.file("results.json"), {**results, "check": record})
         if not finished:
             folder.save_manifest(status="failed")
         write_report(folder)

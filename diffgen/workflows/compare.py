@@ -112,7 +112,7 @@ def run_comparison(
     check_images(config, images)
     black_boxes = load_models(model_a, model_b, config, device=place, batch_size=size)
     path = Path(output) if output is not None else _new_folder(black_boxes)
-    check_output(path, force=force)
+    path = check_output(path, force=force)
     check_free(path)
     if config.gan_file is not None:
         config = replace(config, gan=settings_of(config.gan_file, images, config.gan, progress))

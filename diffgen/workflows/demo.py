@@ -14,6 +14,7 @@ from diffgen.data import load as load_data
 from diffgen.gate.result import CheckResult
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import check_output
+from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
@@ -67,12 +68,12 @@ def demo(
     """
     progress = progress or Progress()
     path = Path(output)
-    models, training = _prepare(path, force=force, device=device, progress=progress)
+    names = "convolutional.pt", "dense.onnx"
+    file_a, file_b, training = _prepare(path, names, force=force, device=device, progress=progress)
     model_a = train_classifier(
         convolutional_classifier(_CLASSES), training, seed=seed, name="model A", progress=progress
     )
     model_b = train_classifier(dense_classifier(_CLASSES), training, seed=seed, name="model B", progress=progress)
-    file_a, file_b = models / "convolutional.pt", models / "dense.onnx"
     save_torchscript(model_a, file_a)
     save_onnx(model_b, file_b)
     progress.say(f"Two classifiers trained and saved: {file_a} (TorchScript) and {file_b} (ONNX).")
@@ -112,13 +113,13 @@ def demo_gate(
     """
     progress = progress or Progress()
     path = Path(output)
-    models, training = _prepare(path, force=force, device=device, progress=progress)
+    names = "float.onnx", "int8.onnx"
+    base, candidate, training = _prepare(path, names, force=force, device=device, progress=progress)
     network = train_classifier(
         convolutional_classifier(_CLASSES), training, seed=seed, name="the base", progress=progress
     )
-    base, candidate = models / "float.onnx", models / "int8.onnx"
     save_onnx(network, base)
-    made = quantize(base, data="digits:test", calibration_data="digits:train", output=candidate, force=True)
+    made = quantize(base, data="digits:test", calibration_data="digits:train", output=candidate, force=force)
     progress.say(
         f"A classifier trained and quantized: {base} and {candidate}, {made.bytes[0]:,} and {made.bytes[1]:,} bytes."
     )
@@ -143,17 +144,20 @@ def demo_gate(
     )
 
 
-def _prepare(path: Path, *, force: bool, device: str, progress: Progress) -> tuple[Path, ImageSet]:
-    """The folder for the models, and the half of the digits that trains them."""
-    check_output(path, force=force)
-    check_output(models := path.with_name(f"{path.name}-models"), force=True)
+def _prepare(
+    path: Path, files: tuple[str, str], *, force: bool, device: str, progress: Progress
+) -> tuple[Path, Path, ImageSet]:
+    """Where two models are to be, and the half of the digits that trains them."""
+    path = check_output(path, force=force)
+    models = path.with_name(f"{path.name}-models")
+    first, second = (output_file(models / name, force=force, parents=True) for name in files)
     resolve_device(device)
     progress.say(
         "The digits are the 1,797 real handwritten ones that ship inside scikit-learn: scans of 8x8 pixels, scaled up "
         "to 28x28. One half trains the classifiers, the other half is what they are compared on."
     )
     models.mkdir(parents=True, exist_ok=True)
-    return models, load_data("digits:train")
+    return first, second, load_data("digits:train")
 
 
 def train_classifier(

@@ -15,7 +15,7 @@ from typing import Any
 
 import diffgen
 from diffgen.errors import UserError
-from diffgen.runs.cache import ENVIRONMENT, KINDS, cache_folder
+from diffgen.runs.cache import ENVIRONMENT, KINDS, TAG, cache_folder, foreign_in_cache
 
 _EXTRA_OF = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 _NAME_OF = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -281,14 +281,15 @@ def clear_cache() -> dict[str, int]:
     cache = cache_folder()
     freed = cache_sizes(cache)
     try:
-        others = sorted(each.name for each in cache.iterdir() if each.name not in freed) if cache.is_dir() else []
-        if others:
+        foreign = foreign_in_cache(cache)
+        if foreign is not None:
             raise UserError(
-                f"The cache folder {cache} also holds {others[0]}, which diffgen did not make, so nothing was removed; "
-                f"see that {ENVIRONMENT} names the right folder."
+                f"The cache folder {cache} also holds {foreign.relative_to(cache)}, which diffgen is not known to have "
+                f"made, so nothing was removed; see that {ENVIRONMENT} names the right folder, or remove that yourself."
             )
         for kind in freed:
             shutil.rmtree(cache / kind)
+        (cache / TAG).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(
             f"The cache {cache} cannot be cleared ({error.strerror}); see who owns {error.filename}."

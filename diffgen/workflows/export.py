@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,11 +14,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diffgen.errors import UserError
 from diffgen.metrics.counting import ACCEPTED, is_counted, is_valid
 from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.outputs import filled, output_folder
 from diffgen.types import Progress, UInt8Array
+from diffgen.workflows.tables import plain_cell
 
 _CSV, _PARQUET = "triggers.csv", "triggers.parquet"
 _LONGEST_NAME = 40
@@ -66,7 +66,7 @@ def export(
         run: the run folder.
         output: the folder to make, or None for ``RUN-export`` beside the run.
         everything: also the triggers that a filter rejected.
-        force: replace a folder that an earlier export made.
+        force: replace a folder that an earlier export made, with nothing else in it.
         progress: where to say how far it is.
 
     Raises:
@@ -75,54 +75,35 @@ def export(
     """
     progress = progress or Progress()
     folder = RunFolder.open(run)
-    results, verdicts = folder.results(), folder.read_arrays("verdicts")
     target = Path(output) if output is not None else folder.path.with_name(f"{folder.path.absolute().name}-export")
-    _check_target(target, force=force)
+    place = output_folder(target, kind="export", force=force, hint=", or add --force to replace an export")
+    with folder.reading():
+        rows, images, filters = _rows(folder, everything=everything)
+    with filled(place) as unfinished:
+        with progress.task("Writing pictures", total=len(rows)) as task:
+            for row, image in zip(rows, images, strict=True):
+                make_folder((unfinished / row["file"]).parent)
+                _write_png(unfinished / row["file"], image)
+                task.advance()
+        columns = _columns(rows, filters)
+        write_text(unfinished / _CSV, _as_csv(columns))
+        tables = (_CSV, _PARQUET) if _write_parquet(unfinished / _PARQUET, columns) else (_CSV,)
+    if len(tables) == 1:
+        progress.say("No triggers.parquet, since pyarrow is missing; pip install 'diffgen[parquet]' brings it.")
+    return ExportResult(str(folder.path), str(place.path), len(rows), tables)
+
+
+def _rows(folder: RunFolder, *, everything: bool) -> tuple[list[dict[str, Any]], UInt8Array, list[str]]:
+    """A row of the table for each picture, the pictures, and the names of the filters."""
+    results, verdicts = folder.results(), folder.read_arrays("verdicts")
     triggers = folder.read_parts()
     confirmed = verdicts["confirmed"]
     numbers = np.flatnonzero(is_counted(confirmed) if everything else is_valid(confirmed, verdicts["rejected_by"]))
     classes = [str(name) for name in results["class_names"]]
     filters = [each["name"] for each in results["filters"]]
-    # under another name until all is there
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        make_folder(unfinished)
-        rows = []
-        with progress.task("Writing pictures", total=len(numbers)) as task:
-            for number in numbers.tolist():
-                row = _row(number, triggers, verdicts, classes, filters)
-                make_folder((unfinished / row["file"]).parent)
-                _write_png(unfinished / row["file"], triggers["images"][number])
-                rows.append(row)
-                task.advance()
-        columns = _columns(rows, filters)
-        write_text(unfinished / _CSV, _as_csv(columns))
-        tables = (_CSV, _PARQUET) if _write_parquet(unfinished / _PARQUET, columns) else (_CSV,)
-        if target.exists():
-            shutil.rmtree(target)
-        unfinished.rename(target)
-    except OSError as error:
-        raise UserError(f"The folder {target} cannot be written ({error.strerror}); name another with -o.") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    if len(tables) == 1:
-        progress.say("No triggers.parquet, since pyarrow is missing; pip install 'diffgen[parquet]' brings it.")
-    return ExportResult(str(folder.path), str(target), len(rows), tables)
-
-
-def _check_target(target: Path, *, force: bool) -> None:
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise UserError(f"The output {target} is not a folder; name one with -o.")
-    if target.is_dir() and any(target.iterdir()):
-        if not force:
-            raise UserError(
-                f"The output folder {target} is not empty; name another with -o, or add --force to replace an export."
-            )
-        if not (target / _CSV).is_file() or (target / "manifest.json").exists():
-            raise UserError(
-                f"The output folder {target} holds no export, so --force does not replace it; name another with -o."
-            )
+    rows = [_row(number, triggers, verdicts, classes, filters) for number in numbers.tolist()]
+    images: UInt8Array = triggers["images"][numbers] if rows else np.empty((0, 1, 1, 1), dtype=np.uint8)
+    return rows, images, filters
 
 
 def safe_name(text: str) -> str:
@@ -186,15 +167,8 @@ def _as_csv(columns: Mapping[str, list[Any]]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([plain_cell(value) for value in row])
     return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """A value for a table; text that a spreadsheet would run as a formula is shown with an apostrophe before it."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return value
 
 
 def _write_parquet(path: Path, columns: Mapping[str, list[Any]]) -> bool:

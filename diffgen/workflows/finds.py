@@ -44,6 +44,11 @@ def read_finds(folder: RunFolder) -> Finds:
     Raises:
         UserError: the run did not come to its end, is damaged, or has no valid trigger.
     """
+    with folder.reading():
+        return _finds(folder)
+
+
+def _finds(folder: RunFolder) -> Finds:
     results, verdicts = folder.results(), folder.read_arrays("verdicts")
     triggers = folder.read_parts()
     numbers = np.flatnonzero(is_valid(verdicts["confirmed"], verdicts["rejected_by"]))
@@ -53,6 +58,8 @@ def read_finds(folder: RunFolder) -> Finds:
             "or with other filters."
         )
     said = triggers["probabilities"][numbers].argmax(axis=2)
+    if triggers["probabilities"].shape[2] != len(results["class_names"]):
+        raise ValueError("the probabilities are of other classes than those that are named")
     return Finds(
         numbers=numbers,
         images=triggers["images"][numbers],

@@ -22,6 +22,7 @@ from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_
 from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized as has_quantized_code
 from diffgen.runs.files import write_text
+from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 
@@ -199,7 +200,7 @@ def _writable_sidecar(model: Any, *, force: bool) -> Path:
     path = sidecar_path(Path(model).expanduser())
     if path.exists() and not force:
         raise UserError(f"The sidecar {path} exists; add --force to replace it, or remove it.")
-    return path
+    return output_file(path, force=force)
 
 
 def _shapes(box: BlackBox, said: Preprocessing, data: ImageSet) -> list[tuple[int, int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.config import CompareConfig, LabelConfig, from_dict
+from diffgen.config import CompareConfig, LabelConfig
 from diffgen.errors import UserError
 from diffgen.generators.layout import LatentLayout
 from diffgen.labels.agreement import merge
@@ -24,10 +23,12 @@ from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
 from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
+from diffgen.runs.outputs import filled, output_folder
 from diffgen.sampling import random_rows
 from diffgen.types import Int64Array, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.finds import Finds, read_finds
+from diffgen.workflows.settings import stored_settings
 
 _BATCH = 1024
 
@@ -99,29 +100,19 @@ def export_sheet(
         RunError: the disk is full.
     """
     config, progress = config or LabelConfig(), progress or Progress()
-    folder, target = RunFolder.open(run), Path(output)
-    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise UserError(f"The output {target} is there already, and may hold labels; name another folder.")
+    folder = RunFolder.open(run)
+    place = output_folder(Path(output), kind="label sheet", option="--export")
     finds = read_finds(folder)
     wanted = config.count or sample_size(len(finds), confidence=config.confidence, margin=config.margin)
     rows = random_rows(len(finds), wanted, seed=config.seed)
     sheet = Sheet(finds.hashes[rows], finds.images[rows], finds.class_names)
     if len(set(sheet.ids)) < len(sheet.ids):
         raise UserError("Two pictures would have one name on the sheet; draw others with --seed.")
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
+    with filled(place) as unfinished:
         write_sheet(unfinished, sheet)
-        if target.exists():
-            target.rmdir()
-        unfinished.rename(target)
-    except OSError as error:
-        raise UserError(f"The folder {target} cannot be written ({error.strerror}); name another.") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     if len(rows) < wanted:
         progress.say(f"The run has {len(finds):,} valid triggers; all of them are on the sheet.")
-    return SheetResult(str(folder.path), str(target), len(rows), len(finds))
+    return SheetResult(str(folder.path), str(place.path), len(rows), len(finds))
 
 
 def import_sheets(
@@ -193,7 +184,7 @@ def label_with_oracles(
     progress, options = progress or Progress(), options or CompareConfig()
     folder = RunFolder.open(run)
     finds = read_finds(folder)
-    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    config = stored_settings(folder)
     place = resolve_device(device or config.device)
     under_test = {folder.manifest["files"][role]["sha256"]: role for role in ("A", "B")}
     models = []
@@ -258,7 +249,7 @@ def _latent_layout(folder: RunFolder, finds: Finds) -> LatentLayout:
                 "damaged."
             ) from error
     # a run of version 0.1.0, whose settings are all that is known: a GAN is asked for a class when it can be
-    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    config: CompareConfig = stored_settings(folder)
     own, values = config.generator, 0 if finds.latents is None else finds.latents.shape[1]
     if own.file is not None or values != config.gan.latent_dim + 1:
         return LatentLayout(max(values, 1), 0, own.prior)
@@ -289,10 +280,13 @@ def read_store(folder: RunFolder, finds: Finds) -> LabelStore:
     if not folder.has_arrays("labels"):
         return LabelStore.empty(finds.hashes.shape[1])
     try:
-        return LabelStore.from_arrays(folder.read_arrays("labels"))
+        store = LabelStore.from_arrays(folder.read_arrays("labels"))
+        if len(store) and not INVALID <= store.labels.min() <= store.labels.max() < len(finds.class_names):
+            raise ValueError("it has labels of classes that the run does not have")
+        return store
     except ValueError as error:
         raise UserError(
-            f"The labels {folder.path / 'labels.npz'} cannot be read ({error}); import them again."
+            f"The labels {folder.file('labels.npz')} cannot be read ({error}); import them again."
         ) from error
 
 

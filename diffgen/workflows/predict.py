@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.config import CompareConfig, from_dict
+from diffgen.config import CompareConfig
+from diffgen.data.file_tree import MAX_FILE_BYTES
 from diffgen.data.picture_file import SUFFIXES, decode
 from diffgen.data.picture_stack import stack
 from diffgen.errors import UserError
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.opening import read_bytes
+from diffgen.runs.outputs import output_file
 from diffgen.selector.ensemble import SelectorEnsemble
 from diffgen.selector.onnx_file import load_selector
 from diffgen.selector.rules import Rule
@@ -23,6 +26,8 @@ from diffgen.types import Progress, UInt8Array
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.models import stored_model
 from diffgen.workflows.select import SELECTOR_FILE
+from diffgen.workflows.settings import stored_settings
+from diffgen.workflows.tables import plain_cell
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,8 @@ class PredictResult:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(("file", "label", "name", "model"))
-        writer.writerows(zip(self.files, self.labels, self.names, self.chosen, strict=True))
+        for row in zip(self.files, self.labels, self.names, self.chosen, strict=True):
+            writer.writerow([plain_cell(value) for value in row])
         return text.getvalue()
 
 
@@ -87,19 +93,17 @@ def predict_folder(
         raise UserError(
             "The rule 'oracle' needs to know what the pictures show; use selector, soft-vote or confidence."
         )
-    target = None if output is None else Path(output)
-    if target is not None and target.exists() and not force:
-        raise UserError(f"The file {target} exists; name another with -o, or add --force to replace it.")
+    target = None if output is None else output_file(Path(output), force=force)
     folder = RunFolder.open(run)
-    settings: CompareConfig = from_dict(CompareConfig, folder.config())
+    settings = stored_settings(folder)
     place = resolve_device(device or settings.device)
     size = resolve_batch_size(settings.batch_size, place)
-    selector = load_selector(folder.path / SELECTOR_FILE, device=place, batch_size=size)
+    selector = load_selector(folder.file(SELECTOR_FILE), device=place, batch_size=size)
     files, images = _read(Path(pictures), selector.image_shape, settings.resize, progress)
     models = [stored_model(folder, role, None, settings, device=place, options=options) for role in "AB"]
     ensemble = SelectorEnsemble(models[0], models[1], selector, rule=rule)
     decision = ensemble.decide(images)
-    class_names = selector.metadata["class_names"]
+    class_names = selector.metadata.get("class_names") or range(max(decision.labels.tolist(), default=0) + 1)
     result = PredictResult(
         files=files,
         labels=tuple(decision.labels.tolist()),
@@ -126,7 +130,10 @@ def _read(
         raise UserError(f"No pictures lie in {place}; give a folder with PNG or JPEG files.")
     names = tuple(str(file.relative_to(root)) for file in files)
     try:
-        decoded = ((name, decode(file.read_bytes(), name, str(place))) for name, file in zip(names, files, strict=True))
+        decoded = (
+            (name, decode(read_bytes(file, longest=MAX_FILE_BYTES), name, str(place)))
+            for name, file in zip(names, files, strict=True)
+        )
         images = stack(decoded, len(files), str(place), resize=resize, progress=progress)
     except OSError as error:
         raise UserError(f"A picture in {place} cannot be read ({error.strerror}); check who owns it.") from error

@@ -23,6 +23,7 @@ from diffgen.models.onnx_quantizer import is_quantized, quantize_file
 from diffgen.models.sidecar import sidecar_path, sidecar_text
 from diffgen.models.sniffing import FileKind
 from diffgen.runs.files import write_text, write_whole
+from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.device import resolve_batch_size
 from diffgen.workflows.preflight import inspect_real_images, prepare_model, prepare_models
@@ -100,7 +101,10 @@ def quantize(
     if kind is not FileKind.ONNX:
         raise UserError(f"{source} is {kind.value}, and only ONNX files can be quantized here; {_EXPORT}.")
     target = source.with_name(f"{source.stem}-int8.onnx") if output is None else Path(output).expanduser()
-    _check_target(target, source, force=force)
+    if target.resolve() == source.resolve():
+        raise UserError(f"{target} is the model itself; name another file with -o.")
+    target = output_file(target, force=force)
+    beside = output_file(sidecar_path(target), force=force)
     before = _open(source, config)
     if is_quantized(source):
         raise UserError(f"{source} is quantized already; give the floating-point model that it was made from.")
@@ -123,7 +127,6 @@ def quantize(
         prepare_models((before, after), images)
         answers = inspect_real_images((before, after), images, progress=progress)
         write_whole(target, lambda temporary: shutil.copyfile(made, temporary))
-    beside = sidecar_path(target)
     remark = f"written by diffgen quantize: the pre-processing of {source.name}"
     write_text(beside, sidecar_text(before.preprocessing, before.class_names, remark))
     labels = answers.probabilities.argmax(axis=2)
@@ -151,22 +154,6 @@ def _open(path: Path, config: QuantizeConfig) -> OnnxModel:
     )
     assert isinstance(box, OnnxModel)
     return box
-
-
-def _check_target(target: Path, source: Path, *, force: bool) -> None:
-    """See to it before anything is computed that the new file can be written."""
-    folder = target.parent
-    if target.resolve() == source.resolve():
-        raise UserError(f"{target} is the model itself; name another file with -o.")
-    if target.is_dir():
-        raise UserError(f"{target} is a folder; name a file with -o, such as {target / 'model-int8.onnx'}.")
-    if not folder.is_dir():
-        raise UserError(f"The folder {folder} does not exist; make it, or name another file with -o.")
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"The folder {folder} cannot be written; name a file elsewhere with -o.")
-    there = next((file for file in (target, sidecar_path(target)) if file.exists()), None)
-    if there is not None and not force:
-        raise UserError(f"The file {there} exists; name another with -o, or add --force to replace it.")
 
 
 def _shape(images: ImageSet) -> str:

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
-from diffgen.config import CompareConfig, from_dict
+from diffgen.config import CompareConfig
 from diffgen.errors import UserError
 from diffgen.metrics.counting import is_counted
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.pictures import read_png
 from diffgen.types import Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_device
 from diffgen.workflows.models import match_classes, stored_model
+from diffgen.workflows.settings import stored_settings
 
 _BATCH = 1024
-_PNG_NAME = re.compile(r"trigger-(\d+)-A(\d+)-B(\d+)\.png")
+_PNG_NAME = re.compile(r"trigger-(\d{6,12})-A(\d{1,9})-B(\d{1,9})\.png")
 
 
 @dataclass(frozen=True)
@@ -74,17 +75,26 @@ def replay(
     """
     progress = progress or Progress()
     folder = RunFolder.open(run)
-    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    config = stored_settings(folder)
     place = resolve_device(device or config.device)
     models = [
         stored_model(folder, role, given, config, device=place, options=options)
         for role, given in (("A", model_a), ("B", model_b))
     ]
-    numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)
+    with folder.reading():
+        names = folder.results()["class_names"]
+        numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)
+        if len(labels) and int(labels.max()) >= len(names):
+            raise ValueError("the triggers have other classes than those that are named")
     again = np.empty_like(labels)
     if len(images):
         for model in models:
             model.prepare(images)
+            if model.num_classes != len(names):
+                raise UserError(
+                    f"The model {model.name} answers with {model.num_classes:,} classes but those of the run "
+                    f"{folder.path} with {len(names):,}; give one with the same classes."
+                )
         match_classes(models, None if options is None else options.label_map)
     with progress.task("Asking again", total=len(images)) as task:
         for start in range(0, len(images), _BATCH):
@@ -93,7 +103,6 @@ def replay(
                 again[start : start + _BATCH, column] = model.predict(batch).argmax(axis=1)
             task.advance(len(batch))
     differ = again[:, 0] != again[:, 1]
-    names = folder.results()["class_names"]
     return ReplayResult(
         run=str(folder.path),
         replayed=len(images),
@@ -117,19 +126,21 @@ def _from_parts(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
 def _from_pngs(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
     """The same from nothing but the files in ``images/``, whose names carry number and labels."""
     numbers, images, labels = [], [], []
-    for file in sorted((folder.path / "images").glob("trigger-*.png")):
-        match = _PNG_NAME.fullmatch(file.name)
+    shape = folder.read_arrays("report")["real_images"].shape[1:]
+    for each in sorted(folder.file("images").glob("trigger-*.png")):
+        match = _PNG_NAME.fullmatch(each.name)
         if match is None:
             continue
+        file = folder.file("images", each.name)
         try:
-            pixels = np.asarray(Image.open(file))
-        except (OSError, UnidentifiedImageError) as error:
+            images.append(read_png(file, shape))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise UserError(
-                f"The picture {file} cannot be read ({error}); draw it again with 'diffgen report'."
+                f"The picture {file} cannot be read ({reason}); draw it again with 'diffgen report'."
             ) from error
         numbers.append(int(match[1]))
         labels.append((int(match[2]), int(match[3])))
-        images.append(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
     if not images:
         return np.empty(0, np.int64), np.empty((0, 1, 1, 1), np.uint8), np.empty((0, 2), np.int64)
     return np.asarray(numbers), np.stack(images), np.asarray(labels)

@@ -28,7 +28,7 @@ from diffgen.report.gate import render_gate_markdown
 from diffgen.report.html import render_html, render_verdict
 from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
-from diffgen.runs.files import make_folder, write_text, write_whole
+from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Int64Array, UInt8Array
 from diffgen.workflows.figures import brought_up_to_date
@@ -42,27 +42,28 @@ def draw_report(run: str | Path) -> Path:
     Raises:
         UserError: there is no finished run at that place.
     """
-    return write_report(RunFolder.open(run))
+    folder = RunFolder.open(run)
+    with folder.reading():
+        return write_report(folder)
 
 
 def write_report(folder: RunFolder) -> Path:
     """Write report.html, summary.md and images/; of a check that did not come to its end what is known of it."""
-    page = folder.path / "report.html"
+    page = folder.file("report.html")
     results = folder.results()
     if "check" in results and "queries" not in results:
         return _write_verdict(folder, results, page)
     data = report_data(folder)
     if data.gate is None:
-        write_text(folder.path / "summary.md", render_markdown(data))
+        write_text(folder.file("summary.md"), render_markdown(data))
     else:
         _write_gate(folder, data.gate)
     write_text(page, render_html(data))
-    pictures = folder.path / "images"
-    make_folder(pictures)
+    folder.make_folder("images")
     for group in data.groups:
         for picture in group.pictures:
             name = f"trigger-{picture.identifier:06d}-A{group.label_a}-B{group.label_b}.png"
-            _write_png(pictures / name, picture.image)
+            _write_png(folder.file("images", name), picture.image)
     return page
 
 
@@ -93,8 +94,8 @@ def _write_verdict(folder: RunFolder, results: dict[str, Any], page: Path) -> Pa
 
 
 def _write_gate(folder: RunFolder, view: GateView) -> None:
-    write_text(folder.path / "summary.md", render_gate_markdown(view))
-    write_text(folder.path / "junit.xml", render_junit(view))
+    write_text(folder.file("summary.md"), render_gate_markdown(view))
+    write_text(folder.file("junit.xml"), render_junit(view))
 
 
 def report_data(folder: RunFolder) -> ReportData:

@@ -161,7 +161,7 @@ def write_results(
         # whether the pictures were made from real ones instead of drawn by a generator
         "mutated": not needs_of(config).generator,
     }
-    write_json(folder.path / "results.json", results)
+    write_json(folder.file("results.json"), results)
     write_report(folder)
     return headline, warnings
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from diffgen.config import CompareConfig, from_dict
+from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
@@ -22,6 +22,7 @@ from diffgen.workflows.generator import check_unchanged
 from diffgen.workflows.machine import device_name, versions
 from diffgen.workflows.models import stored_model
 from diffgen.workflows.preflight import prepare_models
+from diffgen.workflows.settings import stored_settings
 from diffgen.workflows.stages import Stages
 
 
@@ -93,7 +94,7 @@ def resume_comparison(
     Raises:
         UserError, RunError: see :func:`resume`.
     """
-    config: CompareConfig = from_dict(CompareConfig, folder.config())
+    config = stored_settings(folder)
     device = resolve_device(config.device)
     models = [
         stored_model(folder, role, given, config, device=device, options=options)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from diffgen.config import CompareConfig, SelectorConfig, from_dict, to_dict
+from diffgen.config import CompareConfig, SelectorConfig, to_dict
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features.vgg16 import Vgg16
@@ -39,6 +39,7 @@ from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.label import read_store
 from diffgen.workflows.models import stored_model
 from diffgen.workflows.report import write_report
+from diffgen.workflows.settings import stored_settings
 
 SELECTOR_FILE = "selector.onnx"
 _BATCH = 512
@@ -141,7 +142,7 @@ def train_selector(
     """
     config, progress = config or SelectorConfig(), progress or Progress()
     folder = RunFolder.open(run)
-    if (folder.path / SELECTOR_FILE).exists() and not force:
+    if folder.file(SELECTOR_FILE).exists() and not force:
         raise UserError(f"The run {folder.path} has a selector; add --force to train it anew.")
     finds = read_finds(folder)
     sources = SOURCES if config.source is None else (config.source,)
@@ -149,7 +150,7 @@ def train_selector(
     examples = make_examples(
         labels, finds.said, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
     )
-    settings: CompareConfig = from_dict(CompareConfig, folder.config())
+    settings = stored_settings(folder)
     place = resolve_device(device or settings.device)
     models = [
         stored_model(folder, role, given, settings, device=place, options=options)
@@ -176,7 +177,7 @@ def train_selector(
         "sources": counts,
         "on_triggers": [each.as_dict() for each in evaluations],
     }
-    path = folder.path / SELECTOR_FILE
+    path = folder.file(SELECTOR_FILE)
     with tempfile.TemporaryDirectory(prefix="diffgen-") as place_of_draft:
         # judged as the file that it will be, before the run's own is replaced
         draft = Path(place_of_draft) / SELECTOR_FILE

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import CompareConfig, from_dict
+from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features import cells as cell_store
@@ -29,6 +29,7 @@ from diffgen.workflows.models import match_classes, stored_model
 from diffgen.workflows.preflight import prepare_models
 from diffgen.workflows.report import write_report
 from diffgen.workflows.requirements import needs_of
+from diffgen.workflows.settings import stored_settings
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
 
@@ -96,10 +97,11 @@ def shrink(
 def _shrink(
     folder: RunFolder, limit: int, data: Any, device: str | None, options: CompareConfig | None, progress: Progress
 ) -> ShrinkResult:
-    config: CompareConfig = from_dict(CompareConfig, folder.config())
-    margin = folder.results()["preflight"]["margin"]
-    numbers = _choose(folder, limit)
-    columns = folder.read_parts()
+    config = stored_settings(folder)
+    with folder.reading():
+        margin = folder.results()["preflight"]["margin"]
+        numbers = _choose(folder, limit)
+        columns = folder.read_parts()
     if not needs_of(config).generator or (columns and "latents" not in columns):
         raise UserError(
             f"The triggers of {folder.path} were made without latent vectors ({config.technique}), so there is no way "

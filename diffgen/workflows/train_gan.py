@@ -31,6 +31,7 @@ from diffgen.generators import gan as gan_loader
 from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_file
 from diffgen.runs.files import make_folder, write_whole
+from diffgen.runs.outputs import output_file
 from diffgen.types import Generator, ImageSet, Progress
 from diffgen.workflows.device import resolve_device
 from diffgen.workflows.gan import complaint, made_from, make_watch, train_and_save
@@ -73,6 +74,7 @@ def train_gan(
     *,
     config: TrainGanConfig | None = None,
     output: str | Path | None = None,
+    anew: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> TrainGanResult:
@@ -82,7 +84,8 @@ def train_gan(
         data: real images; see :func:`diffgen.data.load`.
         config: all settings.
         output: another file that the GAN is copied to, its report beside it.
-        force: train anew although there is a GAN for these settings; a tuned one goes before an untuned one.
+        anew: train although there is a GAN for these settings; a tuned one goes before an untuned one.
+        force: replace the files of ``output``.
         progress: where to say how far it is.
 
     Raises:
@@ -94,7 +97,7 @@ def train_gan(
     check_limits(config)
     check_resize(config.resize)
     device = resolve_device(config.device)
-    copy = None if output is None else _checked_output(Path(output))
+    copy = None if output is None else _checked_output(Path(output), force=force)
     if config.tuning.trials:
         from diffgen.gan_training.study_storage import check_storage  # optuna is imported only for this
 
@@ -114,10 +117,10 @@ def train_gan(
     encoder = cell_store.prepare(images, device=device, progress=progress).encoder
     if config.tuning.trials:
         _tune(images, config, encoder, path, device=device, progress=progress)
-    elif not path.is_file() or force:
+    elif not path.is_file() or anew:
         train_and_save(images, config.gan, encoder, path, device=device, progress=progress)
     else:
-        progress.say(f"The GAN for this data set is in the cache ({path.name}); --force trains it anew.")
+        progress.say(f"The GAN for this data set is in the cache ({path.name}); --anew trains it anew.")
     header = _scored(path, images, config, published or encoder, device=device, progress=progress)
     if header["wrong"]:
         progress.warn(complaint(header["wrong"]))
@@ -138,12 +141,12 @@ def train_gan(
     )
 
 
-def _checked_output(path: Path) -> Path:
-    if path.is_dir():
-        raise UserError(f"The output {path} is a folder; name a file such as {path / 'gan.safetensors'}.")
+def _checked_output(path: Path, *, force: bool) -> Path:
     if path.suffix == ".html":
         raise UserError(f"The output {path} is the GAN's file, and its page stands beside it; name it .safetensors.")
-    return path
+    target = output_file(path, force=force, parents=True)
+    output_file(target.with_suffix(".html"), force=force, parents=True)
+    return target
 
 
 def _study_facts(tuning: dict[str, Any] | None) -> dict[str, Any] | None:

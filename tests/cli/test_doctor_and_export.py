@@ -30,7 +30,7 @@ def test_clearing_says_what_was_removed(
 ) -> None:
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
     (tmp_path / "gan").mkdir()
-    (tmp_path / "gan" / "x").write_bytes(bytes(3 * 2**20))
+    (tmp_path / "gan" / f"{'0a' * 16}.safetensors").write_bytes(bytes(3 * 2**20))
     assert diffgen_command("doctor", "--clear-cache").out == "removed gan: 3 MiB\nfreed 3 MiB\n"
     assert json.loads(diffgen_command("doctor", "--clear-cache", "--json").out) == {"freed": {}}
     (tmp_path / "mine").touch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from diffgen.errors import RunError
 from diffgen.runs import files
-from diffgen.runs.files import make_folder, read_arrays, remove_temporaries, write_arrays, write_text, write_whole
+from diffgen.runs.arrays import read_arrays, write_arrays
+from diffgen.runs.files import make_folder, remove_temporaries, write_text, write_whole
 
 
 def test_the_replaced_file_lives_on(tmp_path: Path) -> None:
@@ -46,12 +48,15 @@ def test_a_header_that_hides_a_part_of_its_array_is_damage(tmp_path: Path) -> No
 
 def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    ours = [tmp_path / ".checkpoint.npz.123.tmp", tmp_path / "deep" / ".part-00001.npz.9.tmp"]
-    others = [tmp_path / ".hidden.tmp", tmp_path / "x.123.tmp", tmp_path / ".a.b.tmp", tmp_path / "checkpoint.npz"]
+    ours = [tmp_path / name for name in (".checkpoint.npz.123.tmp", f".checkpoint.npz.123.{'0a' * 8}.tmp")]
+    names = [".hidden.tmp", "x.123.tmp", ".a.b.tmp", "checkpoint.npz", ".x.123.tmp", "deep/.checkpoint.npz.9.tmp"]
+    others = [tmp_path / name for name in names]
     for file in (*ours, *others):
         file.touch()
-    assert remove_temporaries(tmp_path) == 2
+    (tmp_path / ".checkpoint.npz.5.tmp").symlink_to(tmp_path / "deep")
+    assert remove_temporaries(tmp_path, re.compile("checkpoint[.]npz")) == 2
     assert [file.exists() for file in ours] == [False, False]
+    assert (tmp_path / ".checkpoint.npz.5.tmp").is_symlink()
     assert all(file.exists() for file in others)
 
 

@@ -14,7 +14,7 @@ from pymoo.core.population import Population
 
 from diffgen.config import SearchConfig, replace
 from diffgen.generators.gan import GanGenerator
-from diffgen.runs.files import read_arrays, write_arrays
+from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.diversity import Diversity, PixelSpace

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from diffgen.errors import UserError
-from diffgen.runs.cache import ENVIRONMENT
+from diffgen.runs.cache import ENVIRONMENT, cache_file, cache_kind
 from diffgen.workflows import doctor
 from diffgen.workflows.doctor import clear_cache, examine
 
@@ -79,7 +79,7 @@ def test_the_cache_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert clear_cache() == {}
     for kind in ("gan", "cells"):
         (tmp_path / "cache" / kind).mkdir(parents=True)
-        (tmp_path / "cache" / kind / "x").write_bytes(bytes(10))
+        (tmp_path / "cache" / kind / f"{'0a' * 16}.safetensors").write_bytes(bytes(10))
     assert clear_cache() == {"cells": 10, "gan": 10}
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -90,7 +90,7 @@ def test_a_folder_with_other_things_is_not_cleared(tmp_path: Path, monkeypatch: 
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "mine.csv").write_text("mine")
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"thesis\.txt"):
+    with pytest.raises(UserError, match="datasets"):
         clear_cache()
     assert (tmp_path / "datasets" / "mine.csv").read_text() == "mine"
     elsewhere = tmp_path / "elsewhere"
@@ -100,3 +100,44 @@ def test_a_folder_with_other_things_is_not_cleared(tmp_path: Path, monkeypatch: 
     with pytest.raises(UserError, match="gan"):
         clear_cache()
     assert (tmp_path / "datasets" / "mine.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "0a.safetensors", f"{'0a' * 16}.trials/mine", f"{'0a' * 16}.trials/x-1/mine"]
+)
+@pytest.mark.parametrize("kind", ["gan", "cells", "filters"])
+def test_what_lies_beside_our_own_files_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    ours, mine = cache_file(kind, {"made": "from"}), tmp_path / kind / name
+    for file in (ours, mine):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("content")
+    with pytest.raises(UserError, match=f"also holds {kind}/"):
+        clear_cache()
+    assert ours.exists()
+    assert mine.exists()
+    mine.unlink()
+    clear_cache()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_published_data_sets_count_only_where_diffgen_made_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DIFFGEN_CACHE may name a folder in which somebody keeps the same data sets for torchvision."""
+    for place in (tmp_path / "own", tmp_path / "theirs"):
+        monkeypatch.setenv(ENVIRONMENT, str(place))
+        if place.name == "own":
+            cache_kind("datasets")
+        file = place / "datasets" / "MNIST" / "raw" / "t10k-images-idx3-ubyte.gz"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(bytes(5))
+        if place.name == "own":
+            assert clear_cache() == {"datasets": 5}
+            assert list(place.iterdir()) == []
+        else:
+            with pytest.raises(UserError, match="also holds datasets"):
+                clear_cache()
+            assert file.exists()

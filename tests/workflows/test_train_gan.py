@@ -129,7 +129,7 @@ def test_without_tuning_a_gan_in_the_cache_is_only_scored(tuned: TrainGanResult)
     said = Said()
     result = train_gan("digits:test", config=replace(SMALL, tuning=TuningConfig()), progress=said)
     assert result.gan == tuned.gan
-    assert any("--force" in line for line in said.lines)
+    assert any("--anew" in line for line in said.lines)
     assert set(result.scores) >= {"fid", "kid", "precision", "recall", "density", "coverage"}
 
 

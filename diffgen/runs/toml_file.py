@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.errors import UserError
+from diffgen.runs.opening import open_regular
 
 _LARGEST = 4 << 20  # bytes; a file that names every setting has some kilobytes
 
@@ -22,7 +23,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         UserError: the file cannot be read, is larger than 4 MiB, or is not TOML.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             contents = file.read(_LARGEST + 1)
         if len(contents) > _LARGEST:
             raise UserError(f"{what} {path} has more than {_LARGEST >> 20} MiB; mend or remove it.")

@@ -1,4 +1,4 @@
-"""Whether a value from a configuration file is what its key wants; the error says what that is."""
+"""Whether a value from a file of settings is what its key wants; the error says what that is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import reprlib
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from diffgen.config import Budget
+from diffgen.config.budget import Budget
 from diffgen.errors import UserError
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: 'text in quotation marks ("...")'}
@@ -36,8 +36,8 @@ def checked(key: str, value: Any, hint: Any) -> Any:
     if get_origin(hint) is Literal:
         return _one_of(key, value, get_args(hint))
     if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise Problem(f"the key {key} is {value!r}; give a list.")
+        if not isinstance(value, list | tuple):
+            raise Problem(f"the key {key} is {reprlib.repr(value)}; give a list.")
         return tuple(checked(key, each, get_args(hint)[0]) for each in value)
     if not _is(value, hint):
         raise Problem(f"the key {key} is {reprlib.repr(value)}; give {_NAMES[hint]}.")
@@ -51,7 +51,7 @@ def _takes_text(kind: Any, text: str) -> bool:
 def _is(value: Any, kind: type) -> bool:
     if kind is float:
         # a whole number of any length can be written, but not every one is a float
-        return type(value) in (int, float) and abs(value) <= 1e300 and math.isfinite(value)
+        return math.isfinite(value) if type(value) is float else type(value) is int and abs(value) <= 1e300
     return type(value) is kind  # True is no number
 
 
