@@ -27,11 +27,11 @@ from diffgen.cli import (
     shrink,
     train_gan,
 )
+from diffgen.cli.signals import INTERRUPTED, second_signal_ends
 from diffgen.cli.streams import lenient_streams
 from diffgen.errors import DiffgenError, UserError
 
 BROKE_OFF = 3
-INTERRUPTED = 130
 _LONGEST_ARGUMENT = 4096  # characters, as the longest path on Linux
 _NO_MEMORY = "failed to map segment"  # what the dynamic loader says
 
@@ -110,13 +110,8 @@ def _run(argv: Sequence[str] | None) -> int:
     # a polite kill is treated like Ctrl-C: what was found is kept
     previous = signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
-        parser = build_parser()
-        arguments = parser.parse_args([_as_text(each) for each in (sys.argv[1:] if argv is None else argv)])
-        if arguments.verb is None:
-            parser.print_help()
-            return 0
-        code: int = arguments.run(arguments)
-        return code
+        with second_signal_ends():
+            return _verb(argv)
     except DiffgenError as error:
         print(f"diffgen: {error}", file=sys.stderr)
         _print_notes(error)
@@ -160,6 +155,16 @@ def _as_text(argument: str) -> str:
             f"The argument {argument!r} holds bytes that are not UTF-8; give the file or folder another name."
         ) from error
     return argument
+
+
+def _verb(argv: Sequence[str] | None) -> int:
+    parser = build_parser()
+    arguments = parser.parse_args([_as_text(each) for each in (sys.argv[1:] if argv is None else argv)])
+    if arguments.verb is None:
+        parser.print_help()
+        return 0
+    code: int = arguments.run(arguments)
+    return code
 
 
 def _print_notes(error: BaseException) -> None:

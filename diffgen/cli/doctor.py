@@ -62,6 +62,8 @@ def _print(found: Examination) -> None:
         ("cores", f"{found.cores}" + ("" if found.threads is None else f" ({found.threads} threads in torch)")),
         ("memory", _size(found.memory) + limit),
         ("free disk", _size(found.free_disk)),
+        ("isolation", found.isolation),
+        ("isolated", found.isolated),
         ("cache", f"{found.cache} ({cache})"),
     ]
     width = max(len(name) for name, _ in rows)

@@ -7,7 +7,9 @@ from dataclasses import fields
 from typing import Any
 
 from diffgen.config import (
+    DEFAULT_MODEL_TIMEOUT,
     DEFAULT_REMOTE,
+    ISOLATE,
     PREPROCESSING_CHOICES,
     CompareConfig,
     ModelConfig,
@@ -63,6 +65,13 @@ def _add(group: Any, prefix: str, *, shown: bool, opening: bool = True) -> None:
         return
     add("arch", "builds the network of a state_dict; runs that code", metavar="PACKAGE.MODULE:FACTORY")
     add("allow-pickle", "open pickled models, which runs any code that is in them", action="store_true", default=None)
+    add("isolate", "open files where they can only compute: auto (default), on, off", choices=ISOLATE, metavar="MODE")
+    add(
+        "model-timeout",
+        f"that opening an isolated model, and each batch, may take (default: {DEFAULT_MODEL_TIMEOUT:g})",
+        type=float,
+        metavar="SECONDS",
+    )
     add("auth-env", "environment variable with the Authorization header of a remote model", metavar="NAME")
     add("query-budget", "most images sent to a remote model, repeated ones too", type=int, metavar="N")
     add("timeout", f"of a remote model's answer (default: {DEFAULT_REMOTE.timeout:g})", type=float, metavar="SECONDS")
@@ -95,11 +104,13 @@ def preprocessing_from(arguments: argparse.Namespace, prefix: str = "") -> Prepr
 
 
 def opening_from(arguments: argparse.Namespace, prefix: str = "") -> ModelConfig:
-    """--arch, --allow-pickle, and how a remote model is asked."""
+    """--arch, --allow-pickle, --isolate, and how a remote model is asked."""
     return ModelConfig(
         arch=getattr(arguments, f"{prefix}arch"),
         allow_pickle=bool(getattr(arguments, f"{prefix}allow_pickle")),
         allow_remote=bool(getattr(arguments, f"{prefix}allow_remote")),
+        isolate=getattr(arguments, f"{prefix}isolate"),
+        model_timeout=getattr(arguments, f"{prefix}model_timeout"),
         remote=RemoteConfig(**{f.name: getattr(arguments, f"{prefix}{f.name}") for f in fields(RemoteConfig)}),
     )
 
@@ -119,7 +130,15 @@ def apply(arguments: argparse.Namespace, config: CompareConfig) -> CompareConfig
         allow_pickle = own.allow_pickle or opening.allow_pickle or model.allow_pickle
         allow_remote = own.allow_remote or opening.allow_remote or model.allow_remote
         remote = own.remote.over(opening.remote).over(model.remote)
-        return said, replace(model, arch=arch, allow_pickle=allow_pickle, allow_remote=allow_remote, remote=remote)
+        return said, replace(
+            model,
+            arch=arch,
+            allow_pickle=allow_pickle,
+            allow_remote=allow_remote,
+            remote=remote,
+            isolate=own.isolate or opening.isolate or model.isolate,
+            model_timeout=own.model_timeout or opening.model_timeout or model.model_timeout,
+        )
 
     preprocessing_a, model_a = settled("a_", config.preprocessing_a, config.model_a)
     preprocessing_b, model_b = settled("b_", config.preprocessing_b, config.model_b)

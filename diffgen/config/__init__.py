@@ -11,9 +11,12 @@ from diffgen.config.filters import FILTER_PRESETS, FILTERS, FilterConfig
 from diffgen.config.gan import GanConfig, GeneratorConfig, PixelRange, TrainGanConfig, TuningConfig
 from diffgen.config.labels import LabelConfig
 from diffgen.config.models import (
+    DEFAULT_MODEL_TIMEOUT,
     DEFAULT_PREPROCESSING,
     DEFAULT_REMOTE,
+    ISOLATE,
     PREPROCESSING_CHOICES,
+    Isolate,
     ModelConfig,
     Preprocessing,
     RemoteConfig,
@@ -25,10 +28,12 @@ from diffgen.config.search import DFlareConfig, DrFuzzConfig, SearchConfig
 from diffgen.config.selector import SelectorConfig
 
 __all__ = [
+    "DEFAULT_MODEL_TIMEOUT",
     "DEFAULT_PREPROCESSING",
     "DEFAULT_REMOTE",
     "FILTERS",
     "FILTER_PRESETS",
+    "ISOLATE",
     "PREPROCESSING_CHOICES",
     "QUANTIZE_CHOICES",
     "Budget",
@@ -39,6 +44,7 @@ __all__ = [
     "FilterConfig",
     "GanConfig",
     "GeneratorConfig",
+    "Isolate",
     "LabelConfig",
     "Limits",
     "ModelConfig",

@@ -140,6 +140,10 @@ class RemoteConfig:
 MAX_TIMEOUT, MAX_RETRIES = 86_400, 1000
 DEFAULT_REMOTE = RemoteConfig(timeout=60.0, retries=8)
 
+Isolate = Literal["auto", "on", "off"]
+ISOLATE: tuple[Isolate, ...] = ("auto", "on", "off")
+DEFAULT_MODEL_TIMEOUT = 120.0
+
 
 def is_address(model: object) -> bool:
     """Whether what names a model is the address of a server."""
@@ -162,6 +166,12 @@ class ModelConfig:
             model's own order. Made from a label map.
         allow_remote: ask a model at the address that a run names.
         remote: how a model at an address is asked.
+        isolate: "on", "auto" or "off": whether its file is opened in a process that can only compute; None: "auto".
+            Nothing that a run folder says.
+        model_timeout: seconds that opening its file there, and one batch, may take; None: ``DEFAULT_MODEL_TIMEOUT``.
+
+    Raises:
+        UserError: a value that cannot be.
     """
 
     arch: str | None = None
@@ -170,3 +180,13 @@ class ModelConfig:
     remote: RemoteConfig = field(default_factory=RemoteConfig)
     class_names: tuple[str, ...] = ()
     class_order: tuple[int, ...] = ()
+    isolate: Isolate | None = None
+    model_timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.isolate not in (None, *ISOLATE):
+            raise UserError(f"The setting isolate is {self.isolate!r}; give {', '.join(ISOLATE)}.")
+        if self.model_timeout is not None and not 0 < self.model_timeout <= MAX_TIMEOUT:
+            raise UserError(
+                f"A limit of {self.model_timeout:g} seconds for a batch cannot be; give more than 0 and at most a day."
+            )

@@ -92,10 +92,12 @@ class BlackBox(ABC):
         num_classes: K; 0 before ``prepare``.
         fixed_batch: the only batch size that the model takes, or None. Shorter batches are padded.
         remarks: sentences for whoever opens it.
+        isolated: it computes in a process of its own, behind the second wall (:mod:`diffgen.models.isolation`).
     """
 
     format = "a model"
     remarks: tuple[str, ...] = ()
+    isolated = False
 
     def __init__(self, settings: ModelSettings) -> None:
         self.name = settings.name

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
-import tempfile
 import warnings
 import zipfile
 from pathlib import Path
@@ -107,16 +107,24 @@ def _keras(path: Path) -> Any:
 def _from_archive(path: Path) -> Any:
     import h5py
 
-    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+    with zipfile.ZipFile(path) as archive:
         description = json.loads(archive.read("config.json"))
         about = json.loads(archive.read("metadata.json"))
-        weights = Path(folder) / "model.weights.h5"
-        weights.write_bytes(archive.read(weights.name))
-        with h5py.File(weights) as file:
-            numbers = check_hdf5(file, weights.stat().st_size)
-        model = KerasBuilder(str(about["keras_version"]), numbers).model(description)
-        model.load_weights(weights)
+        weights = _FileInMemory(archive.read(_FileInMemory.NAME))
+    with h5py.File(weights) as file:
+        numbers = check_hdf5(file, weights.getbuffer().nbytes)
+    model = KerasBuilder(str(about["keras_version"]), numbers).model(description)
+    model.load_weights(weights)
     return model
+
+
+class _FileInMemory(io.BytesIO):
+    """Weights that were read already, with the name by which Keras tells how they are stored."""
+
+    NAME = "model.weights.h5"
+
+    def __str__(self) -> str:
+        return self.NAME
 
 
 def _from_hdf5(path: Path) -> Any:

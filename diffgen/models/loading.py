@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from diffgen.config import Preprocessing, RemoteConfig, is_address
+from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate, Preprocessing, RemoteConfig, is_address
 from diffgen.errors import UserError
 from diffgen.models.advice import describe_directory, describe_file
 from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.callable import CallableModel
 from diffgen.models.identity import file_sha256, onnx_sha256
+from diffgen.models.isolation.choice import is_isolated
 from diffgen.models.remote.address import parse_address
 from diffgen.models.sidecar import read_sidecar
 from diffgen.models.sniffing import FileKind, sniff
@@ -38,6 +39,8 @@ def load(
     class_order: Sequence[int] = (),
     sidecar: bool = True,
     remote: RemoteConfig | None = None,
+    isolate: Isolate = "auto",
+    model_timeout: float = DEFAULT_MODEL_TIMEOUT,
 ) -> BlackBox:
     """A black box for a model. Call its ``prepare`` before its ``predict``.
 
@@ -58,6 +61,9 @@ def load(
         class_order: K numbers, for each class of the model the one that it is counted as, or none.
         sidecar: whether to look for one.
         remote: how a model at an address is asked.
+        isolate: "on" opens the file in a process of its own that can do nothing but compute; "auto" does so where
+            this system can, for models on the CPU that no code of the user's own belongs to; "off" never.
+        model_timeout: seconds that opening an isolated file, and each batch, may take.
 
     Raises:
         UserError: there is no such file, it cannot be read as a model (the message says what it is and how to convert
@@ -91,7 +97,16 @@ def load(
         settings = replace(settings, path=path, digest=digest)
         if sidecar:
             settings = _with_sidecar(settings, path)
-        return _from_file(path, kind, settings, arch=arch, allow_pickle=allow_pickle)
+        if is_isolated(kind, settings, isolate, arch=arch, allow_pickle=allow_pickle):
+            from diffgen.models.isolation.model import IsolatedModel
+
+            return IsolatedModel(path, kind, settings, allow_pickle=allow_pickle, timeout=model_timeout)
+        return open_file(path, kind, settings, arch=arch, allow_pickle=allow_pickle)
+    if isolate == "on":
+        raise UserError(
+            f"Model {settings.name} is an object of this Python process, which --isolate on cannot put into another "
+            "one; give a file, or leave it out."
+        )
     if isinstance(model, type):
         raise UserError(f"The model {settings.name} is a class; give an object of it, such as {settings.name}().")
     if isinstance(model, torch.nn.Module):
@@ -146,10 +161,19 @@ def _with_sidecar(settings: ModelSettings, path: Path) -> ModelSettings:
     )
 
 
-def _from_file(
-    path: Path, kind: FileKind, settings: ModelSettings, *, arch: str | None, allow_pickle: bool
+def open_file(
+    path: Path, kind: FileKind, settings: ModelSettings, *, arch: str | None, allow_pickle: bool, alone: bool = False
 ) -> BlackBox:
-    """The black box of a file; each format is imported only when there is one."""
+    """The black box of a file in this process; each format is imported only when there is one.
+
+    Args:
+        path, kind, settings: the file.
+        arch, allow_pickle: see :func:`load`.
+        alone: nothing but this model lives in this process.
+
+    Raises:
+        UserError: see :func:`load`.
+    """
     if kind is FileKind.TORCHSCRIPT:
         from diffgen.models.torchscript import TorchScriptModel
 
@@ -165,7 +189,7 @@ def _from_file(
     if kind is FileKind.TFLITE:
         from diffgen.models.tflite import TfliteModel
 
-        return TfliteModel(path, settings)
+        return TfliteModel(path, settings, alone=alone)
     if kind in (FileKind.KERAS_ZIP, FileKind.KERAS_HDF5):
         from diffgen.models.keras import KerasModel
 

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate
 from diffgen.errors import UserError
+from diffgen.models.base import ModelSettings
 from diffgen.models.exported import declared_sides, on_device, open_program, tensor_inputs
+from diffgen.models.isolation.choice import is_isolated
 from diffgen.models.loading import identify
 from diffgen.models.onnx import DTYPES, open_session
 from diffgen.models.sniffing import FileKind
@@ -28,18 +31,27 @@ class Network:
     Args:
         path: the file.
         device: where torch computes, and ONNX if onnxruntime can.
+        isolate, timeout: see :func:`diffgen.models.load`.
 
     Attributes:
         name: the file's name.
         format: what it is, in words.
         digest: SHA-256 of its contents.
         sides: of the input as the file declares it, None for open ones; None for a file that declares nothing.
+        largest: batch that the file allows, or None.
 
     Raises:
         UserError: there is no such file, it is of no such format, it cannot be read, or takes several inputs.
     """
 
-    def __init__(self, path: Path, *, device: torch.device) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        device: torch.device,
+        isolate: Isolate = "auto",
+        timeout: float = DEFAULT_MODEL_TIMEOUT,
+    ) -> None:
         self.path = path
         self.name = path.name
         kind, self.digest = identify(path)
@@ -51,7 +63,14 @@ class Network:
         }
         if kind not in openers:
             raise UserError(f"{path} is {kind.value}; give {_FORMATS}.")
-        self._ask, self.sides, self._largest = openers[kind](device)
+        settings = ModelSettings(name=self.name, device=device)
+        if is_isolated(kind, settings, isolate, arch=None, allow_pickle=False):
+            from diffgen.models.isolation.network import open_isolated
+
+            opened = open_isolated(path, kind, settings, timeout=timeout)
+        else:
+            opened = openers[kind](device)
+        self._ask, self.sides, self.largest = opened
         self._batch = None if self.sides is None else self.sides[0]  # of each call, where the file fixes it
 
     @torch.inference_mode()
@@ -62,13 +81,15 @@ class Network:
             UserError: it gives something else than one tensor with N rows.
             Exception: whatever the network raises.
         """
-        size = self._batch or self._largest or len(inputs)
-        rows = torch.cat(
-            [self._single(self._ask(_filled(part, self._batch)))[: len(part)] for part in inputs.split(size)]
-        )
+        size = self._batch or self.largest or len(inputs)
+        rows = torch.cat([self.single_batch(_filled(part, self._batch))[: len(part)] for part in inputs.split(size)])
         if len(rows) != len(inputs):
             raise UserError(f"The network {self.name} gives {len(rows)} rows for {len(inputs)}; give one for each.")
         return rows
+
+    def single_batch(self, batch: torch.Tensor) -> torch.Tensor:
+        """The output for one batch of a size that the network takes, as :meth:`__call__` asks for it."""
+        return self._single(self._ask(batch))
 
     def _single(self, answer: object) -> torch.Tensor:
         if isinstance(answer, dict):

@@ -6,7 +6,8 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ class TfliteModel(BlackBox):
     Args:
         path: the file.
         settings: name, device and so on. Its answers come from the CPU whatever the device.
+        alone: it is opened in a process of its own, where a crash does no harm and nobody reads stderr.
 
     Raises:
         UserError: LiteRT is missing or cannot read the file, or the graph takes something else than images.
@@ -94,13 +96,14 @@ class TfliteModel(BlackBox):
 
     format = "a TensorFlow Lite model"
 
-    def __init__(self, path: Path, settings: ModelSettings) -> None:
+    def __init__(self, path: Path, settings: ModelSettings, *, alone: bool = False) -> None:
         super().__init__(settings)
         self._input_device = torch.device("cpu")
         if settings.device.type != "cpu":
             self.remarks = (f"Model {self.name} runs on the CPU, where LiteRT computes.",)
         self._path = path
-        self._interpreter = _opened(path, tried=False)
+        self._quiet = contextlib.nullcontext if alone else _quiet
+        self._interpreter = _opened(path, self._quiet, tried=alone)
         inputs, outputs = self._interpreter.get_input_details(), self._interpreter.get_output_details()
         self._sides = self._image_sides(inputs)
         self._input, self._outputs = _tensor(inputs[0]), [_tensor(each) for each in outputs]
@@ -120,7 +123,7 @@ class TfliteModel(BlackBox):
         check_sides(self._sides, batch)  # it could be made to take other sides, and would answer nonsense
         if shape != self._shape:
             self._shape = None
-            with _quiet():
+            with self._quiet():
                 self._interpreter.resize_tensor_input(self._input.index, shape)
                 self._interpreter.allocate_tensors()
             self._shape = shape
@@ -176,16 +179,17 @@ class TfliteModel(BlackBox):
                 for name, answer in alone.items()
             )
         except Exception:  # to refuse is an answer here, in whatever way LiteRT does it
-            self._interpreter = _opened(self._path, tried=True)
+            self._interpreter = _opened(self._path, self._quiet, tried=True)
             self._shape = None
             return False
 
 
-def _opened(path: Path, *, tried: bool) -> Any:
+def _opened(path: Path, quiet: Callable[[], AbstractContextManager[None]], *, tried: bool) -> Any:
     """An interpreter with its tensors allocated.
 
     Args:
         path: the file.
+        quiet: keeps what LiteRT says off the screen.
         tried: it is known not to bring the process down.
 
     Raises:
@@ -200,7 +204,7 @@ def _opened(path: Path, *, tried: bool) -> Any:
     if not tried:
         _try_in_another_process(path)
     try:
-        with _quiet():
+        with quiet():
             # by its content and not by its path: that way LiteRT looks first whether the file is whole
             interpreter = Interpreter(model_content=path.read_bytes(), num_threads=torch.get_num_threads())
             interpreter.allocate_tensors()

@@ -10,12 +10,26 @@ _RAISED = re.compile(r"^\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 _ONNXRUNTIME_HEAD = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
+class ForeignError(Exception):
+    """What a model raised in another process; the text is what :func:`reason` said of it there."""
+
+
+def cleaned(text: object, longest: int = 2000) -> str:
+    """Text from somebody who may mean harm, for one line on the screen: printable, and not too long."""
+    if not isinstance(text, str):
+        return ""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * longest]).split())
+    return line if len(line) <= longest else f"{line[:longest]}..."
+
+
 def reason(error: BaseException) -> str:
     """The one line of an exception that tells most, with the exception's class in front.
 
     TorchScript writes a long traceback into the message and the cause into its last line; everything else says the
     cause in the first line.
     """
+    if isinstance(error, ForeignError):
+        return str(error)
     kind, text = type(error).__name__, str(error).strip()
     if text.startswith(_TORCHSCRIPT_HEAD):
         causes = _RAISED.findall(text)

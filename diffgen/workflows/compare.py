@@ -26,7 +26,7 @@ from diffgen.workflows.gan import settings_of
 from diffgen.workflows.generator import generator_digests, settled_generator
 from diffgen.workflows.limits import check_limits
 from diffgen.workflows.machine import device_name, versions
-from diffgen.workflows.models import load_models, match_classes, recorded
+from diffgen.workflows.models import load_models, match_classes, recorded, wall_of
 from diffgen.workflows.preflight import check_query_budgets, prepare_models
 from diffgen.workflows.requirements import check_images, check_settings
 from diffgen.workflows.stages import Stages
@@ -190,6 +190,7 @@ def _file_entry(model: BlackBox) -> dict[str, Any]:
         "name": model.name,
         "path": model.url if model.path is None else str(Path(model.path).absolute()),
         "sha256": model.digest,
+        "wall": wall_of(model),
     }
 
 

@@ -35,6 +35,10 @@ print(json.dumps({"devices": found, "threads": torch.get_num_threads()}))
 """
 
 
+_ISOLATED = "TorchScript, torch.export, ONNX, Keras and TensorFlow Lite files on the CPU, but none with --allow-pickle"
+_NOT_ISOLATED = "none; the first wall alone, which looks at a file before it is opened, stands"
+
+
 @dataclass(frozen=True)
 class Missing:
     """An optional part that is not installed.
@@ -64,6 +68,8 @@ class Examination:
         free_disk: where the cache lies.
         cache: the folder.
         cache_sizes: kind -> bytes, see :data:`diffgen.runs.cache.KINDS`.
+        isolation: what the process of a model can and cannot do here, in a sentence.
+        isolated: which models get one where nothing is said, in a sentence.
         missing: optional parts.
         problems: sentences: what does not work and how to mend it.
     """
@@ -77,6 +83,8 @@ class Examination:
     free_disk: int | None
     cache: str
     cache_sizes: dict[str, int]
+    isolation: str
+    isolated: str
     missing: tuple[Missing, ...]
     problems: tuple[str, ...]
 
@@ -101,6 +109,7 @@ def examine() -> Examination:
     devices, threads = _devices(problems)
     _check_torchvision(problems)
     cache = cache_folder()
+    isolation, isolated = _isolation()
     return Examination(
         versions=versions,
         devices=devices,
@@ -111,9 +120,21 @@ def examine() -> Examination:
         free_disk=_free_disk(cache, problems),
         cache=str(cache),
         cache_sizes=cache_sizes(cache),
+        isolation=isolation,
+        isolated=isolated,
         missing=_missing(),
         problems=tuple(problems),
     )
+
+
+def _isolation() -> tuple[str, str]:
+    """What an isolated model can do here, and which models are isolated."""
+    try:
+        from diffgen.models.isolation.wall import walls
+    except Exception as error:  # torch is broken in one of many ways; _devices says how
+        return f"unknown, because torch cannot be imported ({type(error).__name__})", _NOT_ISOLATED
+    found = walls()
+    return found.sentence, _ISOLATED if found.missing is None else _NOT_ISOLATED
 
 
 # -- packages --------------------------------------------------------------------------------------------------------

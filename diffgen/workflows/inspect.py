@@ -25,6 +25,7 @@ from diffgen.runs.files import write_text
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
 from diffgen.workflows.device import resolve_batch_size, resolve_device
+from diffgen.workflows.models import isolation
 
 IMAGES = 1000  # are asked about for each candidate
 _TWO_SIGMA = 2.0
@@ -135,6 +136,7 @@ def inspect_model(
         class_names=config.model_a.class_names,
         sidecar=False,
         remote=config.model_a.remote,
+        **isolation(config.model_a),
     )
     images = load_data(data, resize=config.resize, progress=progress)
     rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
@@ -183,8 +185,8 @@ def _format(box: BlackBox) -> str:
     """What it is, and whether it computes in 8 bits where the file says so."""
     if box.path is None:
         return box.format
-    quantized = (isinstance(box, OnnxModel) and is_quantized(box.path)) or (
-        isinstance(box, TorchScriptModel) and has_quantized_code(box.path)
+    quantized = (box.format == OnnxModel.format and is_quantized(box.path)) or (
+        box.format == TorchScriptModel.format and has_quantized_code(box.path)
     )
     return f"{box.format} (quantized)" if quantized else box.format
 

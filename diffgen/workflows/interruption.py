@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from diffgen.models.isolation.patience import hurry, take_time
 from diffgen.types import Progress
 
 _STOPPING = "Stopping: what was found is kept and reported (press Ctrl-C again to stop at once)."
@@ -17,6 +18,9 @@ _SECONDS_TO_SPEAK = 2.0  # the screen may be blocked; stopping must not wait for
 @contextmanager
 def graceful_stop(stop: Callable[[], None], progress: Progress) -> Iterator[None]:
     """While the block runs, SIGINT and SIGTERM call ``stop`` once; a second signal raises KeyboardInterrupt.
+
+    An isolated model that is computing a batch at the first signal gets a short grace; then its process is ended and
+    KeyboardInterrupt is raised.
 
     What is said about it is said by a thread: the signal may have come while this one was writing to the screen, and
     writing is not reentrant.
@@ -34,6 +38,7 @@ def graceful_stop(stop: Callable[[], None], progress: Progress) -> Iterator[None
         if asked:
             raise KeyboardInterrupt
         asked = True
+        hurry()
         stop()
         speaker.start()
 
@@ -41,6 +46,7 @@ def graceful_stop(stop: Callable[[], None], progress: Progress) -> Iterator[None
     try:
         yield
     finally:
+        take_time()
         if asked:
             speaker.join(_SECONDS_TO_SPEAK)
         for number, handler in previous.items():

@@ -28,6 +28,7 @@ from diffgen.sampling import random_rows
 from diffgen.types import Int64Array, Progress
 from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.finds import Finds, read_finds
+from diffgen.workflows.models import isolation
 from diffgen.workflows.settings import stored_settings
 
 _BATCH = 1024
@@ -197,6 +198,7 @@ def label_with_oracles(
             arch=options.model_a.arch,
             allow_pickle=options.model_a.allow_pickle,
             remote=options.model_a.remote,
+            **isolation(options.model_a),
         )
         if model.digest is not None and model.digest in under_test:
             raise UserError(

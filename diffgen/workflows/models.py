@@ -6,14 +6,23 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
-from diffgen.config import CompareConfig, ModelConfig, Preprocessing, is_address, replace
+from diffgen.config import (
+    DEFAULT_MODEL_TIMEOUT,
+    CompareConfig,
+    Isolate,
+    ModelConfig,
+    Preprocessing,
+    is_address,
+    replace,
+)
 from diffgen.errors import UserError
 from diffgen.models import BlackBox, read_label_map, read_sidecar
 from diffgen.models import load as load_model
+from diffgen.models.isolation.wall import walls
 from diffgen.models.loading import file_digest
 from diffgen.models.remote.address import parse_address
 from diffgen.runs.folder import RunFolder
@@ -41,11 +50,34 @@ def load_models(
             class_names=opening.class_names,
             class_order=opening.class_order,
             remote=opening.remote,
+            **isolation(opening),
         )
 
     models = load(model_a, "A"), load(model_b, "B")
     _check_arch_is_used(models, (config.model_a.arch, config.model_b.arch))
     return models
+
+
+class Isolation(TypedDict):
+    """What :func:`diffgen.models.load` is told about a model's own process."""
+
+    isolate: Isolate
+    model_timeout: float
+
+
+def isolation(opening: ModelConfig) -> Isolation:
+    """Whether a model is isolated and how long it may take; where nothing is said, as usual."""
+    return {
+        "isolate": opening.isolate or "auto",
+        "model_timeout": opening.model_timeout or DEFAULT_MODEL_TIMEOUT,
+    }
+
+
+def wall_of(model: BlackBox) -> str:
+    """What stood between a model and this machine, in a sentence for the manifest."""
+    if model.url is not None:
+        return "it ran on a server"
+    return walls().sentence if model.isolated else "it ran in diffgen's own process"
 
 
 def _check_arch_is_used(models: tuple[BlackBox, BlackBox], given: tuple[str | None, str | None]) -> None:
@@ -88,6 +120,7 @@ def recorded(config: CompareConfig, models: Sequence[BlackBox]) -> CompareConfig
             allow_pickle=model.unpickled,
             class_names=model.own_class_names,
             class_order=model.class_order,
+            model_timeout=said.model_timeout,
         )
 
     a, b = models
@@ -160,6 +193,8 @@ def stored_model(
         class_order=before.class_order,
         sidecar=not same,
         remote=consent.remote.over(replace(before.remote, auth_env=None)) if same else consent.remote,
+        # whether it is isolated is nothing that the folder may say
+        **isolation(replace(consent, model_timeout=consent.model_timeout or before.model_timeout)),
     )
     if same and remote and opened.digest != entry["sha256"]:
         raise UserError(

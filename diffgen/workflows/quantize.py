@@ -122,7 +122,11 @@ def quantize(
         made = Path(folder) / target.name
         quantize_file(before, made, calibration.images[rows], config=config, progress=progress)
         after = load_model(
-            made, batch_size=before.batch_size, preprocessing=before.preprocessing, class_names=before.class_names
+            made,
+            batch_size=before.batch_size,
+            preprocessing=before.preprocessing,
+            class_names=before.class_names,
+            isolate="off",
         )
         prepare_models((before, after), images)
         answers = inspect_real_images((before, after), images, progress=progress)
@@ -151,6 +155,7 @@ def _open(path: Path, config: QuantizeConfig) -> OnnxModel:
         path,
         batch_size=resolve_batch_size(config.batch_size, torch.device("cpu")),
         preprocessing=config.preprocessing,
+        isolate="off",  # the quantizer itself works on the graph in this process
     )
     assert isinstance(box, OnnxModel)
     return box

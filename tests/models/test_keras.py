@@ -239,7 +239,7 @@ def test_keras_on_something_else_than_torch_is_refused(keras, tmp_path, monkeypa
     )
     monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     with pytest.raises(UserError, match="imported on jax before; set the environment variable KERAS_BACKEND"):
-        load(tmp_path / "m.keras")
+        load(tmp_path / "m.keras", isolate="off")  # a process of its own has its own Keras
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""Messages between processes: JSON with its length in front, through a socket; descriptors go along with them.
+
+Nothing here is a pickle. :func:`parsed` makes no difference between a friend and an enemy, and what is in a message is
+for its reader to check.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+MOST_BYTES = 4 << 20
+_LENGTH = struct.Struct("!I")
+_MOST_DESCRIPTORS = 4
+_PIECE = 1 << 16
+
+
+class ProtocolError(Exception):
+    """What came through the socket is no message."""
+
+
+class Gone(Exception):
+    """The other side has closed its end."""
+
+
+def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    """Send one message.
+
+    Raises:
+        Gone: nobody is there to read it.
+    """
+    content = json.dumps(message).encode()
+    try:
+        head = _LENGTH.pack(len(content)) + content[:_PIECE]
+        sent = socket.send_fds(connection, [head], descriptors) if descriptors else connection.send(head)
+        connection.sendall((_LENGTH.pack(len(content)) + content)[sent:])
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise Gone from error
+
+
+def receive(connection: socket.socket, wait: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """The next message; descriptors that come along are refused by the kernel.
+
+    Args:
+        connection: the socket.
+        wait: called before each read; returns when there is something to read, or raises.
+
+    Raises:
+        Gone: the other side has closed its end.
+        ProtocolError: what came is no message.
+    """
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size, wait))
+    if length > MOST_BYTES:
+        raise ProtocolError("a message is too long")
+    return parsed(_exactly(connection, length, wait))
+
+
+def receive_with_descriptors(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """The next message of a trusted sender, and the descriptors that came with it.
+
+    Raises:
+        Gone, ProtocolError: see :func:`receive`.
+    """
+    try:
+        head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, _MOST_DESCRIPTORS)
+    except ConnectionResetError as error:
+        raise Gone from error
+    if not head:
+        raise Gone
+    for each in descriptors:
+        os.set_inheritable(each, False)
+    head += _exactly(connection, _LENGTH.size - len(head), lambda: None)
+    (length,) = _LENGTH.unpack(head)
+    return parsed(_exactly(connection, length, lambda: None)), descriptors
+
+
+def parsed(content: bytes) -> dict[str, Any]:
+    """The message in some bytes.
+
+    Raises:
+        ProtocolError: there is none.
+    """
+    try:
+        message = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError("a message is no JSON") from error
+    if not isinstance(message, dict):
+        raise ProtocolError("a message is no object")
+    return message
+
+
+def _exactly(connection: socket.socket, count: int, wait: Callable[[], None]) -> bytes:
+    parts = []
+    while count > 0:
+        wait()
+        try:
+            part = connection.recv(min(count, _PIECE))
+        except ConnectionResetError as error:
+            raise Gone from error
+        if not part:
+            raise Gone
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,141 @@
+"""A black box whose model lives behind the wall."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from diffgen.config import Preprocessing, replace, to_dict
+from diffgen.errors import UserError
+from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.class_names import is_name
+from diffgen.models.inputs import grey_levels_only
+from diffgen.models.isolation.process import Child
+from diffgen.models.outputs import checked_rows
+from diffgen.models.shapes import image_sides
+from diffgen.models.sniffing import FileKind
+from diffgen.models.untrusted import external_files
+from diffgen.models.wording import cleaned
+
+_MOST_REMARKS = 8
+_MOST_SIDE = 1 << 20
+
+
+class IsolatedModel(BlackBox):
+    """A file of a model, opened and asked in a process that can only compute.
+
+    Everything that is decided about the model is decided here, in the process that can be trusted: pre-processing,
+    layout, what its answers are. Numbers and text from the child are taken for what they are, of whatever size and
+    content.
+
+    Args:
+        path: the file.
+        kind: what it is.
+        settings: name and so on. The model always computes on the CPU.
+        allow_pickle: open it without looking first whether it does more than compute.
+        timeout: seconds that opening the file, and each batch, may take.
+
+    Raises:
+        UserError: the file cannot be opened, or its process died or took too long.
+    """
+
+    def __init__(
+        self, path: Path, kind: FileKind, settings: ModelSettings, *, allow_pickle: bool = False, timeout: float
+    ) -> None:
+        super().__init__(settings)
+        self._child = Child(self.name, kind.name, timeout)
+        said = Said(
+            self._child.open(
+                {
+                    **request(path, kind),
+                    "as": "model",
+                    "name": self.name,
+                    "batch_size": self.batch_size,
+                    "preprocessing": to_dict(settings.preprocessing),
+                    "allow_pickle": allow_pickle,
+                }
+            ),
+            self.name,
+        )
+        self.isolated = True
+        self.format = said.text("format") or kind.value
+        self.fixed_batch = said.count("fixed_batch")
+        self.batch_size = min(self.batch_size, said.count("batch_size") or self.batch_size)
+        self.unpickled = allow_pickle and said.flag("unpickled")
+        self.remarks = tuple(said.texts("remarks")[:_MOST_REMARKS])
+        self._grey_levels_only = said.flag("grey_levels_only")
+        sides = said.sides("sides")
+        self._sides = None if sides is None else image_sides([self.fixed_batch, *sides])
+        names = tuple(said.texts("class_names"))
+        self._named_by_file = not settings.class_names
+        if self._named_by_file and len(set(names)) == len(names) and all(map(is_name, names)):
+            self.class_names = names
+        if settings.preprocessing.scale is None and said.text("scale") == "0..255":
+            self.preprocessing = replace(self.preprocessing, scale="0..255")
+        self.preprocessing = self._admit(self.preprocessing)
+
+    def _ask(self, batch: torch.Tensor) -> object:
+        return self._child.ask(batch, self.preprocessing.output or "")
+
+    def _rows(self, answer: object, count: int) -> torch.Tensor:
+        # the output was picked in the child already
+        return checked_rows(answer, count, self.name)
+
+    def _wrong_names(self) -> None:
+        if not self._named_by_file:
+            super()._wrong_names()
+        self.class_names = ()  # they name something else than the classes
+
+    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
+        return grey_levels_only(preprocessing, self.name) if self._grey_levels_only else preprocessing
+
+
+def request(path: Path, kind: FileKind) -> dict[str, Any]:
+    """What a child is told about any file."""
+    # the weights of an ONNX file may lie beside it; its digest covers them too
+    beside = [str(path.parent / name) for name in external_files(path)] if kind is FileKind.ONNX else []
+    return {
+        "kind": kind.name,
+        "folder": os.getcwd(),
+        "path": str(path),
+        "readable": beside,
+        "threads": torch.get_num_threads(),
+    }
+
+
+class Said:
+    """What a child says of its model, read as if an enemy had written it."""
+
+    def __init__(self, values: dict[str, Any], name: str) -> None:
+        self._values = values
+        self._name = name
+
+    def text(self, key: str) -> str:
+        return cleaned(self._values.get(key))
+
+    def texts(self, key: str) -> list[str]:
+        values = self._values.get(key)
+        return [cleaned(each) for each in values] if isinstance(values, list) else []
+
+    def flag(self, key: str) -> bool:
+        return self._values.get(key) is True
+
+    def count(self, key: str) -> int | None:
+        value = self._values.get(key)
+        return value if type(value) is int and 1 <= value <= _MOST_SIDE else None
+
+    def sides(self, key: str) -> list[int | None] | None:
+        """Sides of an input, None for open ones.
+
+        Raises:
+            UserError: they cannot be.
+        """
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(s is None or (type(s) is int and 0 < s <= _MOST_SIDE) for s in value):
+            raise UserError(f"Model {self._name} declares an input that cannot be; export it again.")
+        return value

@@ -1,0 +1,334 @@
+"""The child as diffgen sees it: asked with a limit of time, and believed in nothing."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from diffgen.errors import RunError, ServiceError, UserError
+from diffgen.models.isolation.channel import Gone, ProtocolError, receive, receive_with_descriptors, send
+from diffgen.models.isolation.memory import SharedMemory, bytes_of
+from diffgen.models.isolation.patience import hurried_until
+from diffgen.models.wording import ForeignError, cleaned, counted
+
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[2:]; from diffgen.models.isolation.server import main; main(int(sys.argv[1]))"
+)
+# What libraries read about numbers and threads, and how they are found; a secret has none of these names.
+_KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_KEPT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "ATEN_")
+# the child may lock no file, and HDF5 takes that for a failure
+_HDF5 = {"HDF5_USE_FILE_LOCKING": "FALSE"}
+_SLICE = 0.2  # seconds between two looks at whether somebody asked to stop
+_TO_DIE = 2.0
+_TO_START = 120.0
+_MOST_ANSWER = 1 << 30
+_DTYPES = {
+    **{"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16},
+    **{"uint8": torch.uint8, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64},
+}
+
+
+class ModelDied(ServiceError):
+    """The process of a model ended, or was ended because it took too long; nothing more can be asked of it."""
+
+
+class _Server:
+    """The process that children are made from; there is one, made when it is first needed."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # not where somebody may have put a file of the same name as a module
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _PROGRAM, str(theirs.fileno()), *_import_path()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_environment(),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                cwd="/",
+            )
+        self._connection = ours
+        self._lock = threading.Lock()
+
+    def new(self, kind: str) -> tuple[dict[str, Any], int, socket.socket]:
+        """A new child: its number and process, a descriptor of that, and the socket to it.
+
+        Args:
+            kind: of file that it is to open.
+
+        Raises:
+            RunError: the server does not start.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            try:
+                send(self._connection, {"verb": "new", "kind": kind}, [theirs.fileno()])
+                ready, _, _ = select.select([self._connection], [], [], _TO_START)
+                if not ready:
+                    raise Gone
+                message, (handle,) = receive_with_descriptors(self._connection)
+            except (Gone, ProtocolError, OSError) as error:
+                ours.close()
+                self.end()
+                raise RunError(
+                    "The process that isolates models does not start; leave them in diffgen's own with --isolate off."
+                ) from error
+        return message, handle, ours
+
+    def code(self, child: int) -> int | None:
+        """How a child that has ended did so: its exit code, negative for a signal; None if that is not known."""
+        try:
+            with self._lock:
+                send(self._connection, {"verb": "end", "child": child})
+                return int(receive_with_descriptors(self._connection)[0]["code"])
+        except (Gone, ProtocolError, OSError):
+            return None
+
+    def end(self) -> None:
+        """End the server, and with it its children."""
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+
+_server: _Server | None = None
+_starting = threading.Lock()
+
+
+def start() -> _Server:
+    """The server; started if there is none. It imports torch meanwhile, so that it pays to call this early."""
+    global _server
+    with _starting:
+        if _server is None or not _server.alive:
+            _server = _Server()
+            atexit.register(_server.end)
+        return _server
+
+
+def _import_path() -> list[str]:
+    """Where Python looks for modules, without the current folder unless diffgen itself lies there."""
+    own = str(Path(__file__).resolve().parents[3])
+    found = [own if not each or Path(each).resolve() == Path(own) else each for each in sys.path]
+    here = os.getcwd()
+    return [each for each in dict.fromkeys([*found, own]) if each == own or (os.path.isabs(each) and each != here)]
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    # numpy's own threads are of no use in the server, and must not be there when it forks
+    return {**kept, "OPENBLAS_NUM_THREADS": "1", "KERAS_BACKEND": "torch", "HOME": "/nonexistent", **_HDF5}
+
+
+class Child:
+    """One model in a process of its own.
+
+    Args:
+        name: of the model, for messages.
+        kind: of the file, by its name.
+        timeout: seconds that opening the file, and each batch, may take.
+
+    Attributes:
+        pid: of the process.
+    """
+
+    def __init__(self, name: str, kind: str, timeout: float) -> None:
+        self._name = name
+        self._timeout = timeout
+        self._server = start()
+        made, self._handle, self._connection = self._server.new(kind)
+        self._number, self.pid = int(made["child"]), int(made["pid"])
+        self._poll = select.poll()
+        self._poll.register(self._connection, select.POLLIN)
+        self._batch: SharedMemory | None = None
+        self._answer: SharedMemory | None = None
+        self._longest = 0.0
+        self._ended: str | None = None
+        self._lock = threading.Lock()
+        self._closed = weakref.finalize(self, _close, self._handle, self._connection, self._server, self._number)
+
+    def open(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Put up the wall and open the file; what it says of itself, unchecked.
+
+        Raises:
+            UserError: the file cannot be opened, or its process died or took too long.
+        """
+        try:
+            return self._exchange({"verb": "open", **request}, "it opened its file")
+        except ForeignError as error:
+            raise UserError(f"Model {self._name} cannot be opened behind the wall ({error}).") from error
+        except ModelDied as error:
+            raise UserError(str(error)) from error
+
+    def ask(self, batch: torch.Tensor, output: str) -> torch.Tensor:
+        """The model's answer to float32 ``batch``, of a type and shape that the caller checks.
+
+        Raises:
+            UserError: the answer is not what is wanted of a model.
+            MemoryError: there is not memory enough.
+            ForeignError: whatever else the model raised.
+            ModelDied: its process ended, or took too long.
+        """
+        with self._lock:
+            shape = tuple(batch.shape)
+            doing = f"it answered {counted(len(batch), 'image')}"
+            self._batch = self._enough(self._batch, bytes_of(shape, torch.float32), "batch")
+            self._batch.tensor(shape, torch.float32).copy_(batch)
+            started = time.monotonic()
+            said = self._exchange({"verb": "ask", "shape": list(shape), "output": output}, doing)
+            self._longest = max(self._longest, time.monotonic() - started)
+            if "needs" in said:
+                size = said["needs"]
+                if type(size) is not int or not 0 < size <= _MOST_ANSWER:
+                    raise self._died("gave an answer that is larger than any that could be meant")
+                self._answer = self._enough(self._answer, size, "answer")
+                said = self._exchange({"verb": "hand over"}, doing)
+            return self._read(said)
+
+    def close(self) -> None:
+        """End the process."""
+        self._ended = self._ended or f"The process of model {self._name} was closed."
+        self._closed()
+
+    def _enough(self, memory: SharedMemory | None, size: int, purpose: str) -> SharedMemory:
+        if memory is not None and memory.size >= size:
+            return memory
+        made, descriptor = SharedMemory.make(max(size, 1 << 16))
+        try:
+            self._exchange({"verb": "memory", "for": purpose, "size": made.size}, "it took memory", [descriptor])
+        finally:
+            os.close(descriptor)
+        return made
+
+    def _read(self, said: dict[str, Any]) -> torch.Tensor:
+        """The tensor that an answer describes; a copy, since the other side may still write there."""
+        sides, dtype = said.get("shape"), _DTYPES.get(str(said.get("dtype")))
+        shape = (
+            tuple(sides) if isinstance(sides, list) and all(type(s) is int and 0 <= s < 2**31 for s in sides) else None
+        )
+        if shape is None or dtype is None or self._answer is None or bytes_of(shape, dtype) > self._answer.size:
+            raise self._died("gave an answer that cannot be")
+        return self._answer.tensor(shape, dtype).clone()
+
+    def _exchange(self, request: dict[str, Any], doing: str, descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        """Send a request and wait for its answer."""
+        if self._ended is not None:
+            raise ModelDied(self._ended)
+        started = time.monotonic()
+
+        def wait() -> None:
+            self._wait(started, doing)
+
+        try:
+            send(self._connection, request, descriptors)
+            said = receive(self._connection, wait)
+        except Gone as gone:
+            raise self._died(None) from gone
+        except ProtocolError as error:
+            raise self._died("said something that is no answer") from error
+        except ModelDied:
+            raise
+        except BaseException:
+            # what it would still answer belongs to nobody
+            self._kill()
+            self._ended = f"The process of model {self._name} was ended by an interruption; load the model again."
+            raise
+        if "error" in said:
+            text = cleaned(said.get("text"))
+            if said["error"] == "user":
+                raise UserError(text)
+            if said["error"] == "memory":
+                raise MemoryError(text)
+            raise ForeignError(text)
+        return said
+
+    def _wait(self, started: float, doing: str) -> None:
+        """Return when there is something to read."""
+        while True:
+            now = time.monotonic()
+            left = started + self._timeout - now
+            if self._poll.poll(max(0.0, min(left, _SLICE)) * 1000):
+                return
+            if left <= 0:
+                self._kill()
+                self._ended = (
+                    f"Model {self._name} was ended because {self._timeout:g} s passed before {doing}; give it longer "
+                    "with --model-timeout SECONDS, or look for a loop in it."
+                )
+                raise ModelDied(self._ended)
+            until = hurried_until(self._longest)
+            if until is not None and now > until:
+                error = KeyboardInterrupt()
+                error.add_note(f"model {self._name} was asked to stop, but did not come back, so its process was ended")
+                raise error
+
+    def _died(self, how: str | None) -> ModelDied:
+        """End what is left of the process; the error that says how it ended.
+
+        Args:
+            how: what it did wrong, or None: it closed its socket, perhaps because it died.
+        """
+        if how is None:
+            dead = select.poll()
+            dead.register(self._handle, select.POLLIN)
+            natural = bool(dead.poll(_TO_DIE * 1000))
+            self._kill()
+            code = self._code() if natural else None
+            how = "ended without an answer" if code is None else f"ended by itself ({_spoken(code)})"
+        else:
+            self._kill()
+        self._ended = (
+            f"The process of model {self._name} {how}; the file may be damaged or hostile, or memory too small."
+        )
+        return ModelDied(self._ended)
+
+    def _code(self) -> int | None:
+        self._closed.detach()
+        code = self._server.code(self._number)
+        os.close(self._handle)
+        self._connection.close()
+        return code
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+
+def _spoken(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return {"SIGSEGV": "SIGSEGV, a crash", "SIGKILL": "SIGKILL, as when memory runs out"}.get(name, name)
+
+
+def _close(handle: int, connection: socket.socket, server: _Server, number: int) -> None:
+    """End a child and tell the server to forget it."""
+    connection.close()
+    with contextlib.suppress(ProcessLookupError, OSError):
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    if server.alive:
+        server.code(number)
+    os.close(handle)
