@@ -20,7 +20,7 @@ from diffgen.config import Preprocessing, from_dict
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
-from diffgen.models.untrusted.onnx_files import external_files
+from diffgen.models.untrusted import external_files
 from diffgen.runs.files import write_whole
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
