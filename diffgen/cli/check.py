@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen.cli import compare, config_file, model_options, options
 from diffgen.cli.config_file import ConfigFile
-from diffgen.config import CheckConfig, CompareConfig, Limits, replace
+from diffgen.config import GROSS_ACCURACY_DROP, GROSS_REGRESSION_FAULTS, CheckConfig, CompareConfig, Limits, replace
 from diffgen.errors import UserError
 from diffgen.types import Progress
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from diffgen.gate.result import CheckResult
 
 _DESCRIPTION = """\
-Ask whether a quantized, pruned, converted or retrained model may replace the old one: replay what earlier checks found,
-ask both about the real images and about random valid generated ones, then search for pictures on which they disagree.
+Ask whether a quantized, pruned, converted or retrained model may replace the old one: ask both about the real images,
+about what earlier checks found and about random valid generated ones, then search for pictures on which they disagree.
 """
 
 _EXAMPLES = """\
@@ -52,19 +52,33 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--resume", metavar="RUN", help="go on with a check that broke off, with the limits that it was started with"
     )
-    gate = parser.add_argument_group("limits", "What has none is measured and reported, and nothing depends on it.")
+    gate = parser.add_argument_group(
+        "limits",
+        "What has none is measured and reported. Without any limit a candidate still fails that is undecided on many\n"
+        "real images, smells of wrong pre-processing, or is grossly worse on labelled real images, and one that does\n"
+        "not answer alike twice is an error (docs/check.md).",
+    )
     gate.add_argument(
         "--max-disagreement", type=_share, metavar="0.5%|0.005", help="on real and on random valid generated images"
     )
-    gate.add_argument("--max-accuracy-drop", type=_share, metavar="0.2%", help="on the labelled real images")
+    gate.add_argument(
+        "--max-accuracy-drop",
+        type=_share,
+        metavar="0.2%",
+        help=f"on the labelled real images (default: fails if it is shown to be above {GROSS_ACCURACY_DROP:.0%}%)",
+    )
     gate.add_argument(
         "--max-new-behaviours",
         type=_count,
         metavar="N|none",
-        help=f"that the store does not know (default: {defaults.limits.max_new_behaviours})",
+        help="that the store does not know; what a search finds are examples (default: none)",
     )
     gate.add_argument(
-        "--max-regression-faults", type=_count, metavar="N", help="labelled real images: base right, candidate wrong"
+        "--max-regression-faults",
+        type=_count,
+        metavar="N",
+        help="labelled real images: base right, candidate wrong (default: fails if it is shown to be above "
+        f"{GROSS_REGRESSION_FAULTS:.0%}% of them)",
     )
     gate.add_argument(
         "--max-shift", type=_share, metavar="X", help="largest change of a probability, real and random images"

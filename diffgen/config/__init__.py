@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from diffgen.config.budget import Budget
-from diffgen.config.check import CheckConfig, Limits
+from diffgen.config.check import (
+    GROSS_ACCURACY_DROP,
+    GROSS_REGRESSION_FAULTS,
+    GROSS_UNDECIDED,
+    CheckConfig,
+    Limits,
+)
 from diffgen.config.compare import CompareConfig
 from diffgen.config.filters import FILTER_PRESETS, FILTERS, FilterConfig
 from diffgen.config.gan import GanConfig, GeneratorConfig, PixelRange, TrainGanConfig, TuningConfig
@@ -33,6 +39,9 @@ __all__ = [
     "DEFAULT_REMOTE",
     "FILTERS",
     "FILTER_PRESETS",
+    "GROSS_ACCURACY_DROP",
+    "GROSS_REGRESSION_FAULTS",
+    "GROSS_UNDECIDED",
     "ISOLATE",
     "PREPROCESSING_CHOICES",
     "QUANTIZE_CHOICES",

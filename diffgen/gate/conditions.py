@@ -1,4 +1,7 @@
-"""Limits on what a check measured, and whether each is kept. Why these rules: docs/decisions/011-the-gate.md."""
+"""Limits on what a check measured, and whether each is kept.
+
+Why these rules: docs/decisions/011-the-gate.md, and 017-always-there.md for those that no limit asks for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from diffgen.config import Limits
+from diffgen.config import GROSS_ACCURACY_DROP, GROSS_REGRESSION_FAULTS, GROSS_UNDECIDED, Limits
 from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift
 from diffgen.gate.wording import count_of, percent, points
 
@@ -43,7 +46,10 @@ class Condition:
 
 
 def evaluate(values: GateValues, limits: Limits) -> tuple[Condition, ...]:
-    """Every condition that the limits ask for, the search's own first: it came to its end, and could find something.
+    """Every condition that the limits ask for, after those that are always there.
+
+    These are the search's own (it came to its end, and could find something), that the models answer alike twice, that
+    the candidate does not smell of wrong pre-processing, and that it is not grossly worse than the base.
 
     A value above its limit fails. One that keeps it, but whose interval reaches above it, gives a warning: so few
     images cannot show that the limit is kept, and no number of them shows it of a limit of 0. No limit is therefore
@@ -59,6 +65,9 @@ def overall(conditions: tuple[Condition, ...]) -> Status:
 
 def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield _search(values)
+    yield _steady(values)
+    yield _smells(values)
+    yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, percent)
     if limits.max_new_behaviours is not None:
         yield _new_behaviours(values, limits.max_new_behaviours)
     if limits.max_disagreement is not None:
@@ -66,8 +75,12 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _rate("disagreement_random", values.random, limits.max_disagreement, percent)
     if limits.max_accuracy_drop is not None:
         yield _rate("accuracy_drop", values.accuracy, limits.max_accuracy_drop, points)
+    else:
+        yield from _gross("accuracy_drop", values.accuracy, GROSS_ACCURACY_DROP, points)
     if limits.max_regression_faults is not None:
         yield _faults(values.faults, limits.max_regression_faults)
+    else:
+        yield from _gross("regression_faults", values.faults, GROSS_REGRESSION_FAULTS, percent)
     if limits.max_shift is not None:
         yield _shift("shift_real", values.shift_real, limits.max_shift)
         yield _shift("shift_random", values.shift_random, limits.max_shift)
@@ -83,6 +96,35 @@ def _search(values: GateValues) -> Condition:
         "that a search finds can count; train a better GAN, or look at the filters."
     )
     return Condition("search", Status.WARN if values.accepted else Status.ERROR, "", sentence)
+
+
+def _steady(values: GateValues) -> Condition:
+    if values.steadiness.unsteady:
+        return Condition("steadiness", Status.ERROR, "", " ".join(values.steadiness.unsteady))
+    return Condition("steadiness", Status.PASS, "", "Both models answer alike when they are asked twice.")
+
+
+def _smells(values: GateValues) -> Condition:
+    if values.smells:
+        return Condition("smells", Status.FAIL, "", " ".join(values.smells))
+    return Condition("smells", Status.PASS, "", "The candidate's answers to real images do not look worse made.")
+
+
+def _gross(
+    name: str, rate: Rate | AccuracyDrop | None, limit: float, shown: Callable[[float], str]
+) -> Iterator[Condition]:
+    """A limit that nobody set: what breaks it must be shown, so that no small data set fails by chance."""
+    if rate is None or rate.of == 0:
+        return
+    low, _ = rate.interval
+    said = f"{shown(limit)} by default"
+    if low > limit:
+        yield Condition(name, Status.FAIL, said, f"More than {shown(limit)}, also at the lower end of the interval.")
+    elif rate.share > limit:
+        sentence = f"More than {shown(limit)} on these {rate.of:,} images, but they are too few to show it."
+        yield Condition(name, Status.WARN, said, sentence)
+    else:
+        yield Condition(name, Status.PASS, said, f"Not above {shown(limit)}.")
 
 
 def _new_behaviours(values: GateValues, limit: int) -> Condition:

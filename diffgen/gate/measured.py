@@ -11,6 +11,9 @@ from diffgen.gate.wording import percent, points
 # the names that values and conditions have in results.json, and what people are told that they are
 TITLES = {
     "search": "search",
+    "steadiness": "numeric noise",
+    "smells": "signs of wrong pre-processing",
+    "undecided_real": "real images on which only the candidate is undecided",
     "new_behaviours": "new behaviours",
     "disagreement_real": "disagreement on real images",
     "disagreement_random": "disagreement on random valid generated images",
@@ -62,6 +65,10 @@ def measured(values: GateValues, conditions: Iterable[str] = ()) -> tuple[Measur
 
 def _measured(values: GateValues) -> Iterator[Measured]:
     yield Measured("search", f"{values.search.queries:,} queries")
+    steadiness = values.steadiness
+    yield Measured("steadiness", f"{steadiness.noise:.2g}, margin {steadiness.margin:.2g}")
+    yield Measured("smells", f"{len(values.smells):,}")
+    yield from _rate("undecided_real", values.undecided)
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
     yield from _rate("disagreement_real", values.real)

@@ -9,7 +9,17 @@ from typing import Any, TypeVar
 from diffgen.config import Limits
 from diffgen.gate.conditions import EXIT_CODES, Condition, Status, overall
 from diffgen.gate.measured import measured
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, KnownBehaviour, Rate, Replay, SearchState, Shift
+from diffgen.gate.values import (
+    AccuracyDrop,
+    Behaviour,
+    GateValues,
+    KnownBehaviour,
+    Rate,
+    Replay,
+    SearchState,
+    Shift,
+    Steadiness,
+)
 
 SCHEMA_VERSION = 1
 
@@ -52,6 +62,9 @@ def make_record(
         "conditions": [{**asdict(each), "status": each.status.value} for each in conditions],
         "values": {
             "search": asdict(values.search),
+            "steadiness": {**asdict(values.steadiness), "unsteady": list(values.steadiness.unsteady)},
+            "smells": list(values.smells),
+            "undecided_real": _rate(values.undecided),
             "new_behaviours": len(values.new),
             "known_behaviours": len(values.behaviours) - len(values.new),
             "disagreement_real": _rate(values.real),
@@ -110,7 +123,12 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         KeyError, TypeError, ValueError: the record is damaged.
     """
     values = record["values"]
+    # the first records had no word of it
+    steadiness = values.get("steadiness", {})
     return GateValues(
+        steadiness=Steadiness(**{**steadiness, "unsteady": tuple(steadiness.get("unsteady", ()))}),
+        smells=tuple(values.get("smells", ())),
+        undecided=_read(Rate, values.get("undecided_real")),
         real=_read(Rate, values["disagreement_real"]),
         random=_read(Rate, values["disagreement_random"]),
         **values["random_images"],

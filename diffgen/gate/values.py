@@ -149,6 +149,21 @@ class SearchState:
 
 
 @dataclass(frozen=True)
+class Steadiness:
+    """How far the models' own answers can be relied on.
+
+    Attributes:
+        noise: largest change of a probability when nothing that matters has changed, worst of the two models, 0..1.
+        margin: the smallest gap of the two highest probabilities that counts as an answer.
+        unsteady: a sentence about each model that does not answer alike twice.
+    """
+
+    noise: float = 0.0
+    margin: float = 0.0
+    unsteady: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class GateValues:
     """Everything that a check measured; None where it could not.
 
@@ -163,6 +178,11 @@ class GateValues:
         search: how it ended.
         behaviours: new ones first, of these the one with the largest shift first.
         known: every behaviour of the store.
+        steadiness: of the models' answers.
+        smells: a sentence about each thing in the candidate's answers to real images that wrong pre-processing would
+            explain, and that the base's do not have.
+        undecided: real images that the candidate is undecided on, within the margin, and the base is not; its own
+            ``undecided`` is not used.
     """
 
     real: Rate | None = None
@@ -176,6 +196,9 @@ class GateValues:
     search: SearchState = SearchState(0, "The search was not begun.")
     behaviours: tuple[Behaviour, ...] = ()
     known: tuple[KnownBehaviour, ...] = ()
+    steadiness: Steadiness = Steadiness()
+    smells: tuple[str, ...] = ()
+    undecided: Rate | None = None
 
     @property
     def new(self) -> tuple[Behaviour, ...]:

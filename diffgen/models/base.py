@@ -91,6 +91,7 @@ class BlackBox(ABC):
         image_shape: (C, H, W) of the images it is asked about; known after ``prepare``.
         num_classes: K; 0 before ``prepare``.
         fixed_batch: the only batch size that the model takes, or None. Shorter batches are padded.
+        alone: images are handed over one at a time; see :meth:`ask_alone`.
         remarks: sentences for whoever opens it.
         isolated: it computes in a process of its own, behind the second wall (:mod:`diffgen.models.isolation`).
     """
@@ -120,6 +121,7 @@ class BlackBox(ABC):
         self._sides: DeclaredSides | None = None
         self._transform: PixelTransform | None = None
         self._kind: OutputKind = "logits"
+        self.alone = False
         self._columns = 0  # of the raw outputs; one for two classes is possible
 
     @abstractmethod
@@ -154,6 +156,7 @@ class BlackBox(ABC):
         """
         self.preprocessing = self._admit(preprocessing.over(DEFAULT_PREPROCESSING))
         self.num_classes = 0
+        self.alone = False
 
     @property
     def images_left(self) -> int | None:
@@ -182,6 +185,13 @@ class BlackBox(ABC):
             occasion: what for; answers given under the same name before, in the same run, do count.
         """
         yield
+
+    def ask_alone(self) -> None:
+        """From now on hand over one image at a time, because its answer depends on what else is in the batch.
+
+        Where the model takes one batch size only, the rest of the batch are copies of the image.
+        """
+        self.alone = True
 
     def forget_answers(self) -> None:
         """Remember answers no longer; a file with them stays."""
@@ -294,6 +304,31 @@ class BlackBox(ABC):
                 row of values per image.
             RunError: the model raised, or gave values that are not finite or not what its outputs were found to be.
         """
+        raw = self._checked_outputs(images)
+        if len(raw) > 0:
+            raw = to_probabilities(raw, self._kind)
+            if self.class_order:
+                raw = raw[:, torch.as_tensor(_inverse(self.class_order), device=raw.device)]
+        elif self._columns != self.num_classes:
+            raw = raw.new_empty((0, self.num_classes))
+        return raw.to(self.device) if isinstance(images, torch.Tensor) else raw.cpu().numpy()
+
+    def raw_outputs(self, images: UInt8Array) -> Float32Array:
+        """What the model itself gives, before anything is made of it: logits, or what it gives in their place.
+
+        Args:
+            images: as for :meth:`predict`.
+
+        Returns:
+            float32 (N, K), or (N, 1) for the second of two classes, in the model's own order of classes.
+
+        Raises:
+            UserError, RunError: as :meth:`predict`.
+        """
+        return self._checked_outputs(images).cpu().numpy()
+
+    def _checked_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
+        """The raw outputs, float32 (N, columns), without fault; in memory of their own."""
         check_images(images, self.name)
         if self.num_classes == 0:
             raise UserError(f"Model {self.name} is not prepared; call prepare with some real images first.")
@@ -310,16 +345,11 @@ class BlackBox(ABC):
             fault = find_fault(raw, self._kind)
             if fault is not None:
                 raise RunError(f"Model {self.name} {fault}")
-            raw = to_probabilities(raw, self._kind)
-            if self.class_order:
-                raw = raw[:, torch.as_tensor(_inverse(self.class_order), device=raw.device)]
-        elif self._columns != self.num_classes:
-            raw = raw.new_empty((0, self.num_classes))
-        return raw.to(self.device) if isinstance(images, torch.Tensor) else raw.cpu().numpy()
+        return raw
 
     def _fill(self, raw: torch.Tensor, images: torch.Tensor | UInt8Array) -> None:
         """Write the raw outputs for all images into ``raw``."""
-        size = self.fixed_batch or self.batch_size
+        size = 1 if self.alone else self.fixed_batch or self.batch_size
         for start in range(0, len(raw), size):
             chunk = images if len(raw) <= size else images[start : start + size]
             try:

@@ -1,48 +1,125 @@
-"""How much a model's answers move although nothing that matters has changed."""
+"""How much a model's answers move although nothing that matters has changed; docs/decisions/017-always-there.md."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
-from diffgen.types import UInt8Array
+from diffgen.models.outputs import to_probabilities
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 
-_MOST_IMAGES = 64
+NOTICEABLE = 0.01  # more than rounding, also that of 16 bits, does to a probability
+_SPREAD = _LEAST_CERTAIN = 64  # images that noise is measured on, of each kind
 _ODD_BATCH = 7
+_SEED = 0
 
 
-def numeric_noise(black_box: BlackBox, images: torch.Tensor | UInt8Array) -> float:
-    """Largest absolute change of a probability between batch sizes and between repeats.
+@dataclass(frozen=True)
+class NumericNoise:
+    """What the answers of one model move by; probabilities, 0..1.
 
-    The first 64 images are asked about all at once, again all at once, in batches of 7 and one at a time. A
-    disagreement of two models with a smaller margin than this is noise.
+    Attributes:
+        repeat: when the same images are handed over again in the same batches.
+        batches: when they are handed over in batches of other sizes.
+        alone: the model is asked one image at a time for that reason, so that ``batches`` is past.
+    """
+
+    repeat: float
+    batches: float
+    alone: bool = False
+
+    @property
+    def remaining(self) -> float:
+        """What is left of it in the answers that the model gives from now on."""
+        return self.repeat if self.alone else max(self.repeat, self.batches)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether asking twice gives the same answer, but for rounding."""
+        return self.repeat < NOTICEABLE
+
+
+def probe_rows(probabilities: Float32Array) -> Int64Array:
+    """Rows of the images that noise is measured on: up to 64 at random, and the 64 that the model is least sure of.
+
+    The first ones of a folder of classes would all show one class, and all could be certain ones, on which softmax
+    hides what moves.
+
+    Args:
+        probabilities: float32 (N, K), what the model says of all real images.
+    """
+    best = np.partition(probabilities, -2, axis=1)[:, -2:]
+    uncertain = np.argsort(best[:, 1] - best[:, 0], kind="stable")[:_LEAST_CERTAIN]
+    count = len(probabilities)
+    spread = np.random.default_rng(_SEED).choice(count, size=min(count, _SPREAD), replace=False)
+    return np.unique(np.concatenate([spread, uncertain]))
+
+
+def settle_batches(black_box: BlackBox, images: UInt8Array) -> NumericNoise:
+    """Measure the noise; a model whose answers depend on what else is in the batch is asked one image at a time then.
+
+    Such a model, as with onnxruntime's dynamic quantization, whose scales follow the batch, has no answer to an image:
+    it has one for each batch that holds the image. Alone in its batch the image has one.
 
     Args:
         black_box: a prepared model.
-        images: uint8 (N, C, H, W), N >= 1, preferably real images.
+        images: as for :func:`numeric_noise`.
 
-    Returns:
-        The change, in [0, 1]; 0.0 for a model that doesn't depend on the batch.
+    Raises:
+        UserError, RunError: as :func:`numeric_noise`; also when it may not be asked about so many images again.
+    """
+    noise = numeric_noise(black_box, images)
+    if noise.batches < NOTICEABLE or not noise.deterministic:
+        return noise
+    black_box.ask_alone()
+    # one at a time, whatever the batch: what moves now, moves from call to call
+    again = numeric_noise(black_box, images)
+    return replace(noise, repeat=again.remaining, alone=True)
+
+
+def numeric_noise(black_box: BlackBox, images: UInt8Array) -> NumericNoise:
+    """What asking again, and other batch sizes, change in the answers.
+
+    The images are asked about all at once, again all at once, in batches of 7 and one at a time. Of a model that gives
+    logits these are compared, since softmax hides all that moves where one logit is far above the others. A change of
+    the logits is given as the largest change of a probability that it makes on an image on which the model is least
+    sure: when the differences between logits change by up to r, the log-odds of no class change by more, and no
+    probability by more than tanh(r / 4).
+
+    Args:
+        black_box: a prepared model.
+        images: uint8 (N, C, H, W), N >= 1, real ones; see :func:`probe_rows`.
 
     Raises:
         UserError, RunError: as ``predict`` raises them; also for no images.
     """
     if len(images) == 0:
         raise UserError(f"The numeric noise of model {black_box.name} cannot be measured without images.")
-    images = images[:_MOST_IMAGES]
     together = _in_batches(black_box, images, len(images))
-    changes = []
+    moved = []
     for size in (len(images), _ODD_BATCH, 1):
-        with black_box.asking_again(f"numeric noise in batches of {size}"):
-            changes.append(float(np.abs(together - _in_batches(black_box, images, size)).max()))
-    return max(changes)
+        occasion = f"numeric noise in batches of {size}" + (", one at a time" if black_box.alone else "")
+        with black_box.asking_again(occasion):
+            moved.append(_moved(black_box, together, _in_batches(black_box, images, size)))
+    return NumericNoise(repeat=moved[0], batches=max(moved[1:]))
 
 
-def _in_batches(black_box: BlackBox, images: torch.Tensor | UInt8Array, size: int) -> np.ndarray:
-    answers = []
-    for start in range(0, len(images), size):
-        probabilities = black_box.predict(images[start : start + size])
-        answers.append(probabilities.cpu().numpy() if isinstance(probabilities, torch.Tensor) else probabilities)
-    return np.concatenate(answers)
+def _moved(black_box: BlackBox, first: Float32Array, second: Float32Array) -> float:
+    """Of raw outputs, float32 (N, columns)."""
+    if black_box.preprocessing.outputs != "logits":
+        one, other = (to_probabilities(torch.tensor(each), "probabilities") for each in (first, second))
+        return float((one - other).abs().max())
+    change = second.astype(np.float64) - first
+    if change.shape[1] == 1:  # the logit of the second of two classes is a difference already
+        change = np.column_stack([np.zeros(len(change)), change])
+    return float(np.tanh(np.ptp(change, axis=1).max() / 4))
+
+
+def _in_batches(black_box: BlackBox, images: UInt8Array, size: int) -> Float32Array:
+    return np.concatenate(
+        [black_box.raw_outputs(images[start : start + size]) for start in range(0, len(images), size)]
+    )

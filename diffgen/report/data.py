@@ -93,7 +93,8 @@ class Preflight:
         agreement: share on which A and B give the same label, 0..1.
         accuracy: of A and of B, 0..1, or None without labels.
         outputs: what A's and B's raw outputs were taken for, one word each.
-        numeric_noise: largest change of a probability when only batch size or repetition changes, worst of A and B.
+        numeric_noise: largest change of a probability when only batch size or repetition changes, worst of A and B;
+            see :func:`diffgen.models.noise.numeric_noise`.
         margin: smallest gap of the two highest probabilities that counts as an answer.
         warnings: one sentence each.
     """

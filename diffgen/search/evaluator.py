@@ -165,7 +165,8 @@ class Evaluator:
             return self.batch_size
         # a batch is padded to the fixed size of the model's, in the search and when triggers are asked again one by one
         padded = model.fixed_batch or 1
-        afforded = (left - len(self.archive) * padded - padded + 1) // (1 + padded)
+        each, filled_up = (padded, 0) if model.alone else (1, padded - 1)
+        afforded = (left - len(self.archive) * padded - filled_up) // (each + padded)
         if afforded < 1:
             self.spent = model
             raise BudgetExhausted(f"The query budget of model {model.name} is used up.")

@@ -41,8 +41,8 @@ def check(
 ) -> CheckResult:
     """Ask whether a candidate may replace a base, and write a run folder with the answer.
 
-    The store is replayed first, then both models are asked about the real images, about random valid generated images,
-    and about what a search finds.
+    Both models are asked about the real images first, then about the pictures in the store, about random valid
+    generated images, and about what a search finds.
 
     Args:
         base, candidate: model files, or callables; see :func:`diffgen.models.load`.

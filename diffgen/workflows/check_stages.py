@@ -18,7 +18,17 @@ from diffgen.gate.known import nearest_known, spread_out
 from diffgen.gate.ratchet import Acceptance, ratchet
 from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, KnownBehaviour, Rate, Replay, SearchState, Shift
+from diffgen.gate.values import (
+    AccuracyDrop,
+    Behaviour,
+    GateValues,
+    KnownBehaviour,
+    Rate,
+    Replay,
+    SearchState,
+    Shift,
+    Steadiness,
+)
 from diffgen.generators.prior import LatentStream
 from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.models import BlackBox
@@ -102,15 +112,28 @@ class CheckStages(Stages):
                     f"The store {self.place} calls two classes {', '.join(each.names)}, but here they are "
                     f"{', '.join(now)}; name the store that was made for these classes."
                 )
-        self._answers = _ask(models, self._stored_images(images.image_shape), "Replaying the store", self.progress)
 
     def search_ready(self, prepared: Prepared) -> None:
         self.prepared = prepared
+        if self.store.behaviours:
+            stored = self._stored_images(prepared.images.image_shape)
+            self._answers = _ask(prepared.models, stored, "Replaying the store", self.progress)
         self.values = replace(self.values, replay=self._replayed(prepared.real.summary.margin))
         real, labels = prepared.real, prepared.images.labels
         count = len(prepared.images)
+        if labels is None and self.config.limits.max_disagreement is None:
+            self.progress.warn(
+                "The real images have no labels, so no limit is set on what the candidate gets wrong; give labelled "
+                "ones, or --max-disagreement."
+            )
+        known = {each.kind for each in real.smells[0]}
         self.values = replace(
             self.values,
+            steadiness=Steadiness(
+                real.summary.numeric_noise, real.summary.margin, tuple(each for each in real.unsteady if each)
+            ),
+            smells=tuple(each.sentence for each in real.smells[1] if each.kind not in known),
+            undecided=_undecided(real.probabilities, real.summary.margin),
             real=_rate(real.probabilities, real.summary.margin),
             shift_real=Shift(_largest_shift(real.probabilities), count),
             accuracy=None if labels is None else _accuracy(real.probabilities.argmax(axis=2), labels),
@@ -316,6 +339,14 @@ def _rate(probabilities: Float32Array, margin: float) -> Rate:
     labels = probabilities.argmax(axis=2)
     count = int((labels[:, 0] != labels[:, 1]).sum())
     return Rate(count, len(labels), undecided=count - int(_disagree(probabilities, margin).sum()))
+
+
+def _undecided(probabilities: Float32Array, margin: float) -> Rate:
+    """How many of float32 (N, 2, K) the candidate is undecided on, within the margin, and the base is not."""
+    base, candidate = (
+        answer_margin(torch.from_numpy(probabilities[:, column : column + 1])).numpy() > margin for column in (0, 1)
+    )
+    return Rate(int((base & ~candidate).sum()), len(probabilities))
 
 
 def _largest_shift(probabilities: Float32Array) -> float:

@@ -127,7 +127,8 @@ def _look_at_data(
     progress.say(
         f"Real images: A and B agree on {summary.agreement:.2%} of {summary.images:,}"
         + ("" if summary.accuracy is None else f"; accuracy A {summary.accuracy[0]:.2%}, B {summary.accuracy[1]:.2%}")
-        + f"; outputs taken for {summary.outputs[0]} (A) and {summary.outputs[1]} (B)."
+        + f"; outputs taken for {summary.outputs[0]} (A) and {summary.outputs[1]} (B); numeric noise "
+        f"{summary.numeric_noise:.2g}, so that a disagreement counts from a margin of {summary.margin:.2g}."
     )
     for warning in summary.warnings:
         progress.warn(warning)
@@ -158,7 +159,8 @@ def _search_and_judge(
             "differs; the run goes on, but ends with other triggers than without the break."
         )
     layout = None if domain.generator is None else LatentLayout.of(domain.generator, domain.class_labels).as_dict()
-    folder.save_manifest(status="running", gan=gan, latents=layout)
+    alone = [role for role, model in zip("AB", models, strict=True) if model.alone]
+    folder.save_manifest(status="running", gan=gan, latents=layout, asked_alone=alone)
     pipeline = make_pipeline(images, domain, config, batch_size=batch_size, device=device, progress=progress)
     stages.search_ready(Prepared(models, images, config, folder, real, domain, pipeline, cells, batch_size))
     outcome = run_search(

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, Limits, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, replace
 from diffgen.data import load as load_data
 from diffgen.gate.result import CheckResult
 from diffgen.runs.files import write_whole
@@ -26,7 +26,6 @@ _PASSES = 30
 _BATCH = 32
 _GAN_STEPS = 1_200
 _CLASSES = 10
-_LIMITS = Limits(max_disagreement=0.02, max_accuracy_drop=0.02, max_regression_faults=5)
 
 
 def convolutional_classifier(classes: int) -> nn.Sequential:
@@ -108,6 +107,8 @@ def demo_gate(
 ) -> CheckResult:
     """Train a classifier on half of the digits, quantize it to 8 bits, and check on the other half what that changed.
 
+    The limits are the default ones.
+
     Raises:
         UserError: the output folder is not empty, or the device does not exist.
     """
@@ -136,7 +137,7 @@ def demo_gate(
         base,
         candidate,
         data="digits:test",
-        config=replace(defaults, limits=_LIMITS, compare=comparison),
+        config=replace(defaults, compare=comparison),
         output=path,
         force=force,
         progress=progress,

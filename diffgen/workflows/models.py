@@ -141,12 +141,14 @@ def stored_model(
     *,
     device: torch.device,
     options: CompareConfig | None = None,
+    looks_anew: bool = False,
 ) -> BlackBox:
     """Model A or B of a run: the file or address it was started with, or the one ``given`` in its place.
 
     The run's own model is opened with the run's own settings. Another one is opened as ``options`` say, then as its
     sidecar says, then as the run's own. Code that the run was allowed to run is not run again, and nothing is sent to
-    an address that it names, unless ``options`` say so: the folder may come from a stranger.
+    an address that it names, unless ``options`` say so: the folder may come from a stranger. A model that the run asked
+    one image at a time is asked so again, unless the caller ``looks_anew`` how it is to be asked.
 
     Raises:
         UserError: the run's own model is gone or has changed, it was a Python object and none is given, or it can only
@@ -201,6 +203,9 @@ def stored_model(
             f"The server of {entry['path']} says other things of its model than in the run {folder.path}, which was "
             "made with another version of it; load that one, or start a new run."
         )
+    asked_alone = folder.manifest.get("asked_alone")
+    if same and not looks_anew and isinstance(asked_alone, list) and role in asked_alone:
+        opened.ask_alone()
     return opened
 
 

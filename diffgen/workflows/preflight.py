@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,18 +10,33 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
-from diffgen.models.noise import numeric_noise
+from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
 from diffgen.report.data import Preflight
 from diffgen.search.divergence import answer_margin
 from diffgen.types import Float32Array, ImageSet, Int64Array, Progress
 
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
-_SMALLEST_MARGIN = 1e-6
+_SMALLEST_MARGIN, _LARGEST_MARGIN = 1e-6, 0.1
 _SAME_FUNCTION = 1e-4  # two models that never differ by more are one model in two formats
 _PREPARED = 256  # images that a model looks at first
-_PROBED = 64  # images that the noise is measured on
+_PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024
+_FEW_RIGHT = 0.5  # share of labelled images
+_ONE_LABEL = 0.6  # share of images with the most frequent label
+
+
+@dataclass(frozen=True)
+class Smell:
+    """Something in a model's answers that wrong pre-processing would explain.
+
+    Attributes:
+        kind: "accuracy", or "one label".
+        sentence: what it is, and of which model.
+    """
+
+    kind: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -32,11 +47,15 @@ class RealAnswers:
         summary: for the report.
         probabilities: float32 (N, 2, K).
         disagreements: int64 (n,), rows of the real images on which A and B disagree by more than the margin.
+        smells: of A and of B.
+        unsteady: of A and of B, a sentence about a model that does not answer alike twice, or an empty one.
     """
 
     summary: Preflight
     probabilities: Float32Array
     disagreements: Int64Array
+    smells: tuple[tuple[Smell, ...], tuple[Smell, ...]] = ((), ())
+    unsteady: tuple[str, str] = ("", "")
 
 
 def prepare_model(model: BlackBox, data: ImageSet) -> None:
@@ -87,23 +106,35 @@ def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
 
 
 def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress: Progress) -> RealAnswers:
-    """Ask both models about every real image. The models must be prepared."""
+    """Ask both models about every real image, and see how far their answers can be relied on. They must be prepared.
+
+    A model whose answers depend on what else is in the batch is asked one image at a time from then on.
+
+    Raises:
+        UserError: such a model may not be asked about all images again.
+    """
     a, b = models
-    parts = []
+    answers = [np.empty((len(data), model.num_classes), dtype=np.float32) for model in models]
     with progress.task("Asking both models about the real images", total=len(data)) as task:
         for start in range(0, len(data), _BATCH):
             batch = data.images[start : start + _BATCH]
-            parts.append(np.stack([a.predict(batch), b.predict(batch)], axis=1))
+            for model, said in zip(models, answers, strict=True):
+                said[start : start + _BATCH] = model.predict(batch)
             task.advance(len(batch))
-    probabilities: Float32Array = np.concatenate(parts)
+    noises = []
+    for index, model in enumerate(models):
+        noises.append(settle_batches(model, data.images[probe_rows(answers[index])]))
+        if noises[-1].alone:
+            answers[index] = _ask_alone(model, data, progress)
+    probabilities: Float32Array = np.stack(answers, axis=1)
     labels = probabilities.argmax(axis=2)
 
-    probe = torch.from_numpy(data.images[:_PROBED])
-    noise = max(numeric_noise(a, probe), numeric_noise(b, probe))
+    noise = max(each.remaining for each in noises)
     apart = float(np.abs(probabilities[:, 0] - probabilities[:, 1]).max())
     if apart < _SAME_FUNCTION:
         noise = max(noise, apart)  # one model in two formats: what they differ by is rounding
-    margin = max(_NOISE_FACTOR * noise, _SMALLEST_MARGIN)
+    # no larger: a disagreement beyond it is worth reporting, whatever the noise
+    margin = min(max(_NOISE_FACTOR * noise, _SMALLEST_MARGIN), _LARGEST_MARGIN)
     # the margin of int8 models is a matter of their own coarse steps: exact ties never count, larger gaps do
 
     differ = labels[:, 0] != labels[:, 1]
@@ -112,6 +143,8 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     if data.labels is not None:
         right = (labels == data.labels[:, None]).mean(axis=0)
         accuracy = (float(right[0]), float(right[1]))
+    smells = _smells(a, "A", data, labels[:, 0]), _smells(b, "B", data, labels[:, 1])
+    unsteady = _unsteady(a, "A", noises[0]), _unsteady(b, "B", noises[1])
     summary = Preflight(
         images=len(data),
         agreement=float(1 - differ.mean()),
@@ -119,16 +152,88 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         outputs=(str(a.preprocessing.outputs), str(b.preprocessing.outputs)),
         numeric_noise=noise,
         margin=margin,
-        warnings=(*(remark for model in models for remark in model.remarks), *_smells(models, data, labels, accuracy)),
+        warnings=(
+            *(remark for model in models for remark in model.remarks),
+            *_noise_warnings(models, noises, unsteady),
+            *_warnings(models, labels, accuracy, [*smells[0], *smells[1]]),
+        ),
     )
-    return RealAnswers(summary, probabilities, np.flatnonzero(differ & sure))
+    return RealAnswers(summary, probabilities, np.flatnonzero(differ & sure), smells, unsteady)
 
 
-def _smells(
-    models: Sequence[BlackBox], data: ImageSet, labels: Int64Array, accuracy: tuple[float, float] | None
+def _ask_alone(model: BlackBox, data: ImageSet, progress: Progress) -> Float32Array:
+    """float32 (N, K): what a model says of all real images, one at a time."""
+    needed = len(data) * (model.fixed_batch or 1)
+    if model.images_left is not None and model.images_left < needed:
+        raise UserError(
+            f"Model {model.name} answers otherwise when other images are in the batch, so that it must be asked one "
+            f"image at a time, and about the {len(data):,} real ones again; it may be asked about "
+            f"{model.images_left:,} images, and this takes {needed:,}: give a larger --query-budget."
+        )
+    parts = []
+    with progress.task("Asking one image at a time", total=len(data)) as task:
+        for start in range(0, len(data), _BATCH):
+            parts.append(model.predict(data.images[start : start + _BATCH]))
+            task.advance(len(parts[-1]))
+    return np.concatenate(parts)
+
+
+def _unsteady(model: BlackBox, role: str, noise: NumericNoise) -> str:
+    if noise.deterministic:
+        return ""
+    return (
+        f"Model {role} ({model.name}) does not answer alike twice: asked again about the same real images, a "
+        f"probability moves by up to {noise.repeat:.2g}; switch off what is random in it (dropout, noise, batch "
+        "statistics of training), since what it says of an image now it may not say again."
+    )
+
+
+def _noise_warnings(
+    models: Sequence[BlackBox], noises: Sequence[NumericNoise], unsteady: tuple[str, str]
+) -> Iterator[str]:
+    for role, model, noise, sentence in zip("AB", models, noises, unsteady, strict=True):
+        if noise.alone:
+            yield (
+                f"Model {role} ({model.name}) answers otherwise when other images are in the batch: a probability "
+                f"moves by up to {noise.batches:.2g}, as with dynamic 8-bit quantization, whose scales follow the "
+                "batch; it is asked one image at a time, which takes longer."
+            )
+        if sentence:
+            yield sentence
+
+
+def _smells(model: BlackBox, role: str, data: ImageSet, said: Int64Array) -> tuple[Smell, ...]:
+    """What would be explained by wrong pre-processing of one model; ``said`` is int64 (N,)."""
+    fed = (
+        f"diffgen hands it {str(model.preprocessing.layout).upper()} images scaled to {model.preprocessing.scale}"
+        f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}"
+    )
+    found = []
+    if data.labels is not None and (right := float((said == data.labels).mean())) < _FEW_RIGHT:
+        found.append(
+            Smell(
+                "accuracy",
+                f"Model {role} ({model.name}) is right on only {right:.1%} of the labelled images; its pre-processing "
+                f"or its order of classes probably differs ({fed}).",
+            )
+        )
+    share = np.bincount(said, minlength=model.num_classes).max() / len(said)
+    usual = 0.0 if data.labels is None else np.bincount(data.labels).max() / len(said)
+    if share > max(_ONE_LABEL, 2 * usual) and model.num_classes > 2:
+        found.append(
+            Smell(
+                "one label",
+                f"Model {role} ({model.name}) gives one and the same label to {share:.0%} of the images; its "
+                f"pre-processing probably differs ({fed}).",
+            )
+        )
+    return tuple(found)
+
+
+def _warnings(
+    models: Sequence[BlackBox], labels: Int64Array, accuracy: tuple[float, float] | None, smells: Sequence[Smell]
 ) -> list[str]:
-    """Sentences about figures that wrong pre-processing would explain."""
-    classes = models[0].num_classes
+    """Sentences about figures that wrong pre-processing, or another order of classes, would explain."""
     found = []
     names_a, names_b = models[0].class_names, models[1].class_names
     if names_a != names_b and sorted(names_a) == sorted(names_b) and not models[1].class_order:
@@ -136,23 +241,7 @@ def _smells(
             "The models name the same classes in another order; map those of B onto those of A with --label-map, in "
             "which every name stands for itself."
         )
-    for index, (role, model) in enumerate(zip("AB", models, strict=True)):
-        fed = (
-            f"diffgen hands it {str(model.preprocessing.layout).upper()} images scaled to {model.preprocessing.scale}"
-            f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}"
-        )
-        share = np.bincount(labels[:, index], minlength=classes).max() / len(labels)
-        usual = 0.0 if data.labels is None else np.bincount(data.labels).max() / len(labels)
-        if accuracy is not None and accuracy[index] < 0.5:
-            found.append(
-                f"Model {role} ({model.name}) is right on only {accuracy[index]:.1%} of the labelled images; its "
-                f"pre-processing or its order of classes probably differs ({fed})."
-            )
-        elif share > max(0.6, 2 * usual) and classes > 2:
-            found.append(
-                f"Model {role} ({model.name}) gives one and the same label to {share:.0%} of the images; its "
-                f"pre-processing probably differs ({fed})."
-            )
+    found += [each.sentence for each in smells]
     agreement = float((labels[:, 0] == labels[:, 1]).mean())
     if not found and agreement < 0.5:
         found.append(

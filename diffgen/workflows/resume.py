@@ -97,7 +97,7 @@ def resume_comparison(
     config = stored_settings(folder)
     device = resolve_device(config.device)
     models = [
-        stored_model(folder, role, given, config, device=device, options=options)
+        stored_model(folder, role, given, config, device=device, options=options, looks_anew=True)
         for role, given in (("A", model_a), ("B", model_b))
     ]
     source = data if data is not None else folder.manifest["data"]["path"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from diffgen.config import Limits
 from diffgen.errors import UserError
 from diffgen.gate.conditions import EXIT_CODES, Status, evaluate, overall
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, SearchState, Shift
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, SearchState, Shift, Steadiness
 
 DONE = SearchState(1000)
 BROKEN = SearchState(300, "The search broke off: the model raised.")
@@ -39,9 +39,67 @@ def statuses(measured: GateValues, limits: Limits) -> dict[str, str]:
     return {each.name: each.status.value for each in evaluate(measured, limits)}
 
 
-def test_what_has_no_limit_has_no_condition() -> None:
-    assert statuses(values(), Limits()) == {"search": "PASS", "new_behaviours": "PASS"}
-    assert statuses(values(), Limits(max_new_behaviours=None)) == {"search": "PASS"}
+ALWAYS = {"search": "PASS", "steadiness": "PASS", "smells": "PASS"}
+BY_DEFAULT = {"undecided_real": "PASS", "accuracy_drop": "PASS", "regression_faults": "PASS"}
+
+
+def test_what_is_always_there() -> None:
+    assert statuses(values(undecided=Rate(0, 10_000)), Limits()) == ALWAYS | BY_DEFAULT
+    # without labels, and of a check of an older version
+    assert statuses(values(accuracy=None), Limits()) == ALWAYS
+    assert statuses(values(accuracy=None), Limits(max_new_behaviours=0)) == ALWAYS | {"new_behaviours": "PASS"}
+
+
+def test_what_a_search_found_is_an_example_until_a_limit_says_otherwise() -> None:
+    found = values(behaviours=(behaviour(900, 0),) * 300)
+    assert overall(evaluate(found, Limits())) is Status.PASS
+    assert statuses(found, Limits(max_new_behaviours=299))["new_behaviours"] == "FAIL"
+
+
+def test_a_model_that_does_not_answer_alike_twice_is_an_error_whatever_the_limits() -> None:
+    said = "Model B does not answer alike twice."
+    conditions = evaluate(values(steadiness=Steadiness(0.3, 0.1, (said,))), Limits(1, 1, 1000, 1000, 1))
+    assert EXIT_CODES[overall(conditions)] == 3
+    assert [each.sentence for each in conditions if each.status is Status.ERROR] == [said]
+
+
+def test_a_smell_of_the_candidate_fails_whatever_the_limits() -> None:
+    said = "Model B gives one and the same label to 100% of the images."
+    conditions = evaluate(values(smells=(said,)), Limits(1, 1, 1000, 10_000, 1))
+    assert overall(conditions) is Status.FAIL
+    assert [each.sentence for each in conditions if each.status is Status.FAIL] == [said]
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "status"),
+    [
+        ({"undecided": Rate(10_000, 10_000)}, "undecided_real", "FAIL"),
+        ({"undecided": Rate(240, 10_000)}, "undecided_real", "FAIL"),
+        ({"undecided": Rate(3, 100)}, "undecided_real", "WARN"),  # 0.6 % to 8.5 %
+        ({"undecided": Rate(1, 100)}, "undecided_real", "PASS"),
+        # 97.4 % to 9.9 %: the same label for everything
+        ({"accuracy": AccuracyDrop(9_744, 990, 8_754, 10_000)}, "accuracy_drop", "FAIL"),
+        ({"accuracy": AccuracyDrop(9_744, 990, 8_754, 10_000)}, "regression_faults", "FAIL"),
+        ({"accuracy": AccuracyDrop(9_744, 9_500, 300, 10_000)}, "accuracy_drop", "FAIL"),
+        ({"accuracy": AccuracyDrop(49, 47, 2, 50)}, "accuracy_drop", "WARN"),  # 4 points, on 50 images
+        ({"accuracy": AccuracyDrop(50, 5, 45, 50)}, "accuracy_drop", "FAIL"),
+        # as accurate, but on other images
+        ({"accuracy": AccuracyDrop(8_000, 8_000, 1_500, 10_000)}, "regression_faults", "FAIL"),
+        ({"accuracy": AccuracyDrop(8_000, 8_000, 1_500, 10_000)}, "accuracy_drop", "PASS"),
+    ],
+)
+def test_gross_faults_fail_without_any_limit(changed: dict[str, object], name: str, status: str) -> None:
+    assert statuses(values(**changed), Limits())[name] == status
+
+
+def test_a_limit_that_was_set_takes_the_place_of_the_default() -> None:
+    worse = values(accuracy=AccuracyDrop(9_744, 8_000, 1_744, 10_000))
+    assert statuses(worse, Limits())["accuracy_drop"] == "FAIL"
+    lenient = Limits(max_accuracy_drop=0.5, max_regression_faults=2_000)
+    assert {statuses(worse, lenient)[name] for name in ("accuracy_drop", "regression_faults")} == {"PASS"}
+    # the value itself decides then
+    few = values(accuracy=AccuracyDrop(49, 47, 2, 50))
+    assert statuses(few, Limits(max_accuracy_drop=0.02))["accuracy_drop"] == "FAIL"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +145,7 @@ def test_an_accuracy_that_is_as_before_hides_no_broken_image_from_a_limit_of_zer
 def test_behaviours_are_new_when_most_of_their_pictures_are() -> None:
     two = (behaviour(3, 1), behaviour(2, 1))
     assert [each.new for each in two] == [True, False]
-    assert statuses(values(behaviours=two), Limits())["new_behaviours"] == "FAIL"
+    assert statuses(values(behaviours=two), Limits(max_new_behaviours=0))["new_behaviours"] == "FAIL"
     assert statuses(values(behaviours=two), Limits(max_new_behaviours=1))["new_behaviours"] == "PASS"
 
 

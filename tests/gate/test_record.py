@@ -12,7 +12,7 @@ from diffgen.config import Limits
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.record import make_record, read_conditions, read_values
 from diffgen.gate.result import CheckResult
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift
+from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift, Steadiness
 
 COUNTS = st.integers(0, 500)
 SHARES = st.floats(0, 1)
@@ -42,6 +42,9 @@ VALUES = st.builds(
     st.builds(Replay, COUNTS, COUNTS, COUNTS),
     st.builds(SearchState, COUNTS, st.sampled_from(["", "The search broke off."])),
     st.lists(BEHAVIOURS, max_size=3).map(tuple),
+    st.builds(Steadiness, SHARES, SHARES, st.lists(st.text(max_size=9), max_size=2).map(tuple)),
+    st.lists(st.text(max_size=9), max_size=2).map(tuple),
+    RATES,
 )
 LIMITS = st.builds(Limits, st.none() | SHARES, st.none() | SHARES, st.none() | COUNTS, st.none() | COUNTS)
 
@@ -65,3 +68,21 @@ def test_what_was_written_is_read(values: GateValues, limits: Limits) -> None:
     record = json.loads(json.dumps(record))
     assert (read_values(record), read_conditions(record)) == (values, conditions)
     assert len(CheckResult.from_record(Path("run"), record).worst) == len(values.new)
+
+
+def test_a_record_without_what_came_later_is_read() -> None:
+    values = GateValues(Rate(1, 10), Rate(0, 10), 10, 10)
+    record = make_record(
+        values,
+        (),
+        Limits(),
+        base={"name": "a", "sha256": None},
+        candidate={"name": "b", "sha256": None},
+        data="digits",
+        store=None,
+        class_names="ab",
+        seconds=1.0,
+    )
+    for name in ("steadiness", "smells", "undecided_real"):
+        del record["values"][name]
+    assert read_values(record) == values

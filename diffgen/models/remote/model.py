@@ -203,6 +203,11 @@ class RemoteModel(BlackBox):
         finally:
             self._occasion = before
 
+    def ask_alone(self) -> None:
+        super().ask_alone()
+        # what it answered before was about batches
+        self._occasion = "one image at a time"
+
     def forget_answers(self) -> None:
         if self._answers is not None:
             self._sent = self._answers.images_sent

@@ -1,0 +1,464 @@
+"""The table of alarms: candidates that a check must refuse, and candidates that it must let pass, without any limit.
+
+    python -m benchmarks.alarms OUT [--shared SHARED] [--data mnist digits] [--budget 2000q] [--only NAME ...]
+
+OUT gets the models, the run folders and alarms.json; a candidate that is recorded there is not checked again, so that
+the same command goes on after a break. SHARED has ``data/mnist``, which mnist alone needs. The base is a LeNet-5 that
+was trained on images of the training half; every candidate is made from it, and each check has the default limits of
+``diffgen check``. The verdict rests on real images, so no GAN is trained: all checks on one data set share a file that
+draws from its principal components, and no filter is asked. Needs the extras ``keras`` and ``tflite``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from benchmarks.gate import save_exported
+from benchmarks.keras_files import keras_network
+from benchmarks.lenet_pair import lenet5, train
+from benchmarks.tflite_files import tflite_file
+from diffgen.config import (
+    FILTER_PRESETS,
+    Budget,
+    CheckConfig,
+    CompareConfig,
+    GeneratorConfig,
+    Preprocessing,
+    QuantizeConfig,
+)
+from diffgen.data import load
+from diffgen.errors import DiffgenError, UserError
+from diffgen.gate.conditions import Status
+from diffgen.gate.result import CheckResult
+from diffgen.runs.files import read_arrays, write_arrays, write_json
+from diffgen.types import ImageSet, Progress
+from diffgen.workflows.check import check
+from diffgen.workflows.demo import save_onnx, save_torchscript
+from diffgen.workflows.quantize import quantize
+
+_EPOCHS = {"mnist": 2, "digits": 60}
+_TRAINED_ON = 20_000  # images, at most
+_COMPONENTS = 32
+_SWAPPED = _LED, _TOWARD = 4, 9
+_FORGOTTEN = 7
+_FIXED_BATCH = 16
+_CALIBRATED = 512  # images that 8 bits are calibrated on
+_NAN_SHARE = 0.001  # of the real images; so few that a first look at 256 of them may see none
+
+
+@dataclass(frozen=True)
+class Case:
+    """One candidate.
+
+    Attributes:
+        passes: whether a check must let it pass.
+        make: writes its file, given a path without suffix, and names it.
+        preprocessing: how the check is told to feed it.
+    """
+
+    name: str
+    passes: bool
+    make: Callable[[Path], Path]
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+
+
+class Around(nn.Module):
+    """A network whose logits, or whose images, are changed by a function of both."""
+
+    def __init__(self, network: nn.Module, change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.network = network
+        self._change = change
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self._change(self.network(images), images)
+
+
+class Components(nn.Module):
+    """Draws images from their principal components: float32 (N, 32) to (N, 1, 28, 28) in 0..1."""
+
+    def __init__(self, images: torch.Tensor) -> None:
+        super().__init__()
+        pixels = images.flatten(1).float() / 255
+        mean = pixels.mean(dim=0)
+        _, deviations, components = torch.pca_lowrank(pixels - mean, q=_COMPONENTS, center=False)
+        self.register_buffer("mean", mean)
+        self.register_buffer("components", deviations[:, None] / len(pixels) ** 0.5 * components.T)
+
+    def forward(self, latents: torch.Tensor) -> torch.Tensor:
+        drawn: torch.Tensor = self.mean + latents @ self.components
+        return drawn.clamp(0, 1).unflatten(1, (1, 28, 28))
+
+
+class Products(nn.Module):
+    """A convolution as a matrix product that adds up in another order, as another device may."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__()
+        self.weight, self.bias = convolution.weight, convolution.bias
+        self.size, self.padding = convolution.kernel_size[0], int(convolution.padding[0])
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        side = images.shape[2] + 2 * self.padding - self.size + 1
+        patches = F.unfold(images, self.size, padding=self.padding).flip(1)
+        sums = self.weight.flatten(1).flip(1) @ patches
+        assert self.bias is not None
+        return sums.unflatten(2, (side, side)) + self.bias[:, None, None]
+
+
+class Double(nn.Module):
+    """A network that computes in float64."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(network).double()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.network(images.double())
+        return logits.float()
+
+
+def base_network(out: Path, training: ImageSet, epochs: int, *, seed: int = 1) -> nn.Sequential:
+    """A LeNet-5 trained on labelled images; its weights are kept in OUT."""
+    file, network = out / f"lenet-{seed}.npz", lenet5()
+    assert training.labels is not None and isinstance(network, nn.Sequential)
+    if not file.is_file():
+        images, labels = torch.from_numpy(training.images), torch.from_numpy(training.labels)
+        trained = train(images, labels, seed=seed, epochs=epochs)
+        write_arrays(file, {name: value.numpy() for name, value in trained.state_dict().items()})
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in read_arrays(file).items()})
+    return network.eval()
+
+
+def some_of(training: ImageSet) -> ImageSet:
+    """The first images; the training halves of both data sets are in no order."""
+    assert training.labels is not None
+    return replace(training, images=training.images[:_TRAINED_ON], labels=training.labels[:_TRAINED_ON])
+
+
+def cases(out: Path, network: nn.Sequential, training: ImageSet, test: ImageSet, epochs: int) -> Iterator[Case]:
+    """Every candidate; those that must be refused first."""
+
+    def onnx(changed: nn.Module) -> Callable[[Path], Path]:
+        return _saver(save_onnx, changed, ".onnx")
+
+    yield Case("the same label for everything", False, onnx(_constant(network)))
+    yield Case("the two best classes tie", False, onnx(Around(network, _tied)))
+    yield Case("noise on the logits, new at every call", False, onnx(Around(network, _noisy)))
+    wrong = Preprocessing(mean=(0.5,), std=(0.5,))
+    yield Case("mean and std that it was not trained with", False, onnx(network), wrong)
+    yield Case("two classes swapped", False, onnx(Around(network, _swapped)))
+    yield Case("one class led to another", False, onnx(_led(network)))
+    yield Case("a class forgotten in retraining", False, onnx(_forgetful(network, training, epochs)))
+    yield Case("weights truncated to 3 bits", False, onnx(_truncated(network, bits=3)))
+    yield Case("a layer zeroed", False, onnx(_zeroed(network)))
+    yield Case("NaN for some inputs", False, onnx(Around(network, _nan_above(_brightness(test)))))
+
+    yield Case("TorchScript", True, _saver(save_torchscript, network, ".pt"))
+    yield Case("torch.export", True, _saver(save_exported, network, ".pt2"))
+    yield Case("Keras", True, lambda path: _save_keras(network, path.with_suffix(".keras")))
+    yield Case("TensorFlow Lite", True, lambda path: _save_tflite(network, path.with_suffix(".tflite")))
+    yield Case("weights in float16", True, onnx(_in(network, torch.float16)))
+    yield Case("weights in bfloat16", True, onnx(_in(network, torch.bfloat16)))
+    yield Case("8 bits, static", True, _quantizer(out, network, training, QuantizeConfig()))
+    yield Case(
+        "8 bits, static, per channel", True, _quantizer(out, network, training, QuantizeConfig(per_channel=True))
+    )
+    yield Case(f"batches of {_FIXED_BATCH} only", True, lambda path: _save_fixed(network, path.with_suffix(".onnx")))
+    yield Case("sums in another order", True, _saver(save_torchscript, _as_products(network), ".pt"))
+    # beyond the ten
+    yield Case("float64", True, _saver(save_torchscript, Double(network), ".pt"))
+    calibration = torch.from_numpy(training.images[:_CALIBRATED]).float() / 255
+    yield Case(
+        "8 bits, TensorFlow Lite",
+        True,
+        lambda path: _save_tflite(network, path.with_suffix(".tflite"), calibration=calibration),
+    )
+    yield Case("8 bits, dynamic", True, _quantizer(out, training, QuantizeConfig(method="dynamic")))
+    yield Case("trained again, another seed", True, onnx(base_network(out, training, epochs, seed=2)))
+
+
+def _saver(save: Callable[[nn.Module, Path], None], network: nn.Module, suffix: str) -> Callable[[Path], Path]:
+    def make(path: Path) -> Path:
+        file = path.with_suffix(suffix)
+        save(network, file)
+        return file
+
+    return make
+
+
+# -- candidates to be refused ------------------------------------------------------------------------------------------
+
+
+def _changed(network: nn.Sequential, change: Callable[[nn.Sequential], None]) -> nn.Sequential:
+    copied = copy.deepcopy(network)
+    with torch.no_grad():
+        change(copied)
+    return copied
+
+
+def _last(network: nn.Sequential) -> nn.Linear:
+    last = network[-1]
+    assert isinstance(last, nn.Linear)
+    return last
+
+
+def _constant(network: nn.Sequential) -> nn.Module:
+    def change(copied: nn.Sequential) -> None:
+        _last(copied).weight.zero_()
+        _last(copied).bias.copy_(torch.eye(10)[1] * 5)
+
+    return _changed(network, change)
+
+
+def _tied(logits: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+    """As a bad 8-bit export may leave them: the largest logits saturate."""
+    return torch.minimum(logits, logits.topk(2, dim=1).values[:, 1:])
+
+
+def _noisy(logits: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+    return logits + torch.randn_like(logits)
+
+
+def _swapped(logits: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+    order = list(range(10))
+    order[_SWAPPED[0]], order[_SWAPPED[1]] = _SWAPPED[1], _SWAPPED[0]
+    return logits[:, order]
+
+
+def _led(network: nn.Sequential) -> nn.Module:
+    def change(copied: nn.Sequential) -> None:
+        last = _last(copied)
+        last.weight[_LED] = last.weight[_TOWARD]
+        last.bias[_LED] = last.bias[_TOWARD] - 1
+
+    return _changed(network, change)
+
+
+def _forgetful(network: nn.Sequential, training: ImageSet, epochs: int) -> nn.Module:
+    """Trained on for a quarter of the time, without the images of one class."""
+    assert training.labels is not None
+    kept = training.labels != _FORGOTTEN
+    images = torch.from_numpy(training.images[kept]).float() / 255
+    labels = torch.from_numpy(training.labels[kept])
+    copied = copy.deepcopy(network)
+    optimiser = torch.optim.Adam(copied.parameters(), lr=1e-3)
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(max(epochs // 4, 1)):
+        for rows in torch.randperm(len(images), generator=rng).split(128):
+            optimiser.zero_grad(set_to_none=True)
+            F.cross_entropy(copied(images[rows]), labels[rows]).backward()
+            optimiser.step()
+    return copied.eval()
+
+
+def _truncated(network: nn.Sequential, *, bits: int) -> nn.Module:
+    """Weights of each layer cut off, not rounded, to sign and ``bits`` - 1 bits."""
+
+    def change(copied: nn.Sequential) -> None:
+        for layer in copied:
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                step = layer.weight.abs().max() / 2 ** (bits - 1)
+                layer.weight.copy_((layer.weight / step).trunc() * step)
+
+    return _changed(network, change)
+
+
+def _zeroed(network: nn.Sequential) -> nn.Module:
+    def change(copied: nn.Sequential) -> None:
+        layer = [each for each in copied if isinstance(each, nn.Conv2d)][1]
+        layer.weight.zero_()
+
+    return _changed(network, change)
+
+
+def _brightness(test: ImageSet) -> float:
+    """Mean value, 0..1, that a share of ``_NAN_SHARE`` of the images, and one at least, lies above."""
+    means = torch.from_numpy(test.images).float().mean(dim=(1, 2, 3)) / 255
+    highest = means.topk(max(round(_NAN_SHARE * len(means)), 1) + 1).values
+    return float(highest[-2:].mean())
+
+
+def _nan_above(brightness: float) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def change(logits: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        return logits + 0 * torch.log(brightness - images.mean(dim=(1, 2, 3), keepdim=False))[:, None]
+
+    return change
+
+
+# -- candidates to let pass --------------------------------------------------------------------------------------------
+
+
+def _in(network: nn.Sequential, dtype: torch.dtype) -> nn.Module:
+    return copy.deepcopy(network).to(dtype).float()
+
+
+def _as_products(network: nn.Sequential) -> nn.Module:
+    return nn.Sequential(*(Products(each) if isinstance(each, nn.Conv2d) else each for each in network)).eval()
+
+
+def _save_keras(network: nn.Sequential, file: Path) -> Path:
+    keras_network(network, (1, 28, 28)).save(file)
+    return file
+
+
+def _save_tflite(network: nn.Sequential, file: Path, *, calibration: torch.Tensor | None = None) -> Path:
+    file.write_bytes(tflite_file(network, (1, 28, 28), calibration=calibration))
+    return file
+
+
+def _save_fixed(network: nn.Module, file: Path) -> Path:
+    torch.onnx.export(network, (torch.zeros(_FIXED_BATCH, 1, 28, 28),), str(file), dynamo=False)
+    return file
+
+
+def _quantizer(out: Path, training: ImageSet, config: QuantizeConfig) -> Callable[[Path], Path]:
+    some = replace(training, images=training.images[:_CALIBRATED], labels=None)
+
+    def make(path: Path) -> Path:
+        file = path.with_suffix(".onnx")
+        quantize(out / "base.onnx", data=some, output=file, config=config, force=True)
+        return file
+
+    return make
+
+
+# -- the checks --------------------------------------------------------------------------------------------------------
+
+
+def run_case(
+    case: Case, base: Path, data: str, config: CompareConfig, folder: Path, *, random_images: int
+) -> dict[str, Any]:
+    """Check, and what came of it as JSON values."""
+    folder.mkdir(parents=True, exist_ok=True)
+    candidate = case.make(folder / "candidate")
+    comparison = replace(config, preprocessing_b=case.preprocessing)
+    entry: dict[str, Any] = {"must": "pass" if case.passes else "be refused"}
+    try:
+        result = check(
+            base,
+            candidate,
+            data=data,
+            config=replace(CheckConfig(), compare=comparison, random_images=random_images),
+            output=folder / "run",
+            force=True,
+            progress=Progress(),
+        )
+    except DiffgenError as error:
+        return {**entry, "exit_code": 2 if isinstance(error, UserError) else 3, "status": "ERROR", "why": [str(error)]}
+    return {**entry, "exit_code": result.exit_code, "status": result.status.value, **_figures(result)}
+
+
+def _figures(result: CheckResult) -> dict[str, Any]:
+    values = result.values
+    real, drop, undecided, faults = values.real, values.accuracy, values.undecided, values.faults
+    assert real is not None and drop is not None and undecided is not None and faults is not None
+    return {
+        "why": [each.name for each in result.conditions if each.status in (Status.FAIL, Status.ERROR)],
+        "accuracy": [drop.base_right / drop.of, drop.candidate_right / drop.of],
+        "drop": [drop.share, *drop.interval],
+        "faults": [faults.share, *faults.interval],
+        "undecided": [undecided.share, *undecided.interval],
+        "differ": [real.share, *real.interval],
+        "noise": values.steadiness.noise,
+        "behaviours": len(values.behaviours),
+    }
+
+
+def table(entries: dict[str, Any]) -> str:
+    """The figures on one data set as Markdown."""
+    lines = [
+        "| candidate | must | status, exit code | because of | accuracy | drop, points | regression faults "
+        "| undecided | real images that differ | numeric noise | behaviours found |",
+        "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, entry in entries.items():
+        said = f"{entry['status']}, {entry['exit_code']}"
+        if "accuracy" not in entry:
+            lines.append(f"| {name} | {entry['must']} | {said} | {entry['why'][0]} | | | | | | | |")
+            continue
+        low, high = (100 * each for each in entry["drop"][1:])
+        shares = [_share(entry[each]) for each in ("faults", "undecided", "differ")]
+        lines.append(
+            f"| {name} | {entry['must']} | {said} | {', '.join(entry['why']).replace('_', ' ')} "
+            f"| {entry['accuracy'][1]:.2%} | {100 * entry['drop'][0]:.2f} [{low:.2f}, {high:.2f}] "
+            f"| {' | '.join(shares)} | {entry['noise']:.1g} | {entry['behaviours']:,} |"
+        )
+    return "\n".join(lines)
+
+
+def _share(entry: list[float]) -> str:
+    share, low, high = entry
+    return f"{share:.2%} [{low:.2%}, {high:.2%}]"
+
+
+def kept(entries: dict[str, Any]) -> dict[str, str]:
+    """How many of those that must be refused were, and of those that must pass did."""
+    counts = {}
+    for must in ("be refused", "pass"):
+        mine = [each["exit_code"] == 0 for each in entries.values() if each["must"] == must]
+        counts[must] = f"{sum(passed == (must == 'pass') for passed in mine)} of {len(mine)}"
+    return counts
+
+
+def parse(words: list[str] | None) -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--shared", type=Path, default=Path("shared"))
+    parser.add_argument("--data", nargs="+", choices=list(_EPOCHS), default=list(_EPOCHS))
+    parser.add_argument("--budget", type=Budget.parse, default=Budget(queries=2000), help="of each search")
+    parser.add_argument("--random-images", type=int, default=CheckConfig().random_images)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these candidates")
+    return parser.parse_args(words)
+
+
+def main(words: list[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Check what was not checked yet, print the tables, and return all figures by data set and candidate."""
+    arguments = parse(words)
+    out = arguments.out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "alarms.json"
+    record: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.is_file() else {}
+    config = CompareConfig(budget=arguments.budget, device="cpu", filters=FILTER_PRESETS["none"])
+    for name in arguments.data:
+        source = "digits" if name == "digits" else str((arguments.shared / "data" / "mnist").absolute())
+        training, test, epochs = some_of(load(f"{source}:train")), load(f"{source}:test"), _EPOCHS[name]
+        folder = out / name
+        folder.mkdir(exist_ok=True)
+        network, entries = base_network(folder, training, epochs), record.setdefault(name, {})
+        save_onnx(network, folder / "base.onnx")
+        torch.manual_seed(0)  # of the principal components
+        drawing = Components(torch.from_numpy(training.images))
+        torch.jit.save(torch.jit.trace(drawing, torch.zeros(2, _COMPONENTS)), str(folder / "generator.pt"))
+        generator = GeneratorConfig(file=str(folder / "generator.pt"), latent_dim=_COMPONENTS)
+        for number, case in enumerate(cases(folder, network, training, test, epochs)):
+            if case.name in entries or (arguments.only and case.name not in arguments.only):
+                continue
+            entries[case.name] = run_case(
+                case,
+                folder / "base.onnx",
+                f"{source}:test",
+                replace(config, generator=generator),
+                folder / f"{number:02d}",
+                random_images=arguments.random_images,
+            )
+            write_json(file, record)
+            print(f"{name}: {case.name}: {entries[case.name]}", flush=True)
+    for name in arguments.data:
+        print(f"\n## {name}\n\n{table(record[name])}\n\n{kept(record[name])}")
+    return record
+
+
+if __name__ == "__main__":
+    main()
