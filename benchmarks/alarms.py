@@ -149,35 +149,33 @@ def some_of(training: ImageSet) -> ImageSet:
 def cases(out: Path, network: nn.Sequential, training: ImageSet, test: ImageSet, epochs: int) -> Iterator[Case]:
     """Every candidate; those that must be refused first."""
 
-    def onnx(changed: nn.Module) -> Callable[[Path], Path]:
-        return _saver(save_onnx, changed, ".onnx")
+    def onnx(build: Callable[[], nn.Module]) -> Callable[[Path], Path]:
+        return _saver(save_onnx, build, ".onnx")
 
-    yield Case("the same label for everything", False, onnx(_constant(network)))
-    yield Case("the two best classes tie", False, onnx(Around(network, _tied)))
-    yield Case("noise on the logits, new at every call", False, onnx(Around(network, _noisy)))
+    yield Case("the same label for everything", False, onnx(lambda: _constant(network)))
+    yield Case("the two best classes tie", False, onnx(lambda: Around(network, _tied)))
+    yield Case("noise on the logits, new at every call", False, onnx(lambda: Around(network, _noisy)))
     wrong = Preprocessing(mean=(0.5,), std=(0.5,))
-    yield Case("mean and std that it was not trained with", False, onnx(network), wrong)
-    yield Case("two classes swapped", False, onnx(Around(network, _swapped)))
-    yield Case("one class led to another", False, onnx(_led(network)))
-    yield Case("a class forgotten in retraining", False, onnx(_forgetful(network, training, epochs)))
-    yield Case("weights truncated to 3 bits", False, onnx(_truncated(network, bits=3)))
-    yield Case("a layer zeroed", False, onnx(_zeroed(network)))
-    yield Case("NaN for some inputs", False, onnx(Around(network, _nan_above(_brightness(test)))))
+    yield Case("mean and std that it was not trained with", False, onnx(lambda: network), wrong)
+    yield Case("two classes swapped", False, onnx(lambda: Around(network, _swapped)))
+    yield Case("one class led to another", False, onnx(lambda: _led(network)))
+    yield Case("a class forgotten in retraining", False, onnx(lambda: _forgetful(network, training, epochs)))
+    yield Case("weights truncated to 3 bits", False, onnx(lambda: _truncated(network, bits=3)))
+    yield Case("a layer zeroed", False, onnx(lambda: _zeroed(network)))
+    yield Case("NaN for some inputs", False, onnx(lambda: Around(network, _nan_above(_brightness(test)))))
 
-    yield Case("TorchScript", True, _saver(save_torchscript, network, ".pt"))
-    yield Case("torch.export", True, _saver(save_exported, network, ".pt2"))
+    yield Case("TorchScript", True, _saver(save_torchscript, lambda: network, ".pt"))
+    yield Case("torch.export", True, _saver(save_exported, lambda: network, ".pt2"))
     yield Case("Keras", True, lambda path: _save_keras(network, path.with_suffix(".keras")))
     yield Case("TensorFlow Lite", True, lambda path: _save_tflite(network, path.with_suffix(".tflite")))
-    yield Case("weights in float16", True, onnx(_in(network, torch.float16)))
-    yield Case("weights in bfloat16", True, onnx(_in(network, torch.bfloat16)))
-    yield Case("8 bits, static", True, _quantizer(out, network, training, QuantizeConfig()))
-    yield Case(
-        "8 bits, static, per channel", True, _quantizer(out, network, training, QuantizeConfig(per_channel=True))
-    )
+    yield Case("weights in float16", True, onnx(lambda: _in(network, torch.float16)))
+    yield Case("weights in bfloat16", True, onnx(lambda: _in(network, torch.bfloat16)))
+    yield Case("8 bits, static", True, _quantizer(out, training, QuantizeConfig()))
+    yield Case("8 bits, static, per channel", True, _quantizer(out, training, QuantizeConfig(per_channel=True)))
     yield Case(f"batches of {_FIXED_BATCH} only", True, lambda path: _save_fixed(network, path.with_suffix(".onnx")))
-    yield Case("sums in another order", True, _saver(save_torchscript, _as_products(network), ".pt"))
+    yield Case("sums in another order", True, _saver(save_torchscript, lambda: _as_products(network), ".pt"))
     # beyond the ten
-    yield Case("float64", True, _saver(save_torchscript, Double(network), ".pt"))
+    yield Case("float64", True, _saver(save_torchscript, lambda: Double(network), ".pt"))
     calibration = torch.from_numpy(training.images[:_CALIBRATED]).float() / 255
     yield Case(
         "8 bits, TensorFlow Lite",
@@ -185,13 +183,15 @@ def cases(out: Path, network: nn.Sequential, training: ImageSet, test: ImageSet,
         lambda path: _save_tflite(network, path.with_suffix(".tflite"), calibration=calibration),
     )
     yield Case("8 bits, dynamic", True, _quantizer(out, training, QuantizeConfig(method="dynamic")))
-    yield Case("trained again, another seed", True, onnx(base_network(out, training, epochs, seed=2)))
+    yield Case("trained again, another seed", True, onnx(lambda: base_network(out, training, epochs, seed=2)))
 
 
-def _saver(save: Callable[[nn.Module, Path], None], network: nn.Module, suffix: str) -> Callable[[Path], Path]:
+def _saver(
+    save: Callable[[nn.Module, Path], None], build: Callable[[], nn.Module], suffix: str
+) -> Callable[[Path], Path]:
     def make(path: Path) -> Path:
         file = path.with_suffix(suffix)
-        save(network, file)
+        save(build(), file)
         return file
 
     return make

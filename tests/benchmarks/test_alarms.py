@@ -1,0 +1,26 @@
+"""The benchmark of alarms runs, and tells a broken candidate from an honest one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.alarms import kept, main, table
+
+ONLY = ("the two best classes tie", "noise on the logits, new at every call", "8 bits, static")
+
+
+def test_a_few_candidates_on_the_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(tmp_path), "--data", "digits", "--budget", "200q", "--random-images", "100", "--only", *ONLY]
+    entries = main(words)["digits"]
+    assert [entries[name]["exit_code"] for name in ONLY] == [1, 3, 0]
+    assert entries[ONLY[0]]["why"] == ["undecided_real"]
+    assert kept(entries) == {"be refused": "2 of 2", "pass": "1 of 1"}
+    assert json.loads((tmp_path / "alarms.json").read_text()) == {"digits": entries}
+    assert table(entries) in capsys.readouterr().out
+    # what is recorded is not checked again
+    written = (tmp_path / "digits" / "00").exists(), (tmp_path / "alarms.json").stat().st_mtime_ns
+    assert main(words)["digits"] == entries
+    assert ((tmp_path / "digits" / "00").exists(), (tmp_path / "alarms.json").stat().st_mtime_ns) == written
