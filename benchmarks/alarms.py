@@ -46,7 +46,7 @@ from diffgen.workflows.check import check
 from diffgen.workflows.demo import save_onnx, save_torchscript
 from diffgen.workflows.quantize import quantize
 
-_EPOCHS = {"mnist": 2, "digits": 60}
+_EPOCHS = {"mnist": 2, "digits": 20}
 _TRAINED_ON = 20_000  # images, at most
 _COMPONENTS = 32
 _SWAPPED = _LED, _TOWARD = 4, 9
@@ -419,6 +419,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", nargs="+", choices=list(_EPOCHS), default=list(_EPOCHS))
     parser.add_argument("--budget", type=Budget.parse, default=Budget(queries=2000), help="of each search")
     parser.add_argument("--random-images", type=int, default=CheckConfig().random_images)
+    parser.add_argument("--epochs", type=int, help="of the base's training, in place of those of the data set")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these candidates")
     return parser.parse_args(words)
 
@@ -433,7 +434,11 @@ def main(words: list[str] | None = None) -> dict[str, dict[str, Any]]:
     config = CompareConfig(budget=arguments.budget, device="cpu", filters=FILTER_PRESETS["none"])
     for name in arguments.data:
         source = "digits" if name == "digits" else str((arguments.shared / "data" / "mnist").absolute())
-        training, test, epochs = some_of(load(f"{source}:train")), load(f"{source}:test"), _EPOCHS[name]
+        training, test, epochs = (
+            some_of(load(f"{source}:train")),
+            load(f"{source}:test"),
+            arguments.epochs or _EPOCHS[name],
+        )
         folder = out / name
         folder.mkdir(exist_ok=True)
         network, entries = base_network(folder, training, epochs), record.setdefault(name, {})

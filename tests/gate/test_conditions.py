@@ -82,6 +82,7 @@ def test_a_smell_of_the_candidate_fails_whatever_the_limits() -> None:
         ({"accuracy": AccuracyDrop(9_744, 990, 8_754, 10_000)}, "regression_faults", "FAIL"),
         ({"accuracy": AccuracyDrop(9_744, 9_500, 300, 10_000)}, "accuracy_drop", "FAIL"),
         ({"accuracy": AccuracyDrop(49, 47, 2, 50)}, "accuracy_drop", "WARN"),  # 4 points, on 50 images
+        ({"accuracy": AccuracyDrop(9_752, 9_588, 231, 10_000)}, "accuracy_drop", "FAIL"),  # fed with a wrong mean
         ({"accuracy": AccuracyDrop(50, 5, 45, 50)}, "accuracy_drop", "FAIL"),
         # as accurate, but on other images
         ({"accuracy": AccuracyDrop(8_000, 8_000, 1_500, 10_000)}, "regression_faults", "FAIL"),

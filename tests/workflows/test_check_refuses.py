@@ -1,0 +1,125 @@
+"""Without any limit: what a check refuses on the real images alone, and what it lets pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from diffgen.config import FILTER_PRESETS, Budget, CheckConfig, CompareConfig, GeneratorConfig
+from diffgen.data import load
+from diffgen.gate.conditions import Status
+from diffgen.types import Float32Array
+from diffgen.workflows.check import check
+
+CLASSES = 10
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> CheckConfig:
+    """With a generator that is there already, and a short search: what is tested rests on the real images."""
+    file = tmp_path_factory.mktemp("generator") / "generator.pt"
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(8, 784), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 28)))
+    torch.jit.save(torch.jit.trace(network, torch.zeros(2, 8)), str(file))
+    compare = CompareConfig(
+        budget=Budget(queries=50),
+        device="cpu",
+        filters=FILTER_PRESETS["none"],
+        generator=GeneratorConfig(file=str(file), latent_dim=8),
+    )
+    return CheckConfig(random_images=20, compare=compare)
+
+
+class Candidates:
+    """What a file made badly answers to float32 (N, 1, 28, 28), on the base's own answers."""
+
+    def __init__(self, model_file: Path) -> None:
+        from diffgen.models import load as load_model
+
+        self._model = load_model(model_file, device="cpu")
+        self._model.prepare(load("digits:test").images)
+        self._rng = np.random.default_rng(0)
+
+    def _logits(self, images: np.ndarray) -> Float32Array:
+        return self._model.raw_outputs(np.round(images * 255).astype(np.uint8))
+
+    def constant(self, images: np.ndarray) -> Float32Array:
+        return np.tile(np.float32([1, 5, 0, 0, 0, 0, 0, 0, 0, 0]), (len(images), 1))
+
+    def without_an_answer(self, images: np.ndarray) -> Float32Array:
+        return np.full((len(images), CLASSES), 1 / CLASSES, dtype=np.float32)
+
+    def tied(self, images: np.ndarray) -> Float32Array:
+        """The two best classes always tie, as where 8 bits are too few for the largest logits."""
+        logits = self._logits(images)
+        return np.minimum(logits, np.partition(logits, -2, axis=1)[:, -2:-1])
+
+    def noisy(self, images: np.ndarray) -> Float32Array:
+        """Right on most images, since most are far from any border."""
+        logits = self._logits(images)
+        return np.float32(logits + self._rng.normal(scale=0.3, size=logits.shape))
+
+    def another_order(self, images: np.ndarray) -> Float32Array:
+        return self._logits(images)[:, ::-1].copy()
+
+    def one_class_lost(self, images: np.ndarray) -> Float32Array:
+        logits = self._logits(images).copy()
+        logits[:, 4] = logits.min()
+        return logits
+
+
+@pytest.mark.parametrize(
+    ("name", "failing", "code"),
+    [
+        ("constant", {"smells", "accuracy_drop", "regression_faults"}, 1),
+        ("without_an_answer", {"smells", "undecided_real", "accuracy_drop", "regression_faults"}, 1),
+        ("tied", {"undecided_real"}, 1),
+        ("noisy", {"steadiness"}, 3),
+        ("another_order", {"smells", "accuracy_drop", "regression_faults"}, 1),
+        ("one_class_lost", {"accuracy_drop"}, 1),
+    ],
+)
+def test_without_any_limit_a_broken_candidate_does_not_pass(
+    name: str,
+    failing: set[str],
+    code: int,
+    model_files: dict[str, Path],
+    quick: CheckConfig,
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    candidate = getattr(Candidates(model_files["a_onnx"]), name)
+    result = check(model_files["a"], candidate, data="digits:test", config=quick, output=tmp_path / "bad")
+    assert result.exit_code == code
+    broken = {each.name: each for each in result.conditions if each.status in (Status.FAIL, Status.ERROR)}
+    assert failing <= set(broken)
+    assert result.values.steadiness.margin <= 0.1
+    if name == "noisy":
+        assert "does not answer alike twice" in broken["steadiness"].sentence
+        told("Checks", "a candidate that does not answer alike twice", broken["steadiness"].sentence)
+
+
+def test_an_honest_candidate_passes_without_any_limit(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """Logits in steps of a quarter, as 8 bits leave them: pictures that the search finds, and hardly anything else."""
+    base = Candidates(model_files["a_onnx"])
+
+    def coarse(images: np.ndarray) -> Float32Array:
+        return np.float32(np.round(base._logits(images) * 4) / 4)
+
+    result = check(model_files["a"], coarse, data="digits:test", config=quick, output=tmp_path / "run")
+    assert result.exit_code == 0
+    assert {each.name for each in result.conditions} == {
+        "search",
+        "steadiness",
+        "smells",
+        "undecided_real",
+        "accuracy_drop",
+        "regression_faults",
+    }
