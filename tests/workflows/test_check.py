@@ -40,7 +40,9 @@ CLASSES = 10
 
 @pytest.fixture(scope="module")
 def config(small_config: CompareConfig) -> CheckConfig:
-    return CheckConfig(limits=Limits(max_new_behaviours=0), random_images=300, compare=small_config)
+    # the two models differ much, and so does their accuracy
+    limits = Limits(max_new_behaviours=0, max_accuracy_drop=1.0, max_regression_faults=1000)
+    return CheckConfig(limits=limits, random_images=300, compare=small_config)
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +317,7 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
         raise ValueError("out of order")
 
     watch = InSearch(model_files["b"], fail)
-    limited = replace(config, limits=Limits(max_disagreement=1.0, max_new_behaviours=1000))
+    limited = replace(config, limits=replace(config.limits, max_disagreement=1.0, max_new_behaviours=1000))
     run = tmp_path / "broken"
     result = check(model_files["a"], watch.candidate, data="digits:test", config=limited, output=run, progress=watch)
     assert (result.status, result.exit_code) == (Status.ERROR, 3)
@@ -342,7 +344,8 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     again = resume_check(run, candidate=watch.candidate)
     # as without the break, under the limits that it was started with
     assert (again.status, again.values.search.queries, again.go_on) == (Status.PASS, 600, "")
-    assert [each.limit for each in again.conditions] == ["", "1,000", "100.00%", "100.00%"]
+    allowed = ["1,000", "100.00%", "100.00%", "100.00 points", "1,000"]
+    assert [each.limit for each in again.conditions] == ["", "", "", "2.00% by default", *allowed]
     whole = failed[0].values
     assert again.values.random == whole.random and again.values.real == whole.real
     assert [(each.said, each.cell, each.count) for each in again.values.behaviours] == [
