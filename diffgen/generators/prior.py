@@ -42,15 +42,19 @@ class LatentStream:
         generator: whose prior it is.
         seed: 0 or more.
         labels: int64 (N,) of the data, or None: all classes of a conditional generator are equally frequent.
+        class_labels: the label that each class of the generator stands for; empty: its own number.
     """
 
-    def __init__(self, generator: Generator, *, seed: int, labels: Int64Array | None) -> None:
+    def __init__(
+        self, generator: Generator, *, seed: int, labels: Int64Array | None, class_labels: tuple[int, ...] = ()
+    ) -> None:
         self._generator = generator
         values, classes = np.random.SeedSequence(seed).spawn(2)
         self._values, self._classes = np.random.default_rng(values), np.random.default_rng(classes)
         counts = np.ones(generator.classes)
         if labels is not None:
-            counts = np.bincount(labels, minlength=generator.classes)[: generator.classes].astype(np.float64)
+            stands_for = class_labels or range(generator.classes)
+            counts = np.array([(labels == label).sum() for label in stands_for], dtype=np.float64)
         self._bounds = np.cumsum(counts / max(counts.sum(), 1.0))
 
     def draw(self, count: int) -> torch.Tensor:

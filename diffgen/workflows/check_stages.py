@@ -152,7 +152,12 @@ class CheckStages(Stages):
         """Rates on what the generator draws unsearched, as far as the filters accept it."""
         wanted, generator = self.config.random_images, prepared.domain.generator
         assert generator is not None
-        latents = LatentStream(generator, seed=prepared.config.seed, labels=prepared.images.labels)
+        latents = LatentStream(
+            generator,
+            seed=prepared.config.seed,
+            labels=prepared.images.labels,
+            class_labels=prepared.domain.class_labels,
+        )
         answers: list[Float32Array] = []
         count = drawn = accepted = 0
         with self.progress.task("Asking about random generated images", total=wanted) as task:

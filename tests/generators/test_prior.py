@@ -58,3 +58,9 @@ def test_classes_are_as_frequent_as_in_the_data() -> None:
     assert shares[1] == shares[4] == 0
     evenly = LatentStream(Shape(classes=5), seed=0, labels=None).draw(20_000)[:, -1].numpy().astype(int)
     np.testing.assert_allclose(np.bincount(evenly) / 20_000, 0.2, atol=0.01)
+
+
+def test_a_class_is_as_frequent_as_the_label_that_it_stands_for() -> None:
+    labels = np.repeat([3, 7], [300, 100])
+    drawn = LatentStream(Shape(classes=2), seed=0, labels=labels, class_labels=(3, 7)).draw(20_000)[:, -1].numpy()
+    assert drawn.mean() == pytest.approx(0.25, abs=0.01)
