@@ -1,0 +1,26 @@
+"""Values of a run folder changed at random end in a sentence or work; ``python -m benchmarks.fuzz_runs`` goes on longer."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fuzz_runs import RUN, VERBS, attempt, main
+
+
+def test_the_undamaged_run_is_read_by_all(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(RUN, tmp_path / "run"))
+    for ask in VERBS.values():
+        ask(copy)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1012))
+def test_a_changed_value_is_no_traceback(seed: int) -> None:
+    assert attempt(RUN, seed) == []
+
+
+def test_it_says_how_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seconds", "0.01"]) == 0
+    assert "1 runs damaged, 0 tracebacks" in capsys.readouterr().out
