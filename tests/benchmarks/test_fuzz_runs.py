@@ -1,4 +1,4 @@
-"""Values of a run folder changed at random end in a sentence or work; ``python -m benchmarks.fuzz_runs`` goes on longer."""
+"""Values of a run folder changed at random end in a sentence or work; benchmarks.fuzz_runs goes on longer."""
 
 from __future__ import annotations
 
