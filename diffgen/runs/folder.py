@@ -79,7 +79,7 @@ _FOLDERS = {
 _PART = _FOLDERS["triggers"]
 _CHECKPOINTS = ("checkpoint.npz", "checkpoint.previous.npz")
 _UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 def check_output(path: Path, *, force: bool) -> Path:

@@ -16,7 +16,7 @@ def test_the_undamaged_run_is_read_by_all(tmp_path: Path) -> None:
         ask(copy)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1012))
+@pytest.mark.parametrize("seed", [*range(1000, 1012), 5078])
 def test_a_changed_value_is_no_traceback(seed: int) -> None:
     assert attempt(RUN, seed) == []
 
