@@ -373,3 +373,27 @@ def test_what_cannot_be_isolated(
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     refused("a system that cannot", r"cannot be isolated here \(Darwin has neither seccomp nor Landlock\)", path)
     assert not load(path).isolated
+
+
+def test_a_model_never_disagrees_with_itself_across_the_wall(
+    net: torch.nn.Module, images: Images, tmp_path: Path
+) -> None:
+    path = save(net, tmp_path / "net.pt")
+    boxes = [prepared(path, images, isolate=isolate, batch_size=64) for isolate in ("on", "on", "off")]
+    drawn = np.random.default_rng(1).integers(0, 256, (1000, 1, 28, 28), dtype=np.uint8)
+    first, *others = (box.predict(drawn) for box in boxes)
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+class AtRandom(torch.nn.Module):
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return torch.rand(pixels.size(0), 3)
+
+
+def test_two_models_that_answer_at_random_do_not_draw_the_same_numbers(
+    scripted: Callable[..., Path], images: Images
+) -> None:
+    path = scripted(AtRandom())
+    a, b = (prepared(path, images, allow_pickle=True, isolate="on") for _ in range(2))
+    assert not np.array_equal(a.predict(images), b.predict(images))
