@@ -82,12 +82,14 @@ def run(case: Case, good: Path, folder: Path, *, slowness: float) -> Outcome:
     (victim / "thesis.txt").write_text("ten years of work")
     (victim / "photos").mkdir()
     (victim / "photos" / "a.png").write_bytes(b"a photograph")
+    home = folder / "home"  # libraries keep caches here; what an attack leaves is called PWNED
+    home.mkdir()
     case.prepare(folder / "here", victim)
     before = _print_of(victim)
     shell = f'diffgen() {{ "{sys.executable}" -m diffgen "$@"; }}; {case.command}'
     environment = {
         "PATH": os.environ["PATH"],
-        "HOME": str(victim),
+        "HOME": str(home),
         "PYTHONPATH": str(REPOSITORY),
         "DIFFGEN_CACHE": str(good.parent / "cache"),
         "OMP_NUM_THREADS": "1",
@@ -118,6 +120,7 @@ def run(case: Case, good: Path, folder: Path, *, slowness: float) -> Outcome:
         next((f"{trace!r} in the output" for trace in _TRACES if trace in text), ""),
         "" if re.search(case.says, text) else f"nothing said of {case.says!r}",
         "" if _print_of(victim) == before else "a foreign file changed",
+        "a command of the file's ran" if (home / "PWNED").exists() else "",
         case.check(folder / "here"),
     ]
     outcome = Outcome(case, process.returncode, text, "; ".join(filter(None, problems)))
