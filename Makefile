@@ -84,7 +84,7 @@ $(VENV_STAMP): | same-python
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# A .venv keeps the Python that it was made with; who names another one is told so.
+# A .venv keeps the Python that it was made with; naming another one is an error.
 same-python:
 ifneq ($(origin PYTHON),file)
 	@test ! -e $(VENV_STAMP) || \

@@ -41,8 +41,8 @@ _SECONDS_BETWEEN_SAVES = 60.0
 # batch norm's averages are gathered anew for the averaged weights, over this many batches
 _BATCH_NORM_BATCHES = 20
 _BATCH_NORM_BATCH_SIZE = 256
-# From this share of the steps on the learning rates fall, linearly, to zero; but not before so many steps: a shorter
-# training brings more when they stay as they are (benchmarks/results/gan.md).
+# Learning rates decay linearly to zero over the last (1 - share) of the steps, but never before step 1,000: short
+# runs do better with constant rates (benchmarks/results/gan.md).
 _DECAY_FROM = 0.5
 _DECAY_AFTER = 1_000
 

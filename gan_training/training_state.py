@@ -83,7 +83,7 @@ def save(path: Path, state: TrainingState) -> None:
 
 
 def load(path: Path, state: TrainingState, progress: Progress) -> None:
-    """Bring a fresh state to where training was left off; a file that cannot be read is said and passed over."""
+    """Bring a fresh state to where training was left off; an unreadable file is reported and ignored."""
     try:
         with safe_open(path, framework="pt", device="cpu") as stored:
             header = json.loads((stored.metadata() or {}).get("diffgen", "{}"))

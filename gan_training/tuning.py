@@ -350,7 +350,7 @@ def _outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: 
     if not complete:
         reasons = [trial.error for trial in trials if trial.error]
         raise RunError(
-            f"None of the {len(trials)} trials has brought forth a GAN yet"
+            f"None of the {len(trials)} trials has finished yet"
             + (f"; the last one failed: {reasons[-1]}" if reasons else "; others may still be under way.")
         )
     number = min((trial for trial in trials if trial.kid is not None), key=_rank).number

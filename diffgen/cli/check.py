@@ -54,9 +54,9 @@ def add_parser(verbs: Any) -> None:
     )
     gate = parser.add_argument_group(
         "limits",
-        "What has none is measured and reported. Without any limit a candidate still fails that is undecided on many\n"
-        "real images, smells of wrong pre-processing, or is grossly worse on labelled real images, and one that does\n"
-        "not answer alike twice is an error (docs/check.md).",
+        "A value without a limit is measured and reported only. Without any limit, a candidate still fails if it is\n"
+        "undecided on many real images, seems to get the wrong pre-processing, or is grossly worse on labelled real\n"
+        "images; a model that does not answer alike twice is an error (docs/check.md).",
     )
     gate.add_argument(
         "--max-disagreement", type=_share, metavar="0.5%|0.005", help="on real and on random valid generated images"
@@ -101,7 +101,9 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if rest or not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 0.5%% or 0.005".replace("%%", "%"))
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a fraction between 0 and 1; write 0.5%% or 0.005".replace("%%", "%")
+        )
     return value
 
 
@@ -110,7 +112,7 @@ def _count(text: str) -> int | str:
     if text == config_file.NONE:
         return text
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number; write 0 or more, or none for no limit")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; write 0 or more, or 'none' for no limit")
     return int(text)
 
 

@@ -70,7 +70,11 @@ def add_options(parser: argparse.ArgumentParser, defaults: CompareConfig) -> Non
         metavar="N",
         help="bring images of any size to NxN pixels (28, 32 or 64): the largest square in the middle, scaled",
     )
-    parser.add_argument("--budget", metavar="60s|20000q", help=f"of the search (default: {defaults.budget})")
+    parser.add_argument(
+        "--budget",
+        metavar="60s|20000q",
+        help=f"search budget, in time or in queries (default: {defaults.budget})",
+    )
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to write (default: a new one under runs/)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file; options go before them")

@@ -35,7 +35,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--budget",
         metavar="30s|20000q",
-        help=f"of the search (default: {_BUDGET}; with --gate {CheckConfig().compare.budget})",
+        help=f"search budget, such as 60s or 20000q (default: {_BUDGET}; with --gate {CheckConfig().compare.budget})",
     )
     parser.add_argument("-o", "--output", default="demo-run", metavar="RUN", help="run folder (default: %(default)s)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")

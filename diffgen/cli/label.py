@@ -46,12 +46,14 @@ def add_parser(verbs: Any) -> None:
         type=float,
         default=defaults.margin,
         metavar="P",
-        help="of any share; default: %(default)s",
+        help="margin of error of a share; default: %(default)s",
     )
     sheet.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
     parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
     parser.add_argument("--force", action="store_true", help="replace labels of the same source")
-    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="of --oracle; default: the run's")
+    parser.add_argument(
+        "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
+    )
     model_options.add_model_options(parser, pair=False)
     options.add_talk(parser)
     parser.set_defaults(run=run)

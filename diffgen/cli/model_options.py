@@ -23,7 +23,7 @@ _DESCRIPTION = (
     "What is not given here is taken from the sidecar beside the model's file (net.onnx.toml), then as usual."
 )
 _BOTH = (
-    "Of both models; with --a- or --b- in front of the name (--a-mean, --b-arch, ...) of that one alone. "
+    "Applies to both models; prefix an option with --a- or --b- (--a-mean, --b-arch, ...) for one of them. "
     + _DESCRIPTION
 )
 # option -> setting of Preprocessing; all others have the name of theirs

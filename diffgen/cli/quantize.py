@@ -50,7 +50,11 @@ def add_parser(verbs: Any) -> None:
     _choice(group, "calibration", usual.calibration, "how ranges follow from activations")
     group.add_argument("--calibrate-on", metavar="D2", help="measure ranges on these images instead, say training ones")
     group.add_argument(
-        "--images", type=int, default=usual.images, metavar="N", help=f"so many at most (default: {usual.images})"
+        "--images",
+        type=int,
+        default=usual.images,
+        metavar="N",
+        help=f"maximum number of calibration images (default: {usual.images})",
     )
     group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images handed to a network at once")
     model_options.add_preprocessing_options(parser)

@@ -45,7 +45,7 @@ class SearchConfig:
     """NSGA-II over latent vectors (paper, sections 3.3 to 3.5). The presets live in ``diffgen.techniques.diffgan``.
 
     Techniques without a latent space use ``divergence``, which is recorded for every trigger, and the settings named
-    after them; the rest is of no effect there.
+    after them; they ignore all others.
 
     Attributes:
         population: individuals in one generation.

@@ -19,7 +19,7 @@ class SelectorConfig:
         trees: of the forest.
         balanced: weigh the examples of A and of B so that both count the same.
         both_wrong: keep pictures on which both models are wrong as a third kind; the paper leaves them out.
-        limit: most triggers to learn from; of more labelled ones so many are drawn at random.
+        limit: most triggers to learn from; if more are labelled, a random sample of that size is used.
         folds: parts of the cross-validation.
         source: labels to use: "human", "oracle", "intended", or None: the best there is for each picture.
         seed: of forest, encoder and folds.

@@ -14,7 +14,7 @@ from diffgen.types import Int64Array, UInt8Array
 
 INVALID = -1  # somebody looked and saw none of the classes
 UNLABELLED = -2
-#: Whose word counts first where several speak of one picture.
+#: Sources of labels; where several label one picture, the first of these wins.
 SOURCES = ("human", "oracle", "intended")
 
 

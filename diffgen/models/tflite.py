@@ -36,7 +36,7 @@ for each in interpreter.get_input_details():
 interpreter.invoke()
 """
 _TRIAL_SECONDS = 60
-# A model that was made for pixels in [0, 1], with or without mean and std, has no use for a range up to here.
+# An integer input whose range reaches this value cannot have been calibrated on pixels in [0, 1].
 _GREY_LEVELS_FROM = 16.0
 
 
@@ -246,7 +246,7 @@ def _tensor(details: dict[str, Any]) -> _Tensor:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the lines that LiteRT writes to the process's stderr, past Python, on which delegates it uses."""
+    """Suppress the messages about delegates that LiteRT prints directly to stderr."""
     sys.stderr.flush()
     kept = os.dup(2)
     silent = os.open(os.devnull, os.O_WRONLY)

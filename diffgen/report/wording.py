@@ -137,8 +137,8 @@ def _notes(data: ReportData) -> tuple[str, ...]:
 def _what_is_left(data: ReportData) -> tuple[str, ...]:
     ended = "The search ended because it found no new behaviour for long." if data.saturated else ""
     more = (
-        f"There are at least {count_of(data.behaviours_at_least, 'behaviour')}: a lower bound (Chao1), from how many "
-        "were met on one distinct picture and on two; a longer search may meet far more."
+        f"An estimated lower bound of all behaviours is {number(data.behaviours_at_least)} (Chao1, from how many were "
+        "met on one distinct picture and on two); a longer search may meet far more."
         if data.behaviours_at_least > data.behaviours
         else ""
     )

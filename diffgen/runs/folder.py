@@ -263,7 +263,7 @@ class RunFolder:
             remove_temporaries(self.file(name), pattern)
 
     def rewind(self, parts: int) -> None:
-        """Go back to the first ``parts`` parts, and forget verdicts, figures and report, which speak of more."""
+        """Go back to the first ``parts`` parts, and delete verdicts, figures and report, which cover later parts."""
         _remove(self.path, _CONCLUSIONS)
         if parts < len(self.manifest["parts"]):
             self.save_manifest(parts=self.manifest["parts"][:parts])

@@ -52,7 +52,7 @@ def make_examples(
         said: int64 (n, 2), what A and B say; never the same.
         behaviours: int64 (n, 3).
         both_wrong: keep those on which neither is right. The paper leaves them out: whom to trust does not matter.
-        limit, seed: of more examples than ``limit`` so many are drawn at random.
+        limit, seed: if there are more than ``limit`` examples, a random sample of that size is used.
 
     Raises:
         UserError: there are no labels, or too few on which A, or B, is right.

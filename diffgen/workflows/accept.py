@@ -54,8 +54,8 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
         values = read_values(record)
         if values.search.problem:
             raise UserError(
-                f"The search of the check {folder.path} did not come to its end, so what it found is not all; run it "
-                "again."
+                f"The search of the check {folder.path} was interrupted, so its findings are incomplete; run "
+                "the check again."
             )
         about = {
             "accepted": datetime.now(UTC).date().isoformat(),

@@ -1,4 +1,4 @@
-"""A comparison from its beginning: what is given is checked, the run folder made, and the line carried out."""
+"""Entry point of ``diffgen compare``: validate the inputs, create the run folder, run the pipeline."""
 
 from __future__ import annotations
 

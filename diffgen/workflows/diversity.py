@@ -14,7 +14,7 @@ from diffgen.metrics.geometric_diversity import geometric_diversity
 from diffgen.sampling import random_rows
 
 SUBSET = 50  # pictures of a draw; published are 1,000, but more than the encoder has features (64) span no volume
-_ENCODED = 2_000  # of more pictures so many are drawn first: all draws together hold 1,500
+_ENCODED = 2_000  # encode at most this many random pictures; the 30 draws of 50 need 1,500
 
 
 def measure_diversity(encoder: FeatureExtractor, found: torch.Tensor, real: torch.Tensor) -> dict[str, Any] | None:

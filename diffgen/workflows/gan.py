@@ -97,7 +97,7 @@ def prepare_gan(
 
 
 def settings_of(file: str | Path, data: ImageSet, config: GanConfig, progress: Progress) -> GanConfig:
-    """The settings with those that decide which images a GAN from a file has not seen, where it was trained on these.
+    """Take ``holdout`` and ``seed`` from the GAN file, so that its held-out images are the ones it was not trained on.
 
     Raises:
         UserError: the file is no such checkpoint, or its images have another shape than the data's.

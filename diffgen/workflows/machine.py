@@ -11,7 +11,7 @@ _RECORDED_PACKAGES = ("torch", "torchvision", "numpy", "pymoo", "hdbscan", "umap
 
 
 def versions() -> dict[str, str]:
-    """Of Python, the system and the packages that a run's outcome hangs on."""
+    """Versions of Python, the system and every package that can change a run's outcome."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     for package in _RECORDED_PACKAGES:
         try:

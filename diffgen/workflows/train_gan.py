@@ -225,7 +225,7 @@ def _tune(
     device: torch.device,
     progress: Progress,
 ) -> None:
-    """Search for the settings, and put the best trial's GAN in the place of that of the settings themselves."""
+    """Search for the settings, and store the best trial's GAN under the cache key of the untuned settings."""
     from diffgen.gan_training import tuning  # optuna is imported only for this
 
     rows, held_out = split_rows(len(data), config.gan)

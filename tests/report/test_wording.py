@@ -136,7 +136,7 @@ def test_escape_markdown():
 def test_what_is_left_is_said_as_a_lower_bound(report_data):
     data = replace(report_data, behaviours=87, behaviours_at_least=120, discovery=Discovery(4000, 14))
     notes = " ".join(headline(data).notes)
-    assert "There are at least 120 behaviours: a lower bound (Chao1)" in notes
+    assert "An estimated lower bound of all behaviours is 120 (Chao1" in notes
     assert "In its last 4,000 queries the search met 14 new behaviours: 3.5 for every 1,000 queries." in notes
     text = render_markdown(data)
     assert "| behaviours, lower bound of all | 120 |" in text

@@ -46,7 +46,8 @@ def parse_address(text: str) -> Address:
     """Read the address of a model.
 
     Raises:
-        UserError: it is none, or it holds a user's name, a password or a query, which would be written into files.
+        UserError: the text is not a model address, or it holds a user's name, a password or a query, which would be
+            written into files.
     """
     try:
         parts = urlsplit(text)

@@ -88,7 +88,7 @@ def read_object(body: bytes) -> dict[str, Any]:
     """A JSON object.
 
     Raises:
-        Garbled: it is none.
+        Garbled: the body is not a JSON object.
     """
     try:
         value = json.loads(body)
