@@ -53,10 +53,7 @@ def receive(connection: socket.socket, wait: Callable[[], None] = lambda: None) 
         Gone: the other side has closed its end.
         ProtocolError: what came is no message.
     """
-    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size, wait))
-    if length > MOST_BYTES:
-        raise ProtocolError("a message is too long")
-    return parsed(_exactly(connection, length, wait))
+    return _message(connection, _part(connection, wait), wait)
 
 
 def receive_with_descriptors(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -66,16 +63,14 @@ def receive_with_descriptors(connection: socket.socket) -> tuple[dict[str, Any],
         Gone, ProtocolError: see :func:`receive`.
     """
     try:
-        head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, _MOST_DESCRIPTORS)
+        head, descriptors, _, _ = socket.recv_fds(connection, _PIECE, _MOST_DESCRIPTORS)
     except ConnectionResetError as error:
         raise Gone from error
     if not head:
         raise Gone
     for each in descriptors:
         os.set_inheritable(each, False)
-    head += _exactly(connection, _LENGTH.size - len(head), lambda: None)
-    (length,) = _LENGTH.unpack(head)
-    return parsed(_exactly(connection, length, lambda: None)), descriptors
+    return _message(connection, head, lambda: None), descriptors
 
 
 def parsed(content: bytes) -> dict[str, Any]:
@@ -93,16 +88,29 @@ def parsed(content: bytes) -> dict[str, Any]:
     return message
 
 
-def _exactly(connection: socket.socket, count: int, wait: Callable[[], None]) -> bytes:
-    parts = []
-    while count > 0:
-        wait()
-        try:
-            part = connection.recv(min(count, _PIECE))
-        except ConnectionResetError as error:
-            raise Gone from error
-        if not part:
-            raise Gone
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
+def _message(connection: socket.socket, content: bytes, wait: Callable[[], None]) -> dict[str, Any]:
+    """The message that begins with ``content``; who has sent one waits for its answer, so that it ends with it too."""
+    while len(content) < _LENGTH.size:
+        content += _part(connection, wait)
+    (length,) = _LENGTH.unpack_from(content)
+    if length > MOST_BYTES:
+        raise ProtocolError("a message is too long")
+    parts = [content[_LENGTH.size :]]
+    missing = length - len(parts[0])
+    while missing > 0:
+        parts.append(_part(connection, wait))
+        missing -= len(parts[-1])
+    if missing < 0:
+        raise ProtocolError("a message is longer than it says")
+    return parsed(b"".join(parts))
+
+
+def _part(connection: socket.socket, wait: Callable[[], None]) -> bytes:
+    wait()
+    try:
+        part = connection.recv(_PIECE)
+    except ConnectionResetError as error:
+        raise Gone from error
+    if not part:
+        raise Gone
+    return part
