@@ -29,6 +29,7 @@ from benchmarks.pairs import PAIRS
 from benchmarks.quick import add_quick, trained_as_asked
 from diffgen.config import Budget, CompareConfig, ModelConfig, Preprocessing, SelectorConfig
 from diffgen.data import load
+from diffgen.errors import UserError
 from diffgen.features.encoder import train as train_encoder
 from diffgen.labels.store import UNLABELLED
 from diffgen.models import BlackBox
@@ -216,7 +217,11 @@ def main() -> None:
         images, labels = torch.from_numpy(training.images), torch.from_numpy(training.labels)
         networks = {"domain": train_encoder(images, labels, seed=0), "pixels": PixelNetwork()}
         boxes = load_models(*models, config, device=CPU, batch_size=256)
-        entries[name] = judge_pair(boxes, RunFolder.open(run), judge_for(training, test), test, networks)
+        try:
+            entries[name] = judge_pair(boxes, RunFolder.open(run), judge_for(training, test), test, networks)
+        except UserError as error:  # the judge recognises too few of its triggers; the other pairs are not to suffer
+            print(f"{name}: not judged: {error}", flush=True)
+            continue
         write_json(arguments.out / "selector.json", entries)
         print(table(entries), flush=True)
 
