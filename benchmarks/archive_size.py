@@ -108,8 +108,8 @@ def checkpoints(seconds: float, archived: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", config=to_dict(CompareConfig()), manifest={}, force=False)
         search.archive._sink = run.write_part
-        history: History = {name: [] for name in ("seconds", "queries", "triggers", "label_pairs")}
-        checkpointer = TimedCheckpointer(run, search.technique, search.evaluator, history)
+        history: History = {name: [] for name in ("seconds", "queries", "triggers")}
+        checkpointer = TimedCheckpointer(run, search.technique, search.loop, history)
         started = time.perf_counter()
         while time.perf_counter() - started < seconds:
             search.generation()

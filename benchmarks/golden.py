@@ -5,8 +5,8 @@
 
 ``make`` runs every technique on two pairs of small classifiers and writes digests of what came out to
 FOLDER/golden.json. ``compare`` runs the same again with the code as it is now and says what differs; it ends with 1
-when anything does. With ``--killed`` each run ends by SIGKILL after half of its queries, in another process, and is
-resumed.
+when anything does. With ``--killed`` each run ends by SIGKILL after half of its queries and is resumed. Each run, and
+each resumption, has a process of its own.
 
 The pairs: two classifiers of the digits that ship with scikit-learn; and, where ``DIFFGEN_SHARED`` names a folder with
 ``data/mnist``, two LeNet-5 on 2,000 MNIST images. Models, data, GANs and encoders stay in FOLDER, so that both commands
@@ -23,7 +23,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,14 +176,39 @@ def run_and_die(golden: Golden, folder: Path, output: Path) -> None:
     run_golden(golden, folder, output, progress=Killer(golden.queries // 2))
 
 
-def run_killed(golden: Golden, folder: Path, output: Path) -> None:
-    """Make a run folder at ``output`` by a run that is killed and its resumption."""
-    process = multiprocessing.get_context("spawn").Process(target=run_and_die, args=(golden, folder, output))
+def apart(target: Callable[..., object], *arguments: object) -> int:
+    """Call a function of this module in a process of its own; returns how that ended.
+
+    What an earlier run imported can change the last digits of a later one: each run has a process for itself.
+    """
+    process = multiprocessing.get_context("spawn").Process(target=target, args=arguments)
     process.start()
     process.join()
-    if process.exitcode != -signal.SIGKILL:
-        raise RuntimeError(f"{golden.name} was to be killed, but ended with {process.exitcode}.")
-    resume(output)
+    assert process.exitcode is not None
+    return process.exitcode
+
+
+def run_whole(golden: Golden, folder: Path, output: Path) -> None:
+    """Make a run folder at ``output``, without a break.
+
+    Raises:
+        RuntimeError: the run failed.
+    """
+    if apart(run_golden, golden, folder, output) != 0:
+        raise RuntimeError(f"{golden.name} failed.")
+
+
+def run_killed(golden: Golden, folder: Path, output: Path) -> None:
+    """Make a run folder at ``output`` by a run that is killed and its resumption.
+
+    Raises:
+        RuntimeError: the run was not killed, or its resumption failed.
+    """
+    code = apart(run_and_die, golden, folder, output)
+    if code != -signal.SIGKILL:
+        raise RuntimeError(f"{golden.name} was to be killed, but ended with {code}.")
+    if apart(resume, output) != 0:
+        raise RuntimeError(f"{golden.name} could not be resumed.")
 
 
 def digests(output: Path) -> dict[str, Any]:
@@ -238,13 +263,13 @@ def main(words: list[str] | None = None) -> int:
         if arguments.only and not any(word in golden.name for word in arguments.only):
             continue
         if arguments.what == "make":
-            run_golden(golden, folder, folder / "runs" / golden.name)
+            run_whole(golden, folder, folder / "runs" / golden.name)
             known[golden.name] = digests(folder / "runs" / golden.name)
             write_json(record, known)
             print(f"{golden.name}: {known[golden.name]['triggers']:,} triggers", flush=True)
             continue
         output = folder / "again" / golden.name
-        (run_killed if arguments.killed else run_golden)(golden, folder, output)
+        (run_killed if arguments.killed else run_whole)(golden, folder, output)
         # through JSON, as what it is compared with
         found = differences(known.get(golden.name), json.loads(json.dumps(digests(output))))
         print(f"{golden.name}: {'equal' if not found else ''}", *found, sep="\n    " if found else "", flush=True)

@@ -19,6 +19,8 @@ from diffgen.search.behaviours import Behaviours
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
+from diffgen.search.memory import BatchHalver
 from diffgen.search.problem import LatentProblem
 from diffgen.workflows.device import search_batch_size
 
@@ -90,20 +92,27 @@ class MeasuredSearch:
         shape = networks.generator.image_shape
         self.archive = Archive(shape)
         fill_archive(self.archive, archived, shape)
-        self.evaluator = Evaluator(
+        memory = BatchHalver(size=batch_size)
+        evaluator = Evaluator(
             networks.black_boxes,
-            budget=_ENDLESS,
             archive=self.archive,
             margin=1e-6,
-            batch_size=search_batch_size(batch_size),
-            network_batch=batch_size,
+            memory=memory,
             behaviours=Behaviours(_cells(shape, device).assign, FilterConfig().near_duplicate),
             validity=None if filters is None else filters.violation,
         )
         self.diversity = Diversity(self.archive, config, space=PixelSpace(), seed=0, device=device)
-        problem = LatentProblem(networks.generator, self.evaluator, self.diversity, config, guided=filters is not None)
+        problem = LatentProblem(
+            networks.generator,
+            self.archive,
+            self.diversity,
+            config,
+            memory=memory,
+            guided=filters is not None,
+        )
         self.technique = Nsga2Search(problem, config, seed=0)
-        self.evaluator.start()
+        self.loop = SearchLoop(self.technique, evaluator, budget=_ENDLESS, batch_size=search_batch_size(batch_size))
+        self.loop.start()
         self.every_generation = config.cluster_growth == 0 or config.representatives == "all"
         self.clustering = Cost(0.0, 0.0)
         self.clusterings_per_trigger = 0.0
@@ -117,12 +126,13 @@ class MeasuredSearch:
 
     def generation(self) -> tuple[Cost, int, int]:
         """One generation; what it cost, its queries and its new triggers. Clustering is counted in, as described."""
-        queries, triggers = self.evaluator.queries, len(self.archive)
+        evaluator = self.loop.evaluator
+        queries, triggers = evaluator.queries, len(self.archive)
         with Stopwatch(self._device) as watch:
-            self.technique.algorithm.next()
+            self.loop.generation()
         found = len(self.archive) - triggers
         cost = watch.cost + self.clustering * (found * self.clusterings_per_trigger)
-        return cost, self.evaluator.queries - queries, found
+        return cost, evaluator.queries - queries, found
 
 
 def _cells(shape: tuple[int, int, int], device: torch.device) -> Cells:

@@ -7,7 +7,7 @@ generator are asked for a whole generation at once, as there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from diffgen.config import SearchConfig
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import LatentProblem
+from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import preset
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
@@ -54,19 +55,26 @@ class PublishedLoop(Technique):
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
-        evaluator, config = context.evaluator, self.config
+        archive, config = context.archive, self.config
         diversity = OneByOneDiversity(
-            evaluator.archive, config, space=PixelSpace(), seed=context.seed, device=torch.device("cpu")
+            archive, config, space=PixelSpace(), seed=context.seed, device=torch.device("cpu")
         )
-        problem = StaleProblem(context.need_generator(), evaluator, diversity, config)
+        problem = StaleProblem(context.need_generator(), archive, diversity, config, memory=context.memory)
         self._search = Nsga2Search(problem, config, seed=context.seed)
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
         return Needs(generator=True)
 
-    def run(self, on_generation: Callable[[], None]) -> None:
-        self._search.run(on_generation)
+    @property
+    def between_generations(self) -> bool:
+        return self._search.between_generations
+
+    def propose(self, room: int) -> Proposal:
+        return self._search.propose(room)
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        self._search.learn(proposal, answers)
 
     def checkpoint(self) -> Checkpoint:
         return self._search.checkpoint()

@@ -51,6 +51,8 @@ from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
+from diffgen.search.memory import BatchHalver
 from diffgen.techniques import Technique, TechniqueContext, make, preset
 from diffgen.types import Progress
 from diffgen.workflows.device import resolve_batch_size, search_batch_size
@@ -138,25 +140,28 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
     parts: list[dict[str, Any]] = []
     archive = Archive(pair.domain.generator.image_shape, sink=lambda columns: parts.append(dict(columns)))
     guided = config.validity != "post" and variant not in ("published_loop", "random_latent")
+    batch = resolve_batch_size(None, _CPU)
+    memory = BatchHalver(size=batch)
     evaluator = Evaluator(
         pair.models,
-        budget=budget,
         archive=archive,
         margin=pair.margin,
-        batch_size=search_batch_size(resolve_batch_size(None, _CPU)),
-        network_batch=resolve_batch_size(None, _CPU),
+        memory=memory,
         divergence=DIVERGENCES[config.divergence],
         behaviours=Behaviours(pair.cells.assign, FilterConfig().near_duplicate),
         validity=pair.pipeline.violation if guided else None,
     )
     context = TechniqueContext(
-        evaluator=evaluator,
+        archive=archive,
         generator=pair.domain.generator,
         config=config,
         seed=seed,
         device=_CPU,
-        encoder=pair.cells.encoder,
+        batch_size=search_batch_size(batch),
+        memory=memory,
+        has_cells=True,
         guided=guided,
+        encoder=pair.cells.encoder,
     )
     if variant == "published_loop":
         technique: Technique = PublishedLoop(context)
@@ -168,10 +173,11 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         generations[0] += 1
 
     warm_up(config)  # not on the clock of a search
-    evaluator.start()
+    loop = SearchLoop(technique, evaluator, budget=budget, batch_size=search_batch_size(batch))
+    loop.start()
     before = time.process_time()
-    technique.run(count)
-    processor, seconds = time.process_time() - before, evaluator.seconds
+    loop.run(on_generation=count)
+    processor, seconds = time.process_time() - before, loop.seconds
     archive.flush(everything=True)
     figures = {
         "queries": evaluator.queries,

@@ -1,42 +1,29 @@
-"""pymoo's NSGA-II, generation by generation, on a moving second objective."""
+"""pymoo's NSGA-II, generation by generation, on a moving second objective: asked for offspring, told what they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from pymoo.algorithms.moo.nsga2 import NSGA2
-from pymoo.core.evaluator import Evaluator
 from pymoo.core.population import Population
 from pymoo.core.termination import NoTermination
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
-from diffgen.search.columns import column, set_columns
-from diffgen.search.evaluator import BudgetExhausted
+from diffgen.search.columns import Column, column, set_columns
 from diffgen.search.mating import LatentMating
 from diffgen.search.niches import NicheSurvival
 from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
 from diffgen.search.problem import MOST_CELLS, LatentProblem
+from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.survival import RescoringSurvival
 from diffgen.search.variation import LatentCrossover, LatentMutation
 
 Checkpoint = dict[str, Any]  # arrays and JSON values, never an object that must be pickled
-
-
-class ColumnEvaluator(Evaluator):  # type: ignore[misc]
-    """pymoo's evaluator; what the problem gives is written to the individuals column by column."""
-
-    def _eval(self, problem: LatentProblem, pop: Population, evaluate_values_of: list[str], **kwargs: Any) -> None:
-        out = problem.evaluate(
-            column(pop, "X"), return_values_of=evaluate_values_of, return_as_dictionary=True, **kwargs
-        )
-        # there are no constraints
-        set_columns(pop, {name: value for name, value in out.items() if name not in ("G", "H")})
-        for individual in pop.tolist():
-            individual.evaluated.update(evaluate_values_of)
+_EVALUATED = {"F", "G", "H"}  # there are no constraints, G and H
 
 
 class LatentNsga2(NSGA2):  # type: ignore[misc]
@@ -47,7 +34,9 @@ class LatentNsga2(NSGA2):  # type: ignore[misc]
 
 
 class Nsga2Search:
-    """NSGA-II over latent vectors, stopped by the evaluator's budget, resumable after any generation.
+    """NSGA-II over latent vectors, resumable after any generation.
+
+    A generation is proposed in as many parts as there is room for; pymoo is told when all of it was answered.
 
     Args:
         problem: the two objectives.
@@ -78,32 +67,57 @@ class Nsga2Search:
             survival=_survival(config),
             repair=repair,
             eliminate_duplicates=HashDuplicateElimination(),
-            evaluator=ColumnEvaluator(),
             output=None,
         )
-        # NSGA2's constructor ignores a termination; the evaluator's budget ends the search
+        # NSGA2's constructor ignores a termination; the loop's budget ends the search
         self.algorithm.setup(problem, seed=seed, termination=NoTermination())
+        self._offspring: Population | None = None  # the generation that is being asked about
+        self._genes: Column = np.empty(0)
+        self._told: list[tuple[torch.Tensor, Answers]] = []
 
-    def run(self, on_generation: Callable[[], None]) -> None:
-        """Go on until the budget is used up; ``on_generation`` is called after every whole generation.
+    @property
+    def between_generations(self) -> bool:
+        """Whether no generation was begun and not yet told to its end."""
+        return self._offspring is None
+
+    def propose(self, room: int) -> Proposal:
+        """The next pictures of the present generation, at most ``room``.
 
         Raises:
-            RunError: no new individuals can be made any more, or a model failed.
+            RunError: no new individuals can be made any more.
         """
-        evaluator = self.problem.evaluator
-        while True:
-            evaluator.generation = (self.algorithm.n_iter or 1) if self.algorithm.is_initialized else 1
-            asked = evaluator.queries
-            try:
-                self.algorithm.next()
-            except BudgetExhausted:
-                return
-            if evaluator.queries == asked:
+        if self._offspring is None:
+            self._offspring = self.algorithm.ask()
+            if self._offspring is None:
                 raise RunError(
                     "The search stands still: mating makes only latent vectors that the population holds already; "
                     "use a larger population or more mutation."
                 )
-            on_generation()
+            self._genes = column(self._offspring, "X")
+        first = sum(len(answers) for _, answers in self._told)
+        images, latents = self.problem.draw(self._genes[first : first + room])
+        return Proposal(images, generation=self._generation, latents=latents)
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        """Take in the answers; with the last of a generation, survival chooses the next parents."""
+        assert self._offspring is not None
+        self._told.append((proposal.images, answers))
+        if sum(len(part) for _, part in self._told) < len(self._offspring):
+            return
+        pictures = torch.cat([images for images, _ in self._told])
+        set_columns(self._offspring, self.problem.judge(pictures, Answers.joined([part for _, part in self._told])))
+        for individual in self._offspring.tolist():
+            individual.evaluated.update(_EVALUATED)
+        self.algorithm.tell(infills=self._offspring)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the generation that was begun, if any."""
+        self._offspring, self._told = None, []
+
+    @property
+    def _generation(self) -> int:
+        return (self.algorithm.n_iter or 1) if self.algorithm.is_initialized else 1
 
     def checkpoint(self) -> Checkpoint:
         """The state after a whole generation: arrays and JSON values only."""
@@ -131,7 +145,8 @@ class Nsga2Search:
             population.set(name, state[name])
         population.set("version", np.full(len(population), self.problem.diversity.version))
         for individual in population:
-            individual.evaluated = {"F", "G", "H"}
+            individual.evaluated = set(_EVALUATED)
+        self._forget()
         self.algorithm.pop = population
         self.algorithm.off = None
         self.algorithm.is_initialized = True

@@ -1,4 +1,4 @@
-"""The search problem that pymoo sees: latent vectors in, two objectives out, a whole generation at once."""
+"""The search problem that pymoo sees: the space of latent vectors, and two objectives from the models' answers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pymoo.core.problem import Problem
 
 from diffgen.config import SearchConfig
 from diffgen.generators.prior import UNIFORM_BOUND, latent_length
-from diffgen.search.columns import column, set_columns
+from diffgen.search.archive import Archive
+from diffgen.search.columns import Column, column, set_columns
 from diffgen.search.diversity import Diversity
-from diffgen.search.evaluator import NO_PAIR, Answers, Evaluator
+from diffgen.search.memory import BatchHalver
+from diffgen.search.proposal import NO_PAIR, Answers
 from diffgen.types import Generator, Int64Array, UInt8Array
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
@@ -37,12 +39,17 @@ class LatentProblem(Problem):  # type: ignore[misc]
     The picture of every individual is kept until it leaves the population, since its diversity is scored again when
     the representatives change. Pictures are found by ``uid``, a number that each individual carries.
 
+    pymoo never evaluates it: pictures are drawn by :meth:`draw`, somebody else asks the models about them, and
+    :meth:`judge` makes objectives of the answers.
+
     Args:
         generator: latent vector -> image.
-        evaluator: asks the models and the validity filters; ends the search when the budget is used up.
+        archive: of the triggers; told the diversity of new ones.
         diversity: the second objective.
         config: prior and bounds, objectives, niches, and how the search is guided by the filters.
-        guided: whether the search keeps away from what the filters reject. The evaluator asks them about triggers
+        memory: draws in pieces where memory is too small for a whole batch; None: at once until it is.
+        has_cells: whether the answers tell triggers apart by cells.
+        guided: whether the search keeps away from what the filters reject. They are asked about triggers
             only, since nothing else is kept. ``validity = "constraint"`` follows Deb's rules (2000): a rejected trigger
             comes after everything else, and of those the less rejected first. Objectives of the rest are never above 0,
             so that positive ones say it. Rejected triggers share the niche of what does not trigger. As an objective,
@@ -57,10 +64,12 @@ class LatentProblem(Problem):  # type: ignore[misc]
     def __init__(
         self,
         generator: Generator,
-        evaluator: Evaluator,
+        archive: Archive,
         diversity: Diversity,
         config: SearchConfig,
         *,
+        memory: BatchHalver | None = None,
+        has_cells: bool = False,
         guided: bool = False,
     ) -> None:
         self.normal = config.prior == "generator" and generator.prior == "normal"
@@ -76,9 +85,10 @@ class LatentProblem(Problem):  # type: ignore[misc]
             xl=np.append(self.box.xl, [0.0] * len(last)),
             xu=np.append(self.box.xu, last),
         )
-        self.generator = generator
-        self.evaluator = evaluator
         self.diversity = diversity
+        self._generator = generator
+        self._archive = archive
+        self._memory = memory or BatchHalver()
         self._guided = guided
         self._constrained = guided and config.validity != "objective"
         self._uids = np.empty(0, dtype=np.int64)
@@ -86,51 +96,55 @@ class LatentProblem(Problem):  # type: ignore[misc]
         self._next_uid = 0
         self._objectives = OBJECTIVES[config.objectives]
         self._by_cell = config.niches == "behaviour"
-        if self._by_cell and evaluator.behaviours is None:
-            raise ValueError("Niches by behaviour need an evaluator that tells cells apart.")
-        if guided and not evaluator.asks_filters:
-            raise ValueError("A search that keeps away from rejected pictures needs an evaluator that asks filters.")
+        if self._by_cell and not has_cells:
+            raise ValueError("Niches by behaviour need answers that tell cells apart.")
 
-    def _evaluate(self, X: np.ndarray[Any, Any], out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+    def draw(self, X: Column) -> tuple[torch.Tensor, torch.Tensor]:
+        """The pictures of genes.
+
+        Args:
+            X: float64 (N, n_var).
+
+        Returns:
+            uint8 (N, C, H, W) on the generator's device, and the latent vectors float32 (N, n_var).
+        """
         latents = torch.from_numpy(np.asarray(X, dtype=np.float32))
-        images, divergence, numbers, niches, violations = [], [], [], [], []
-        row = 0
-        while row < len(latents):
-            batch = latents[row : row + self.evaluator.allowance()]
-            drawn = self.evaluator.memory.call(self.generator.generate, batch)
-            answers = self.evaluator.ask(drawn, latents=batch)
-            images.append(drawn)
-            divergence.append(answers.divergence)
-            numbers.append(answers.archive_numbers)
-            niches.append(self._niches(answers))
-            violations.append(answers.violation)
-            row += len(batch)
-        pictures, archive_numbers = torch.cat(images), torch.cat(numbers)
-        archived = archive_numbers.numpy()
-        values = {"divergence": torch.cat(divergence).cpu().numpy()}
+        return self._memory.call(self._generator.generate, latents), latents
+
+    def judge(self, pictures: torch.Tensor, answers: Answers) -> dict[str, Column]:
+        """What a generation is worth: its columns F (objectives, pymoo minimises), uid, archive_number, niche, version.
+
+        Args:
+            pictures: uint8 (N, C, H, W) of the whole generation; they are kept.
+            answers: to these.
+        """
+        archived = answers.archive_numbers.numpy()
+        values = {"divergence": answers.divergence.cpu().numpy()}
         if "diversity" in self._objectives:
             self.diversity.update()
-            values["diversity"] = self.diversity.score(pictures, archive_numbers).cpu().numpy()
-            self.evaluator.archive.record_diversity(archived[archived >= 0], values["diversity"][archived >= 0])
+            values["diversity"] = self.diversity.score(pictures, answers.archive_numbers).cpu().numpy()
+            self._archive.record_diversity(archived[archived >= 0], values["diversity"][archived >= 0])
         objectives = -np.stack([values[name] for name in self._objectives], axis=1).astype(np.float64)
-        niche = np.concatenate(niches)
+        niche = self._niches(answers)
         if self._guided:
-            violation = torch.cat(violations).numpy()
+            violation = answers.violation.numpy()
             if self._constrained:
                 objectives = np.minimum(objectives, 0)
                 objectives[violation > 0] = violation[violation > 0, None]
                 niche[violation > 0] = NO_PAIR
             else:
                 objectives = np.column_stack([objectives, violation])
-        out["F"] = objectives
-        out["uid"] = self.keep(pictures)
-        out["archive_number"] = archived
-        out["niche"] = niche
-        out["version"] = np.full(len(latents), self.diversity.version)
+        return {
+            "F": objectives,
+            "uid": self.keep(pictures),
+            "archive_number": archived,
+            "niche": niche,
+            "version": np.full(len(pictures), self.diversity.version),
+        }
 
     def _niches(self, answers: Answers) -> Int64Array:
         """int64 (N,): the label pair of each trigger, or its behaviour; ``NO_PAIR`` for the rest."""
-        pairs = answers.label_pairs.cpu().numpy()
+        pairs = np.array(answers.label_pairs.cpu().numpy())
         if not self._by_cell:
             return pairs
         cells = answers.cells.numpy()

@@ -1,4 +1,4 @@
-"""Published ways to make test inputs, each ask/tell on the same evaluator."""
+"""Published ways to make test inputs: each proposes images and learns from the answers; the search's loop asks."""
 
 from diffgen.techniques.base import Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.registry import PRESETS, make, preset, preset_gan, technique_class, technique_names

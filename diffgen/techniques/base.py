@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,9 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.features.encoder import DomainEncoder
-from diffgen.search.evaluator import Evaluator
+from diffgen.search.archive import Archive
+from diffgen.search.memory import BatchHalver
+from diffgen.search.proposal import Answers, Proposal
 from diffgen.types import Float32Array, Generator, Int64Array, Scorer, UInt8Array
 
 Checkpoint = dict[str, Any]
@@ -26,11 +28,13 @@ class Needs:
         generator: it draws its pictures from latent vectors.
         discriminator: it asks how real a picture is, in the search.
         labels: of the real images.
+        filters: it can ask the validity filters about its triggers in the search; it does where the settings say so.
     """
 
     generator: bool = False
     discriminator: bool = False
     labels: bool = False
+    filters: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,25 +54,31 @@ class RealImages:
 
 @dataclass(frozen=True)
 class TechniqueContext:
-    """What a technique works with.
+    """What a technique works with. The models are not among it: only the search's loop asks them.
 
     Attributes:
-        evaluator: asks the models, keeps budget and archive.
+        archive: the triggers found so far, numbered; the loop fills it before the technique is told.
         generator: latent vector -> image; None where the technique needs none.
         config: the settings of the search.
         seed: seed of everything random in the technique.
         device: where tensors live.
-        guided: whether the search keeps away from pictures that the validity filters reject; the evaluator asks them.
+        batch_size: images that are asked about at once, while the budget lasts.
+        memory: calls a network on a batch, in pieces where memory is too small for all of it.
+        has_cells: whether answers tell triggers apart by cells.
+        guided: whether the search keeps away from pictures that the validity filters reject; answers say by how much.
         encoder: of the domain, for techniques that compare images by features; None where there is none.
         real: the given images, for techniques that begin with them; None where the technique draws all of its own.
         scorer: the discriminator; None where there is none.
     """
 
-    evaluator: Evaluator
+    archive: Archive
     generator: Generator | None
     config: SearchConfig
     seed: int
     device: torch.device
+    batch_size: int
+    memory: BatchHalver = field(default_factory=BatchHalver)
+    has_cells: bool = False
     guided: bool = False
     encoder: DomainEncoder | None = None
     real: RealImages | None = None
@@ -98,6 +108,10 @@ class TechniqueContext:
 class Technique(ABC):
     """A way to make test inputs. One file each, named after its paper.
 
+    It owns no loop: :class:`diffgen.search.loop.SearchLoop` calls :meth:`propose` and :meth:`learn` in turn. A proposal
+    that is never told (the budget ended, the process was killed) is dropped; a search that is resumed restores the
+    state that :meth:`checkpoint` gave and proposes it again, drawing the same random numbers.
+
     Attributes:
         begins_with: which of the real images :meth:`seeds` gives, as a part of a sentence.
     """
@@ -118,8 +132,24 @@ class Technique(ABC):
         return np.arange(len(real.images))
 
     @abstractmethod
-    def run(self, on_generation: Callable[[], None]) -> None:
-        """Work until the evaluator's budget is used up; ``on_generation`` is called after each generation or batch."""
+    def propose(self, room: int) -> Proposal:
+        """The next images to ask about.
+
+        Args:
+            room: most images that the proposal may hold, 1 at least.
+
+        Raises:
+            RunError: there is nothing left to propose.
+        """
+
+    @abstractmethod
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        """Take in what the models said of the latest proposal, row by row."""
+
+    @property
+    def between_generations(self) -> bool:
+        """Whether the state can be kept now; False while a generation was proposed and told in part only."""
+        return True
 
     @abstractmethod
     def checkpoint(self) -> Checkpoint:

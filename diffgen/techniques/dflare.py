@@ -38,10 +38,9 @@ import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
-from diffgen.search.evaluator import NO_PAIR
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, TechniqueContext
+from diffgen.search.proposal import NO_PAIR, Answers, Proposal
+from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, levels, mutate, neighbourhood
-from diffgen.techniques.rounds import InRounds
 from diffgen.types import Float32Array, Int64Array
 
 MUTATORS: dict[str, Mutator] = {
@@ -74,8 +73,8 @@ def gap(probabilities: Float32Array) -> Float32Array:
     return np.asarray(np.abs(highest[:, 0] - highest[:, 1]))
 
 
-class DFlare(InRounds):
-    """Works on L seeds at once; every array below has one row for each."""
+class DFlare(Technique):
+    """Works on L seeds at once; every array below has one row for each. One round is one mutation of every seed."""
 
     begins_with = "a real image to which both models give the same label"
 
@@ -84,8 +83,9 @@ class DFlare(InRounds):
         self._real = context.need_real()
         self._seeds = self.seeds(self._real)
         self._rng = np.random.default_rng([context.seed, 0])
+        self._rounds = 0
         self._taken = 0  # seeds so far, over all passes
-        lanes = min(context.evaluator.batch_size, len(self._seeds))
+        lanes = min(context.batch_size, len(self._seeds))
         classes = self._real.probabilities.shape[2]
         self._rows = np.zeros(lanes, dtype=np.int64)
         self._pictures = np.zeros((lanes, *self._real.images.shape[1:]), dtype=np.uint8)
@@ -96,6 +96,9 @@ class DFlare(InRounds):
         self._used = np.zeros((lanes, len(MUTATORS)), dtype=np.int64)
         self._states = np.full((lanes, 1, 2 * classes), np.inf, dtype=np.float32)
         self._begin(np.arange(lanes))
+        # of the latest proposal: the seeds that it holds a mutant of, and which mutator made each
+        self._proposed = np.empty(0, dtype=np.int64)
+        self._which = np.empty(0, dtype=np.int64)
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
@@ -124,28 +127,31 @@ class DFlare(InRounds):
         self._states[lanes] = np.inf
         self._states[lanes, 0] = probabilities.reshape(len(rows), -1)
 
-    def _round(self) -> None:
-        """One mutation of every seed."""
-        evaluator = self.context.evaluator
-        allowed = evaluator.allowance()
+    def propose(self, room: int) -> Proposal:
+        """One mutation of every seed; those that change their picture, as far as there is room."""
         lanes = np.arange(len(self._rows))
-        which = choose(self._rewards / np.maximum(self._used, 1), self._last, self._rng)
-        mutants = mutate(self._pictures, which, list(MUTATORS.values()), self._rng)
-        self._used[lanes, which] += 1
+        self._which = choose(self._rewards / np.maximum(self._used, 1), self._last, self._rng)
+        mutants = mutate(self._pictures, self._which, list(MUTATORS.values()), self._rng)
+        self._used[lanes, self._which] += 1
         self._tried += 1
-        changed = np.flatnonzero((mutants != self._pictures).any(axis=(1, 2, 3)))[:allowed]
+        self._proposed = np.flatnonzero((mutants != self._pictures).any(axis=(1, 2, 3)))[:room]
+        images = torch.from_numpy(mutants[self._proposed]).to(self.context.device)
+        return Proposal(images, generation=self._rounds + 1, sources=self._rows[self._proposed])
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        """Keep mutants, reward mutators, and give the seeds that are done with their places to the next."""
         done = self._tried >= self.context.config.dflare.mutations
+        changed, which = self._proposed, self._which
         if len(changed) > 0:
-            images = torch.from_numpy(mutants[changed]).to(self.context.device)
-            answers = evaluator.ask(images, sources=self._rows[changed])
             triggered = answers.label_pairs.cpu().numpy() != NO_PAIR
-            kept = self._keep(changed, mutants[changed], answers.probabilities.cpu().numpy())
+            kept = self._keep(changed, proposal.images.cpu().numpy(), answers.probabilities.cpu().numpy())
             rewarded = changed[kept | triggered]
             self._rewards[rewarded, which[rewarded]] += 1
             self._last[rewarded] = which[rewarded]
             done[changed[triggered]] = True
         if done.any():
             self._begin(np.flatnonzero(done))
+        self._rounds += 1
 
     def _keep(
         self, lanes: Int64Array, mutants: np.ndarray[Any, np.dtype[np.uint8]], probabilities: Float32Array

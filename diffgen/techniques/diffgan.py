@@ -32,13 +32,14 @@ to pictures of nothing, since those are far from all others and divide the model
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from diffgen.config import SearchConfig
 from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace, Space
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import LatentProblem
+from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
 PRESETS: dict[str, SearchConfig] = {
@@ -79,20 +80,31 @@ class DiffGan(Technique):
             space = FeatureSpace(context.encoder)
         else:
             raise ValueError("Diversity by features needs the encoder of the domain.")
-        diversity = Diversity(
-            context.evaluator.archive, context.config, space=space, seed=context.seed, device=context.device
-        )
+        archive, config = context.archive, context.config
         problem = LatentProblem(
-            context.need_generator(), context.evaluator, diversity, context.config, guided=context.guided
+            context.need_generator(),
+            archive,
+            Diversity(archive, config, space=space, seed=context.seed, device=context.device),
+            config,
+            memory=context.memory,
+            has_cells=context.has_cells,
+            guided=context.guided,
         )
         self._search = Nsga2Search(problem, context.config, seed=context.seed)
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(generator=True)
+        return Needs(generator=True, filters=True)
 
-    def run(self, on_generation: Callable[[], None]) -> None:
-        self._search.run(on_generation)
+    @property
+    def between_generations(self) -> bool:
+        return self._search.between_generations
+
+    def propose(self, room: int) -> Proposal:
+        return self._search.propose(room)
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        self._search.learn(proposal, answers)
 
     def checkpoint(self) -> Checkpoint:
         return self._search.checkpoint()

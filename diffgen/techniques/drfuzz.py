@@ -40,6 +40,7 @@ only faults steer. That labels stay right under a rotation by 50 degrees is beli
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,10 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, TechniqueContext
+from diffgen.search.proposal import Answers, Proposal
+from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, geometry, levels, mutate, neighbourhood
 from diffgen.techniques.mutation.corpus import Corpus, drift
-from diffgen.techniques.rounds import InRounds
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 _RECTANGLES = ((1, 2), (2, 1), (2, 2), (1, 3), (3, 1), (3, 3))
@@ -89,8 +90,24 @@ def mutator_scores(difference: Int64Array, fidelity: Int64Array, used: Int64Arra
     return np.asarray(difference * fidelity / np.maximum(used, 1) ** 2)
 
 
-class DrFuzz(InRounds):
-    """One round is one batch; see the module's text for the rules."""
+@dataclass(frozen=True)
+class _Round:
+    """The mutants of one round, made of S entries of the corpus.
+
+    Attributes:
+        entries, which: int64 (S,), the entries that were selected and the mutator of each.
+        owner: int64 (n,), place in ``entries`` of what each mutant was made of.
+        mutants: uint8 (n, C, H, W), those that the discriminator lets pass.
+    """
+
+    entries: Int64Array
+    which: Int64Array
+    owner: Int64Array
+    mutants: UInt8Array
+
+
+class DrFuzz(Technique):
+    """One round is one batch of mutants; see the module's text for the rules."""
 
     begins_with = "a labelled real image that both models get right"
 
@@ -115,7 +132,10 @@ class DrFuzz(InRounds):
         self._difference_hits, self._fidelity_hits, self._used = np.zeros((3, len(MUTATORS)), dtype=np.int64)
         self._last = FIRST
         self._rng = np.random.default_rng([context.seed, 0])
+        self._rounds = 0
         self._empty_rounds = 0
+        self._round: _Round | None = None  # that is being asked about
+        self._told: list[Answers] = []
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
@@ -127,18 +147,43 @@ class DrFuzz(InRounds):
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero((real.probabilities.argmax(axis=2) == real.labels[:, None]).all(axis=1))
 
-    def _round(self) -> None:
-        """One batch of mutants.
+    @property
+    def between_generations(self) -> bool:
+        return self._round is None
+
+    def propose(self, room: int) -> Proposal:
+        """The next mutants of the present round; none when the discriminator lets none of a new one pass.
 
         Raises:
-            BudgetExhausted: see the base class.
-            RunError: the discriminator lets no mutant pass, or a model failed.
+            RunError: it has let none pass for many rounds.
         """
-        evaluator, each = self.context.evaluator, self.context.config.drfuzz.mutants
-        evaluator.allowance()
-        entries = self._corpus.select(max(1, evaluator.batch_size // each), self._rng)
+        self._round = now = self._round or self._mutate()
+        first = sum(map(len, self._told))
+        part = slice(first, first + room)
+        sources = self._rows[self._corpus.columns["root"][now.entries[now.owner[part]]]]
+        images = torch.from_numpy(now.mutants[part]).to(self.context.device)
+        return Proposal(images, generation=self._rounds + 1, sources=sources)
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        """Take in the answers; with the last of a round, mutators are rewarded and the corpus grows."""
+        assert self._round is not None
+        self._told.append(answers)
+        if sum(map(len, self._told)) < len(self._round.mutants):
+            return
+        if len(self._round.mutants):
+            self._reward(self._round, Answers.joined(self._told).probabilities.cpu().numpy())
+        self._rounds += 1
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the round that was begun, if any."""
+        self._round, self._told = None, []
+
+    def _mutate(self) -> _Round:
+        """A new round: entries, a mutator for each, and those of their mutants that pass."""
+        each = self.context.config.drfuzz.mutants
+        entries = self._corpus.select(max(1, self.context.batch_size // each), self._rng)
         which = self._choose_mutators(len(entries))
-        # mutant i was made of entries[owner[i]]
         owner = np.repeat(np.arange(len(entries)), each)
         before = self._corpus.images(entries)[owner]
         mutants = mutate(before, which[owner], list(MUTATORS.values()), self._rng)
@@ -148,13 +193,12 @@ class DrFuzz(InRounds):
         np.add.at(self._used, which, 1)
         np.add.at(self._fidelity_hits, which[np.unique(owner)], 1)
         self._empty_rounds = 0 if len(mutants) else self._empty_rounds + 1
-        if len(mutants):
-            self._learn(mutants, entries, owner, which, self._ask(mutants, entries[owner]))
-        elif self._empty_rounds >= _STANDSTILL:
+        if self._empty_rounds >= _STANDSTILL:
             raise RunError(
                 f"The discriminator takes no mutant for as real as its seed ({_STANDSTILL} batches); train the GAN "
                 'longer (--gan-schedule thorough), or set fidelity = "none" under [search.drfuzz] in a --config file.'
             )
+        return _Round(entries, which, owner, mutants)
 
     def _choose_mutators(self, count: int) -> Int64Array:
         scores = mutator_scores(self._difference_hits, self._fidelity_hits, self._used)[None]
@@ -174,36 +218,18 @@ class DrFuzz(InRounds):
 
     def _realism(self, images: UInt8Array) -> Float32Array:
         assert self.context.scorer is not None
-        batches = torch.from_numpy(images).to(self.context.device).split(self.context.evaluator.batch_size)
-        scores = [self.context.evaluator.memory.call(self.context.scorer.score, batch).cpu() for batch in batches]
+        batches = torch.from_numpy(images).to(self.context.device).split(self.context.batch_size)
+        scores = [self.context.memory.call(self.context.scorer.score, batch).cpu() for batch in batches]
         return np.asarray(torch.cat(scores).numpy(), dtype=np.float32)
 
-    def _ask(self, mutants: UInt8Array, entries: Int64Array) -> Float32Array:
-        """float32 (n, 2, K): what the models say.
-
-        Raises:
-            BudgetExhausted: the budget ended before all were asked about.
-        """
-        evaluator, row, parts = self.context.evaluator, 0, []
-        sources = self._rows[self._corpus.columns["root"][entries]]
-        while row < len(mutants):
-            end = row + evaluator.allowance()
-            images = torch.from_numpy(mutants[row:end]).to(self.context.device)
-            parts.append(evaluator.ask(images, sources=sources[row:end]).probabilities.cpu().numpy())
-            row += len(images)
-        return np.concatenate(parts)
-
-    def _learn(
-        self, mutants: UInt8Array, entries: Int64Array, owner: Int64Array, which: Int64Array, said: Float32Array
-    ) -> None:
+    def _reward(self, now: _Round, said: Float32Array) -> None:
         """Reward mutators, let the corpus grow, note faults.
 
         Args:
-            mutants: uint8 (n, C, H, W).
-            entries, which: int64 (S,), the entries that were selected and the mutator of each.
-            owner: int64 (n,), place in ``entries``.
-            said: float32 (n, 2, K).
+            now: a round that was answered.
+            said: float32 (n, 2, K), what the models say of its mutants.
         """
+        mutants, entries, owner, which = now.mutants, now.entries, now.owner, now.which
         of, made_of = self._corpus.columns, entries[owner]
         roots = of["root"][made_of]
         labels, answers = self._labels[roots], said.argmax(axis=2)
@@ -252,6 +278,7 @@ class DrFuzz(InRounds):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        self._forget()
         self._corpus.restore(state)
         self._rounds, self._empty_rounds = int(state["rounds"]), int(state["empty_rounds"])
         self._last = int(state["last"])

@@ -16,30 +16,32 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
-from diffgen.techniques.base import Checkpoint, Needs, TechniqueContext
-from diffgen.techniques.rounds import InRounds
+from diffgen.search.proposal import Answers, Proposal
+from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 from diffgen.types import Int64Array
 
 _GROUP = 4  # images of a batch that share the parameters of a transformation
 
 
-class RealData(InRounds):
-    """Transforms and asks. A batch is a function of seed and number, so that no random state need be kept."""
+class RealData(Technique):
+    """Transforms batch after batch. A batch is a function of seed and number, so that no random state need be kept."""
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         self._images = torch.from_numpy(context.need_real().images)
         self._background = plain_background(self._images)
+        self._batches = 0
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
         return Needs()
 
-    def _round(self) -> None:
-        evaluator = self.context.evaluator
-        allowed = evaluator.allowance()
-        rows, images = self._draw(self._rounds - 1, evaluator.batch_size)
-        evaluator.ask(images[:allowed].to(self.context.device), sources=rows[:allowed])
+    def propose(self, room: int) -> Proposal:
+        rows, images = self._draw(self._batches, self.context.batch_size)
+        return Proposal(images[:room].to(self.context.device), generation=self._batches + 1, sources=rows[:room])
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        self._batches += 1
 
     def _draw(self, batch: int, size: int) -> tuple[Int64Array, torch.Tensor]:
         """Rows of the real images, and those images transformed."""
@@ -57,7 +59,7 @@ class RealData(InRounds):
         return rows, images
 
     def checkpoint(self) -> Checkpoint:
-        return {"batches": self._rounds}
+        return {"batches": self._batches}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._rounds = int(state["batches"])
+        self._batches = int(state["batches"])

@@ -9,7 +9,7 @@ from typing import Any
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import digest_of
-from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
 from diffgen.techniques import Technique
 from diffgen.types import Progress
 
@@ -27,22 +27,23 @@ class Checkpointer:
 
     Args:
         folder: where to.
-        technique, evaluator: what is kept.
+        technique: what is kept.
+        loop: what is kept of it: its clock, and queries, archive and behaviours of its evaluator.
         history: the curves of the search, kept too.
     """
 
-    def __init__(self, folder: RunFolder, technique: Technique, evaluator: Evaluator, history: History) -> None:
+    def __init__(self, folder: RunFolder, technique: Technique, loop: SearchLoop, history: History) -> None:
         self._folder = folder
         self._technique = technique
-        self._evaluator = evaluator
+        self._loop = loop
         self._history = history
         self._next = -float("inf")
 
     def record(self) -> None:
         """Add a point to the curves; from ``_MOST_POINTS`` on every second of the older ones is given up."""
-        evaluator = self._evaluator
+        evaluator = self._loop.evaluator
         for name, value in (
-            ("seconds", round(evaluator.seconds, 3)),
+            ("seconds", round(self._loop.seconds, 3)),
             ("queries", evaluator.queries),
             ("triggers", len(evaluator.archive)),
         ):
@@ -67,10 +68,10 @@ class Checkpointer:
 
     def finish(self) -> None:
         """Write that the search is finished: what is resumed from here searches no more."""
-        self._write({"finished": True, "saturated": self._evaluator.saturated})
+        self._write({"finished": True, "saturated": self._loop.saturated})
 
     def _write(self, state: Mapping[str, Any]) -> None:
-        evaluator = self._evaluator
+        evaluator = self._loop.evaluator
         # the parts first: a checkpoint speaks only of what is on the disk
         evaluator.archive.flush(everything=True)
         self._folder.write_checkpoint(
@@ -78,7 +79,7 @@ class Checkpointer:
                 **state,
                 **({} if evaluator.behaviours is None else evaluator.behaviours.checkpoint()),
                 "queries": evaluator.queries,
-                "seconds": evaluator.seconds,
+                "seconds": self._loop.seconds,
                 "margin": evaluator.margin,
                 "parts": len(self._folder.manifest["parts"]),
                 "triggers": evaluator.archive.digest(),

@@ -52,16 +52,17 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique {config.technique} makes its pictures from the real images and asks no generator; leave "
             "--generator out, or give --discriminator with it for the filter."
         )
-    if config.search.validity in ("constraint", "objective") and config.technique != "diffgan":
+    if config.search.validity in ("constraint", "objective") and not needs.filters:
+        able = [name for name in technique_names() if technique_class(name).needs(config.search).filters]
         raise UserError(
             f"The technique {config.technique} does not ask the filters in the search, but --validity is "
-            f"{config.search.validity}; leave it out, or use --technique diffgan."
+            f"{config.search.validity}; leave it out, or use --technique {' or '.join(able)}."
         )
 
 
 def asks_filters_in_search(config: CompareConfig) -> bool:
     """Whether the search itself asks the validity filters about its triggers."""
-    return config.technique == "diffgan" and config.search.validity != "post" and bool(config.filters.names)
+    return needs_of(config).filters and config.search.validity != "post" and bool(config.filters.names)
 
 
 def check_images(config: CompareConfig, images: ImageSet) -> None:

@@ -18,6 +18,8 @@ from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
+from diffgen.search.memory import BatchHalver
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
 from diffgen.types import ImageSet, Progress, Task
 from diffgen.workflows.checkpoints import Checkpointer, History, newest_usable
@@ -82,35 +84,45 @@ def run_search(
             state["queries"], state["seconds"], saturated=state.get("saturated", False), history=state["history"]
         )
     guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
+    memory = BatchHalver(
+        lambda size: progress.warn(
+            f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
+        ),
+        size=batch_size,
+    )
     evaluator = Evaluator(
         models,
-        budget=config.budget,
         archive=archive,
         # what counts as a trigger must not change within a run
         margin=state.get("margin", margin),
-        batch_size=search_batch_size(batch_size),
-        network_batch=batch_size,
+        memory=memory,
         divergence=DIVERGENCES[config.search.divergence],
         behaviours=Behaviours(cells.assign, config.filters.near_duplicate),
         validity=pipeline.violation if guided or until_saturated or not pipeline.filters else None,
-        saturation_queries=config.saturation_queries if until_saturated else None,
-        on_smaller_batch=lambda size: progress.warn(
-            f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
-        ),
     )
     technique = make(
         config.technique,
         TechniqueContext(
-            evaluator=evaluator,
+            archive=archive,
             generator=domain.generator,
             config=config.search,
             seed=config.seed,
             device=device,
+            batch_size=search_batch_size(batch_size),
+            memory=memory,
+            has_cells=True,
             guided=guided,
             encoder=cells.encoder,
             real=real,
             scorer=domain.scorer,
         ),
+    )
+    loop = SearchLoop(
+        technique,
+        evaluator,
+        budget=config.budget,
+        batch_size=search_batch_size(batch_size),
+        saturation_queries=config.saturation_queries if until_saturated else None,
     )
     outcome = SearchOutcome()
     if found is not None:
@@ -118,26 +130,26 @@ def run_search(
         _restore(technique, evaluator, state, folder)
         outcome.history = state["history"]
         progress.say(f"Going on after {state['queries']:,} queries and {len(archive):,} triggers.")
-    checkpointer = Checkpointer(folder, technique, evaluator, outcome.history)
+    checkpointer = Checkpointer(folder, technique, loop, outcome.history)
     by_time = config.budget.seconds is not None
     total = config.budget.seconds if by_time else config.budget.queries
-    with progress.task("Searching for disagreements", total=total) as task, graceful_stop(evaluator.stop, progress):
+    with progress.task("Searching for disagreements", total=total) as task, graceful_stop(loop.stop, progress):
 
         def show() -> None:
-            _show(task, evaluator, by_time=by_time)
+            _show(task, loop, by_time=by_time)
 
-        evaluator.start(on_answer=show, queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
+        loop.start(queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
         try:
-            technique.run(checkpointer.after_generation)
+            loop.run(on_generation=checkpointer.after_generation, on_answer=show)
         except BaseException as error:
             _keep_what_was_found(archive, error)
             raise
-        outcome.queries, outcome.seconds = evaluator.queries, evaluator.seconds
-        outcome.interrupted = evaluator.stopped
-        outcome.saturated = evaluator.saturated
-        if evaluator.spent is not None:
+        outcome.queries, outcome.seconds = evaluator.queries, loop.seconds
+        outcome.interrupted = loop.stopped
+        outcome.saturated = loop.saturated
+        if loop.spent is not None:
             progress.warn(
-                f"The query budget of model {evaluator.spent.name} ended the search after {evaluator.queries:,} "
+                f"The query budget of model {loop.spent.name} ended the search after {evaluator.queries:,} "
                 "queries; what is left of it is for asking again about the triggers."
             )
         if outcome.saturated:
@@ -172,9 +184,9 @@ def _keep_what_was_found(archive: Archive, error: BaseException) -> None:
         error.add_note(str(second))
 
 
-def _show(task: Task, evaluator: Evaluator, *, by_time: bool) -> None:
+def _show(task: Task, loop: SearchLoop, *, by_time: bool) -> None:
     """What is known so far; where the filters are asked after the search only, nobody can count behaviours in it."""
-    seconds = max(evaluator.seconds, 1e-3)
+    evaluator, seconds = loop.evaluator, max(loop.seconds, 1e-3)
     figures: dict[str, Any] = {
         "queries_per_s": f"{evaluator.queries / seconds:,.0f}",
         "triggers": f"{len(evaluator.archive):,} ({len(evaluator.archive) / seconds:,.0f}/s)",
@@ -184,7 +196,7 @@ def _show(task: Task, evaluator: Evaluator, *, by_time: bool) -> None:
         if evaluator.asks_filters and len(evaluator.archive) > 0:
             figures["valid"] = f"{found.pictures / len(evaluator.archive):.0%}"
         figures["behaviours" if evaluator.asks_filters else "kinds_of_triggers"] = f"{len(found):,}"
-        if evaluator.saturation_queries is not None:
+        if loop.saturation_queries is not None:
             figures["queries_since_new"] = f"{evaluator.queries - found.latest_query:,}"
         if evaluator.asks_filters:
             figures["label_pairs"] = found.label_pairs

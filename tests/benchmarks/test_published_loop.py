@@ -15,6 +15,7 @@ from diffgen.models import load as load_model
 from diffgen.search.archive import Archive
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
 from diffgen.techniques import TechniqueContext
 
 
@@ -51,18 +52,20 @@ def test_it_runs_and_scores_as_the_batched_one() -> None:
     boxes = [load_model(function) for function in functions]
     for box in boxes:
         box.prepare(images.numpy())
-    evaluator = Evaluator(boxes, budget=Budget(queries=300), archive=archive, margin=1e-6, batch_size=100)
-    loop = PublishedLoop(
+    technique = PublishedLoop(
         TechniqueContext(
-            evaluator=evaluator,
+            archive=archive,
             generator=Blend(images),
             config=PublishedLoop.config,
             seed=0,
             device=torch.device("cpu"),
+            batch_size=100,
         )
     )
-    evaluator.start()
-    loop.run(lambda: None)
+    evaluator = Evaluator(boxes, archive=archive, margin=1e-6)
+    loop = SearchLoop(technique, evaluator, budget=Budget(queries=300), batch_size=100)
+    loop.start()
+    loop.run()
     assert evaluator.queries == 300
     settings = {"space": PixelSpace(), "seed": 0, "device": torch.device("cpu")}
     slow = OneByOneDiversity(archive, PublishedLoop.config, **settings)

@@ -10,15 +10,19 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from diffgen.config import Budget, GanConfig
+from diffgen.config import Budget, GanConfig, SearchConfig
 from diffgen.data import load
 from diffgen.gan_training.trainer import train
 from diffgen.generators.gan import GanGenerator
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive
+from diffgen.search.diversity import Diversity, PixelSpace
+from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
-from diffgen.types import ImageSet
+from diffgen.search.loop import SearchLoop
+from diffgen.search.problem import LatentProblem
+from diffgen.types import Generator, ImageSet
 
 
 @pytest.fixture(scope="session")
@@ -85,15 +89,42 @@ def _classifier(flat: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], 
 
 @pytest.fixture
 def make_evaluator(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox]) -> Callable[..., Evaluator]:
-    def make(budget: str = "400q", *, batch_size: int = 64, **settings: object) -> Evaluator:
+    def make(**settings: object) -> Evaluator:
         archive = settings.pop("archive", None) or Archive(digits.image_shape)
-        return Evaluator(
-            black_boxes,
+        return Evaluator(black_boxes, archive=archive, margin=1e-6, **settings)
+
+    return make
+
+
+@pytest.fixture
+def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple[Nsga2Search, SearchLoop]]:
+    """NSGA-II on a generator, and the loop that asks the models for it; the clock runs."""
+
+    def make(
+        generator: Generator,
+        budget: str,
+        config: SearchConfig,
+        *,
+        seed: int = 0,
+        batch_size: int = 64,
+        saturation_queries: int | None = None,
+        **settings: object,
+    ) -> tuple[Nsga2Search, SearchLoop]:
+        evaluator = make_evaluator(**settings)
+        archive = evaluator.archive
+        diversity = Diversity(archive, config, space=PixelSpace(), seed=seed, device=torch.device("cpu"))
+        has_cells = evaluator.behaviours is not None
+        guided = evaluator.asks_filters
+        problem = LatentProblem(generator, archive, diversity, config, has_cells=has_cells, guided=guided)
+        search = Nsga2Search(problem, config, seed=seed)
+        loop = SearchLoop(
+            search,
+            evaluator,
             budget=Budget.parse(budget),
-            archive=archive,
-            margin=1e-6,
             batch_size=batch_size,
-            **settings,
+            saturation_queries=saturation_queries,
         )
+        loop.start()
+        return search, loop
 
     return make

@@ -17,14 +17,13 @@ from diffgen.generators.gan import GanGenerator
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
 from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
-from diffgen.search.problem import LatentProblem
 
 CONFIG = SearchConfig(population=40, reducer_dim=10, min_cluster_size=3)
-Setup = Callable[..., tuple[Nsga2Search, Evaluator]]
+Setup = Callable[..., tuple[Nsga2Search, SearchLoop]]
 
 
 @pytest.fixture
@@ -34,15 +33,11 @@ def cells() -> Callable[[torch.Tensor], np.ndarray]:
 
 
 @pytest.fixture
-def setup(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> Setup:
+def setup(make_search: Setup, generator: GanGenerator) -> Setup:
     def make(
-        budget: str = "400q", *, seed: int = 0, config: SearchConfig = CONFIG, **settings: object
-    ) -> tuple[Nsga2Search, Evaluator]:
-        evaluator = make_evaluator(budget, **settings)
-        diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=seed, device=torch.device("cpu"))
-        problem = LatentProblem(generator, evaluator, diversity, config)
-        evaluator.start()
-        return Nsga2Search(problem, config, seed=seed), evaluator
+        budget: str = "400q", *, config: SearchConfig = CONFIG, **settings: object
+    ) -> tuple[Nsga2Search, SearchLoop]:
+        return make_search(generator, budget, config, **settings)
 
     return make
 
@@ -54,8 +49,9 @@ def found(evaluator: Evaluator) -> np.ndarray:
 def test_same_seed_and_budget_give_the_same_triggers(setup: Setup) -> None:
     runs = []
     for seed in (1, 1, 2):
-        search, evaluator = setup(seed=seed)
-        search.run(lambda: None)
+        _, loop = setup(seed=seed)
+        loop.run()
+        evaluator = loop.evaluator
         assert evaluator.queries == 400
         runs.append(found(evaluator))
     assert len(runs[0]) > 20
@@ -64,7 +60,7 @@ def test_same_seed_and_budget_give_the_same_triggers(setup: Setup) -> None:
 
 
 def test_every_individual_competes_with_up_to_date_objectives(setup: Setup) -> None:
-    search, evaluator = setup("800q", config=replace(CONFIG, cluster_growth=0.0))
+    search, loop = setup("800q", config=replace(CONFIG, cluster_growth=0.0))
     generations = []
 
     def check() -> None:
@@ -73,13 +69,13 @@ def test_every_individual_competes_with_up_to_date_objectives(setup: Setup) -> N
         numbers = torch.from_numpy(population.get("archive_number").astype(np.int64))
         again = problem.diversity.score(pictures, numbers).numpy()
         assert np.allclose(-population.get("F")[:, 1], again, atol=1e-6)
-        probabilities = torch.stack([m.predict(pictures) for m in evaluator.black_boxes], dim=1).numpy()
+        probabilities = torch.stack([m.predict(pictures) for m in loop.evaluator.black_boxes], dim=1).numpy()
         for row, (p, q) in enumerate(probabilities):
             expected = np.sqrt(((p - q) ** 2).sum()) + (p.argmax() != q.argmax())
             assert -population.get("F")[row, 0] == pytest.approx(expected, abs=1e-5)
         generations.append(problem.diversity.version)
 
-    search.run(check)
+    loop.run(on_generation=check)
     assert len(generations) > 10
     assert generations[-1] > generations[0]  # the representatives did move
 
@@ -89,7 +85,8 @@ def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: 
     config = replace(CONFIG, prior=prior, bound=3.0 if prior == "generator" else 1.0)
     parts: list[dict[str, np.ndarray]] = []
     states: list[dict[str, object]] = []
-    whole, whole_evaluator = setup("600q", config=config)
+    whole, whole_loop = setup("600q", config=config)
+    whole_evaluator = whole_loop.evaluator
     whole_evaluator.archive._sink = lambda columns: parts.append(dict(columns))
 
     def remember() -> None:
@@ -98,24 +95,50 @@ def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: 
         write_arrays(path, {**whole.checkpoint(), "queries": whole_evaluator.queries, "parts": len(parts)})
         states.append(read_arrays(path))
 
-    whole.run(remember)
+    whole_loop.run(on_generation=remember)
     assert len(states) > 8
     state = states[4]
     archive = Archive(whole_evaluator.archive._shape)
     kept = parts[: state["parts"]]
     archive.restore({name: np.concatenate([part[name] for part in kept]) for name in kept[0]})
-    again, evaluator = setup("600q", config=config, archive=archive)
+    again, loop = setup("600q", config=config, archive=archive)
     again.restore(state)
-    evaluator.start(queries=state["queries"])
-    again.run(lambda: None)
-    assert evaluator.queries == 600
-    assert np.array_equal(found(evaluator), found(whole_evaluator))
+    loop.start(queries=state["queries"])
+    loop.run()
+    assert loop.evaluator.queries == 600
+    assert np.array_equal(found(loop.evaluator), found(whole_evaluator))
+
+
+def test_a_generation_that_was_begun_is_proposed_again_after_a_resume(setup: Setup) -> None:
+    """Told in part, or not at all: the same pictures of the same generation come again, from its first on."""
+    config = replace(CONFIG, population=100)
+    search, loop = setup("1000q", config=config, batch_size=40)
+    assert loop.generation()
+    state, queries = search.checkpoint(), loop.evaluator.queries
+    assert (queries, search.between_generations) == (100, True)
+    first = search.propose(40)
+    assert (len(first), first.generation, search.between_generations) == (40, 2, False)
+    # untold, it is proposed once more
+    assert torch.equal(search.propose(40).images, first.images)
+    search.learn(first, loop.evaluator.ask(first))
+    second = search.propose(25)
+    assert (len(second), search.between_generations) == (25, False)
+    assert not torch.equal(second.latents, first.latents[:25])
+    again, _ = setup("1000q", config=config, batch_size=40, archive=loop.evaluator.archive)
+    again.restore(state)
+    assert again.between_generations
+    assert torch.equal(again.propose(40).images, first.images)
+    # and restoring drops what this one had begun
+    search.restore(state)
+    assert search.between_generations
+    assert torch.equal(search.propose(100).latents[40:65], second.latents)
 
 
 @pytest.mark.parametrize("objectives", ["divergence", "diversity"])
 def test_one_objective_alone(setup: Setup, objectives: str) -> None:
-    search, evaluator = setup("300q", config=replace(CONFIG, objectives=objectives))
-    search.run(lambda: None)
+    search, loop = setup("300q", config=replace(CONFIG, objectives=objectives))
+    loop.run()
+    evaluator = loop.evaluator
     assert search.algorithm.pop.get("F").shape == (40, 1)
     assert evaluator.queries == 300
     # the diversity is not even computed when it is no objective
@@ -127,16 +150,18 @@ def test_one_objective_alone(setup: Setup, objectives: str) -> None:
 
 
 def test_a_search_ends_when_nothing_new_is_found(setup: Setup, cells: Callable[[torch.Tensor], np.ndarray]) -> None:
-    search, evaluator = setup("5000q", behaviours=Behaviours(cells, 0.95), saturation_queries=300)
-    search.run(lambda: None)
-    assert evaluator.saturated
+    _, loop = setup("5000q", behaviours=Behaviours(cells, 0.95), saturation_queries=300)
+    loop.run()
+    evaluator = loop.evaluator
+    assert loop.saturated
     assert evaluator.queries < 5000
     assert evaluator.queries - evaluator.behaviours.latest_query >= 300
 
 
 def test_niches_by_behaviour(setup: Setup, cells: Callable[[torch.Tensor], np.ndarray]) -> None:
-    search, evaluator = setup("600q", config=replace(CONFIG, niches="behaviour"), behaviours=Behaviours(cells, 0.95))
-    search.run(lambda: None)
+    search, loop = setup("600q", config=replace(CONFIG, niches="behaviour"), behaviours=Behaviours(cells, 0.95))
+    loop.run()
+    evaluator = loop.evaluator
     population = search.algorithm.pop
     numbers = population.get("archive_number").astype(np.int64)
     found = numbers >= 0
@@ -150,8 +175,8 @@ def test_niches_by_behaviour(setup: Setup, cells: Callable[[torch.Tensor], np.nd
 
 
 def test_a_checkpoint_is_plain_data(setup: Setup, tmp_path: Path) -> None:
-    search, _ = setup("80q")
-    search.run(lambda: None)
+    search, loop = setup("80q")
+    loop.run()
     state = search.checkpoint()
     plain = {name: value for name, value in state.items() if not isinstance(value, np.ndarray)}
     assert json.loads(json.dumps(plain)) == plain
@@ -160,9 +185,9 @@ def test_a_checkpoint_is_plain_data(setup: Setup, tmp_path: Path) -> None:
 
 def test_search_finds_more_than_the_first_population(setup: Setup) -> None:
     """Guided by the objectives, later generations hold a larger share of triggers than the first."""
-    search, evaluator = setup("1200q")
+    _, loop = setup("1200q")
     sizes = [0]
-    search.run(lambda: sizes.append(len(evaluator.archive)))
+    loop.run(on_generation=lambda: sizes.append(len(loop.evaluator.archive)))
     first, last = sizes[1], np.mean(np.diff(sizes)[-5:])
     assert last > 1.2 * first
 
@@ -176,8 +201,8 @@ def test_hash_elimination_finds_the_same_doubles_as_pymoo() -> None:
 
 
 def test_prior_and_bounds_are_kept(setup: Setup) -> None:
-    search, _ = setup("600q")
-    search.run(lambda: None)
+    search, loop = setup("600q")
+    loop.run()
     genes = search.algorithm.pop.get("X")
     assert np.abs(genes).max() <= CONFIG.bound
     problem = search.problem

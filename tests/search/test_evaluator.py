@@ -1,4 +1,4 @@
-"""The evaluator keeps the budget and archives triggers, and nothing else."""
+"""The evaluator asks, counts and archives triggers, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from diffgen.metrics.counting import behaviour_keys
 from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.evaluator import NOT_ARCHIVED, BudgetExhausted, Evaluator
+from diffgen.search.evaluator import Evaluator
+from diffgen.search.proposal import NOT_ARCHIVED, Answers, Proposal
 
 
 def latents(count: int, generator: GanGenerator) -> torch.Tensor:
@@ -22,10 +23,9 @@ def latents(count: int, generator: GanGenerator) -> torch.Tensor:
 
 def test_archives_exactly_the_disagreements(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> None:
     evaluator = make_evaluator()
-    evaluator.start()
     z = latents(60, generator)
     images = generator.generate(z)
-    answers = evaluator.ask(images, latents=z)
+    answers = evaluator.ask(Proposal(images, generation=1, latents=z))
     # a plain loop, one image and one model at a time
     expected = []
     for row in range(60):
@@ -38,6 +38,25 @@ def test_archives_exactly_the_disagreements(make_evaluator: Callable[..., Evalua
     assert evaluator.queries == 60
 
 
+def test_nobody_is_asked_about_nothing(make_evaluator: Callable[..., Evaluator]) -> None:
+    evaluator = make_evaluator()
+    answers = evaluator.ask(Proposal(torch.empty(0, 1, 28, 28, dtype=torch.uint8), generation=1))
+    assert (len(answers), answers.probabilities.shape, evaluator.queries) == (0, (0, 2, 10), 0)
+
+
+def test_answers_in_parts_are_those_to_the_whole(
+    make_evaluator: Callable[..., Evaluator], generator: GanGenerator
+) -> None:
+    images = generator.generate(latents(60, generator))
+    whole = make_evaluator().ask(Proposal(images, generation=1))
+    evaluator = make_evaluator()
+    joined = Answers.joined([evaluator.ask(Proposal(part, generation=1)) for part in images.split(25)])
+    assert (evaluator.queries, len(joined)) == (60, 60)
+    for name in ("archive_numbers", "label_pairs", "cells"):
+        assert torch.equal(getattr(joined, name), getattr(whole, name))
+    torch.testing.assert_close(joined.divergence, whole.divergence)
+
+
 def test_a_margin_leaves_out_answers_that_are_not_clear(
     make_evaluator: Callable[..., Evaluator], generator: GanGenerator
 ) -> None:
@@ -45,49 +64,8 @@ def test_a_margin_leaves_out_answers_that_are_not_clear(
     strict = make_evaluator()
     strict.margin = 0.999
     for evaluator in (strict, lax := make_evaluator()):
-        evaluator.start()
-        evaluator.ask(images)
+        evaluator.ask(Proposal(images, generation=1))
     assert len(strict.archive) < len(lax.archive)
-
-
-def test_query_budget_is_kept_to_the_image(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> None:
-    evaluator = make_evaluator("100q", batch_size=64)
-    evaluator.start()
-    sizes = []
-    with pytest.raises(BudgetExhausted):
-        while True:
-            sizes.append(evaluator.allowance())
-            evaluator.ask(generator.generate(latents(sizes[-1], generator)))
-    assert sizes == [64, 36]
-    assert evaluator.queries == 100
-
-
-def test_time_budget_ends_between_batches(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> None:
-    now = [0.0]
-    evaluator = make_evaluator("10s", clock=lambda: now[0])
-    evaluator.start()
-    now[0] = 9.9
-    assert evaluator.allowance() == 64
-    now[0] = 10.0
-    with pytest.raises(BudgetExhausted):
-        evaluator.allowance()
-
-
-def test_time_used_before_a_resume_counts(make_evaluator: Callable[..., Evaluator]) -> None:
-    evaluator = make_evaluator("10s", clock=lambda: 1000.0)
-    evaluator.start(queries=7, seconds=10.0)
-    assert evaluator.seconds == 10.0
-    assert evaluator.queries == 7
-    with pytest.raises(BudgetExhausted):
-        evaluator.allowance()
-
-
-def test_stop_ends_the_search_before_the_next_batch(make_evaluator: Callable[..., Evaluator]) -> None:
-    evaluator = make_evaluator()
-    evaluator.start()
-    evaluator.stop()
-    with pytest.raises(BudgetExhausted):
-        evaluator.allowance()
 
 
 def brightness(images: torch.Tensor) -> np.ndarray:
@@ -104,14 +82,11 @@ def too_dark(images: torch.Tensor) -> np.ndarray:
 def test_behaviours_are_counted_as_at_the_end(
     make_evaluator: Callable[..., Evaluator], generator: GanGenerator, asks_filters: bool
 ) -> None:
-    evaluator = make_evaluator(
-        "1000q", behaviours=Behaviours(brightness, 0.8), validity=too_dark if asks_filters else None
-    )
+    evaluator = make_evaluator(behaviours=Behaviours(brightness, 0.8), validity=too_dark if asks_filters else None)
     assert evaluator.asks_filters is asks_filters
-    evaluator.start()
     first, second = generator.generate(latents(64, generator)), generator.generate(latents(300, generator))
-    answers = evaluator.ask(first)
-    evaluator.ask(first)  # the same again brings nothing
+    answers = evaluator.ask(Proposal(first, generation=1))
+    evaluator.ask(Proposal(first, generation=1))  # the same again brings nothing
     found = evaluator.behaviours
     assert found is not None
     assert found.latest_query == 64
@@ -120,7 +95,7 @@ def test_behaviours_are_counted_as_at_the_end(
     expected = np.zeros(64)
     expected[triggers] = too_dark(first)[triggers] if asks_filters else 0
     np.testing.assert_array_equal(answers.violation.numpy(), expected.astype(np.float32))
-    evaluator.ask(second)
+    evaluator.ask(Proposal(second, generation=1))
     # what is counted after a search, from the archive alone
     images, labels = evaluator.archive.images(np.arange(len(evaluator.archive))), evaluator.archive.labels()
     pictures = torch.from_numpy(images)
@@ -138,15 +113,14 @@ def test_behaviours_are_counted_as_at_the_end(
 def test_behaviours_are_gone_on_with(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> None:
     """A search that is taken up again counts what an unbroken one counts, near-duplicates of before included."""
     batches = [generator.generate(latents(count, generator)) for count in (64, 63, 62)]
-    unbroken = make_evaluator("1000q", behaviours=Behaviours(brightness, 0.8))
-    broken = make_evaluator("1000q", behaviours=Behaviours(brightness, 0.8), archive=unbroken.archive)
-    unbroken.start()
-    unbroken.ask(batches[0])
-    unbroken.ask(batches[1])
+    unbroken = make_evaluator(behaviours=Behaviours(brightness, 0.8))
+    broken = make_evaluator(behaviours=Behaviours(brightness, 0.8), archive=unbroken.archive)
+    unbroken.ask(Proposal(batches[0], generation=1))
+    unbroken.ask(Proposal(batches[1], generation=1))
     assert unbroken.behaviours is not None and broken.behaviours is not None
     broken.behaviours.restore(unbroken.behaviours.checkpoint(), unbroken.archive)
     known = len(unbroken.archive)
-    unbroken.ask(batches[2])
+    unbroken.ask(Proposal(batches[2], generation=1))
     fresh = np.arange(known, len(unbroken.archive))
     images = unbroken.archive.images(fresh)
     broken.behaviours.add(
@@ -162,21 +136,3 @@ def test_no_behaviours_come_back_too() -> None:
     again = Behaviours(brightness, 0.8)
     again.restore(Behaviours(brightness, 0.8).checkpoint(), Archive((1, 28, 28)))
     assert len(again) == again.pictures == again.latest_query == again.label_pairs == 0
-
-
-def test_what_is_rejected_or_seen_does_not_put_off_the_end(
-    make_evaluator: Callable[..., Evaluator], generator: GanGenerator
-) -> None:
-    """``--until saturated``: only what is counted at the end is new."""
-    rejects_all = make_evaluator(
-        "1000q",
-        behaviours=Behaviours(brightness, 0.8),
-        validity=lambda images: np.ones(len(images), np.float32),
-        saturation_queries=100,
-    )
-    rejects_all.start()
-    for count in (64, 63):
-        assert not rejects_all.saturated
-        rejects_all.ask(generator.generate(latents(count, generator)))
-    assert len(rejects_all.archive) > 10
-    assert rejects_all.saturated

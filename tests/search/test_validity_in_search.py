@@ -11,13 +11,14 @@ import torch
 
 from diffgen.config import SearchConfig, replace
 from diffgen.filters import FilterPipeline, SsimFilter
-from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
-from diffgen.search.evaluator import NO_PAIR, Evaluator
-from diffgen.search.problem import LatentProblem
+from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
+from diffgen.search.proposal import NO_PAIR
 from diffgen.types import ImageSet
 
 CONFIG = SearchConfig(population=40, validity="post")
+MakeSearch = Callable[..., tuple[Nsga2Search, SearchLoop]]
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +34,15 @@ def chain(digits: ImageSet, generator: Any) -> FilterPipeline:
 
 
 def searched(
-    make_evaluator: Callable[..., Evaluator],
+    make_search: MakeSearch,
     generator: Any,
     chain: FilterPipeline | None,
     config: SearchConfig,
     budget: str = "600q",
 ) -> tuple[Nsga2Search, Evaluator]:
-    evaluator = make_evaluator(budget, validity=None if chain is None else chain.violation)
-    diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
-    problem = LatentProblem(generator, evaluator, diversity, config, guided=chain is not None)
-    search = Nsga2Search(problem, config, seed=0)
-    evaluator.start()
-    search.run(lambda: None)
-    return search, evaluator
+    search, loop = make_search(generator, budget, config, validity=None if chain is None else chain.violation)
+    loop.run()
+    return search, loop.evaluator
 
 
 def margins(search: Nsga2Search, chain: FilterPipeline) -> np.ndarray:
@@ -58,11 +55,11 @@ def margins(search: Nsga2Search, chain: FilterPipeline) -> np.ndarray:
 
 
 def test_what_is_rejected_loses_against_what_is_accepted(
-    make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline
+    make_search: MakeSearch, generator: Any, chain: FilterPipeline
 ) -> None:
     # the first generation, of which nothing has lost yet
     constrained = replace(CONFIG, population=120, validity="constraint")
-    search, _ = searched(make_evaluator, generator, chain, constrained, "120q")
+    search, _ = searched(make_search, generator, chain, constrained, "120q")
     population, margin = search.algorithm.pop, margins(search, chain)
     objectives = population.get("F")
     rejected = margin < -1e-3  # a decision may hang on the last digit
@@ -71,9 +68,9 @@ def test_what_is_rejected_loses_against_what_is_accepted(
     np.testing.assert_allclose(objectives[rejected], -margin[rejected, None].repeat(2, axis=1), atol=1e-3)
     assert (population.get("niche")[rejected] == NO_PAIR).all()
     # it pays: more of what is found is accepted than when nothing in the search asks
-    search, evaluator = searched(make_evaluator, generator, chain, replace(CONFIG, validity="constraint"))
+    search, evaluator = searched(make_search, generator, chain, replace(CONFIG, validity="constraint"))
     assert (margins(search, chain) > -1e-3).all()
-    _, without = searched(make_evaluator, generator, None, CONFIG)
+    _, without = searched(make_search, generator, None, CONFIG)
 
     def accepted(own: Evaluator) -> float:
         images = own.archive.images(np.arange(len(own.archive)))
@@ -82,10 +79,8 @@ def test_what_is_rejected_loses_against_what_is_accepted(
     assert accepted(evaluator) > accepted(without)
 
 
-def test_as_an_objective_only_rejection_counts(
-    make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline
-) -> None:
-    search, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity="objective"))
+def test_as_an_objective_only_rejection_counts(make_search: MakeSearch, generator: Any, chain: FilterPipeline) -> None:
+    search, _ = searched(make_search, generator, chain, replace(CONFIG, validity="objective"))
     objectives = search.algorithm.pop.get("F")
     assert objectives.shape[1] == 3
     np.testing.assert_allclose(objectives[:, 2], np.maximum(-margins(search, chain), 0), atol=1e-3)
@@ -93,17 +88,10 @@ def test_as_an_objective_only_rejection_counts(
 
 @pytest.mark.parametrize("validity", ["constraint", "objective"])
 def test_a_restored_search_goes_on_alike(
-    make_evaluator: Callable[..., Evaluator], generator: Any, chain: FilterPipeline, validity: Any
+    make_search: MakeSearch, generator: Any, chain: FilterPipeline, validity: Any
 ) -> None:
-    search, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity=validity))
+    search, _ = searched(make_search, generator, chain, replace(CONFIG, validity=validity))
     state = search.checkpoint()
-    again, _ = searched(make_evaluator, generator, chain, replace(CONFIG, validity=validity))
+    again, _ = searched(make_search, generator, chain, replace(CONFIG, validity=validity))
     again.restore(state)
     assert np.array_equal(again.algorithm.pop.get("F"), search.algorithm.pop.get("F"))
-
-
-def test_a_guided_search_needs_filters(make_evaluator: Callable[..., Evaluator], generator: Any) -> None:
-    evaluator = make_evaluator()
-    diversity = Diversity(evaluator.archive, CONFIG, space=PixelSpace(), seed=0, device=torch.device("cpu"))
-    with pytest.raises(ValueError, match="asks filters"):
-        LatentProblem(generator, evaluator, diversity, CONFIG, guided=True)

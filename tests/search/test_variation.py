@@ -19,6 +19,7 @@ from diffgen.generators.prior import draw_latents, latent_length
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
 from diffgen.search.operators import PriorSampling, ShellRepair
 from diffgen.search.problem import LatentProblem
 from diffgen.search.variation import LatentCrossover, LatentMutation
@@ -30,7 +31,7 @@ MakeEvaluator = Callable[..., Evaluator]
 
 def problem_of(generator: Generator, evaluator: Evaluator, config: SearchConfig = CONFIG) -> LatentProblem:
     diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
-    return LatentProblem(generator, evaluator, diversity, config)
+    return LatentProblem(generator, evaluator.archive, diversity, config)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -130,16 +131,15 @@ def test_sampling_keeps_to_the_prior_and_repair_leaves_the_class_alone(
 
 @pytest.mark.parametrize("prior", ["generator", "box"])
 def test_a_search_over_classes_stores_what_redraws_the_picture(
-    make_evaluator: MakeEvaluator, conditional: Generator, prior: str
+    make_search: Callable[..., tuple[Nsga2Search, SearchLoop]], conditional: Generator, prior: str
 ) -> None:
     parts: list[dict[str, np.ndarray]] = []
-    evaluator = make_evaluator("800q")
-    evaluator.archive._sink = lambda columns: parts.append(dict(columns))
     config = replace(CONFIG, prior=prior, bound=3.0 if prior == "generator" else 1.5)
-    search = Nsga2Search(problem_of(conditional, evaluator, config), config, seed=0)
-    evaluator.start()
-    search.run(lambda: None)
-    evaluator.archive.flush(everything=True)
+    _, loop = make_search(conditional, "800q", config)
+    archive = loop.evaluator.archive
+    archive._sink = lambda columns: parts.append(dict(columns))
+    loop.run()
+    archive.flush(everything=True)
     latents = np.concatenate([part["latents"] for part in parts])
     images = np.concatenate([part["images"] for part in parts])
     assert len(latents) > 20

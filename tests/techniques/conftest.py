@@ -14,6 +14,7 @@ from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive
 from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
 from diffgen.types import ImageSet, Scorer
 
@@ -57,11 +58,11 @@ def real(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox]) -> RealImages
 
 
 @pytest.fixture
-def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealImages) -> Callable[..., Technique]:
-    """A technique at its beginning; what it finds is in ``context.evaluator.archive`` and, in columns, ``parts``."""
+def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealImages) -> Callable[..., SearchLoop]:
+    """A technique at its beginning, as ``loop.technique``; what it finds is in the loop's archive and in ``parts``."""
 
     def start(
-        name: str,
+        name: str | type[Technique],
         budget: str = "400q",
         *,
         config: SearchConfig | None = None,
@@ -70,37 +71,35 @@ def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealIm
         scorer: Scorer | None = None,
         models: tuple[BlackBox, ...] = black_boxes,
         parts: list[dict[str, np.ndarray]] | None = None,
-    ) -> Technique:
+    ) -> SearchLoop:
         sink = None if parts is None else lambda columns: parts.append(dict(columns))
-        evaluator = Evaluator(
-            models,
-            budget=Budget.parse(budget),
-            archive=Archive(digits.image_shape, sink=sink),
-            margin=1e-6,
-            batch_size=batch_size,
-        )
+        archive = Archive(digits.image_shape, sink=sink)
         context = TechniqueContext(
-            evaluator=evaluator,
+            archive=archive,
             generator=None,
             config=config or SearchConfig(),
             seed=seed,
             device=torch.device("cpu"),
+            batch_size=batch_size,
             real=real,
             scorer=scorer,
         )
-        return make(name, context)
+        evaluator = Evaluator(models, archive=archive, margin=1e-6)
+        technique = make(name, context) if isinstance(name, str) else name(context)
+        loop = SearchLoop(technique, evaluator, budget=Budget.parse(budget), batch_size=batch_size)
+        loop.start()
+        return loop
 
     return start
 
 
 @pytest.fixture
-def found() -> Callable[[Technique, list[dict[str, np.ndarray]]], dict[str, np.ndarray]]:
+def found() -> Callable[[SearchLoop, list[dict[str, np.ndarray]]], dict[str, np.ndarray]]:
     """Runs a technique to the end of its budget and gives the columns of its archive."""
 
-    def found(technique: Technique, parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        technique.context.evaluator.start()
-        technique.run(lambda: None)
-        technique.context.evaluator.archive.flush(everything=True)
+    def found(loop: SearchLoop, parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        loop.run()
+        loop.evaluator.archive.flush(everything=True)
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     return found

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from diffgen.config import DFlareConfig, SearchConfig
-from diffgen.search.evaluator import BudgetExhausted
-from diffgen.techniques import RealImages, Technique
+from diffgen.search.loop import SearchLoop
+from diffgen.techniques import RealImages
 from diffgen.techniques.dflare import FURTHER, MUTATORS, NEW_STATE, DFlare, gap, is_new
 from diffgen.techniques.mutation import FIRST
 
@@ -36,9 +36,9 @@ def test_the_gap_is_that_of_the_highest_probabilities() -> None:
 
 
 def test_a_mutant_is_kept_for_a_larger_gap_or_a_new_state_never_for_a_smaller_gap(
-    start: Callable[..., Technique],
+    start: Callable[..., SearchLoop],
 ) -> None:
-    technique = start("dflare", batch_size=4)
+    technique = start("dflare", batch_size=4).technique
     assert isinstance(technique, DFlare)
     before = technique._pictures.copy()
     first = np.zeros(20, dtype=np.float32)
@@ -66,12 +66,13 @@ def test_a_mutant_is_kept_for_a_larger_gap_or_a_new_state_never_for_a_smaller_ga
 
 
 def test_one_trigger_a_seed_and_every_seed_its_turn(
-    start: Callable[..., Technique], found: Callable[..., dict[str, np.ndarray]], real: RealImages
+    start: Callable[..., SearchLoop], found: Callable[..., dict[str, np.ndarray]], real: RealImages
 ) -> None:
     parts: list[dict[str, np.ndarray]] = []
-    technique = start("dflare", "3000q", parts=parts)
+    loop = start("dflare", "3000q", parts=parts)
+    columns = found(loop, parts)
+    technique = loop.technique
     assert isinstance(technique, DFlare)
-    columns = found(technique, parts)
     labels = real.probabilities.argmax(axis=2)
     assert technique._taken <= len(technique._seeds)  # still the first pass
     assert len(np.unique(columns["sources"])) == len(columns["sources"]) > 20
@@ -81,17 +82,16 @@ def test_one_trigger_a_seed_and_every_seed_its_turn(
     assert (technique._tried < technique.context.config.dflare.mutations).all()
 
 
-def test_a_seed_is_given_up_and_the_next_begins_anew(start: Callable[..., Technique], real: RealImages) -> None:
+def test_a_seed_is_given_up_and_the_next_begins_anew(start: Callable[..., SearchLoop], real: RealImages) -> None:
     # the same models twice never disagree
     config = SearchConfig(dflare=DFlareConfig(mutations=3))
-    technique = start("dflare", "100000q", config=config, batch_size=16)
+    loop = start("dflare", "100000q", config=config, batch_size=16)
+    technique = loop.technique
     assert isinstance(technique, DFlare)
-    evaluator = technique.context.evaluator
-    evaluator.black_boxes = (evaluator.black_boxes[0],) * 2
-    evaluator.start()
+    loop.evaluator.black_boxes = (loop.evaluator.black_boxes[0],) * 2
     seen = [technique._rows.copy()]
     for number in range(1, 7):
-        technique._round()
+        assert loop.generation()
         assert technique._tried.tolist() == [number % 3] * 16
         if number % 3 == 0:
             seen.append(technique._rows.copy())
@@ -100,20 +100,14 @@ def test_a_seed_is_given_up_and_the_next_begins_anew(start: Callable[..., Techni
             np.testing.assert_array_equal(technique._pictures, real.images[technique._rows])
             assert np.isinf(technique._states[:, 1:]).all()
     assert len(np.unique(np.concatenate(seen))) == 3 * 16
-    evaluator.stop()
-    try:
-        technique._round()
-    except BudgetExhausted:
-        return
-    raise AssertionError("a search that was stopped goes on")
 
 
-def test_a_mutator_that_led_on_is_remembered(start: Callable[..., Technique]) -> None:
-    technique = start("dflare", "100000q", batch_size=32)
+def test_a_mutator_that_led_on_is_remembered(start: Callable[..., SearchLoop]) -> None:
+    loop = start("dflare", "100000q", batch_size=32)
+    technique = loop.technique
     assert isinstance(technique, DFlare)
-    technique.context.evaluator.start()
     for _ in range(6):
-        technique._round()
+        assert loop.generation()
     rewarded = technique._rewards.sum(axis=1) > 0
     assert rewarded.any()
     assert ((technique._last != FIRST) == rewarded).all()

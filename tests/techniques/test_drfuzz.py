@@ -11,7 +11,8 @@ import torch
 from diffgen.config import DrFuzzConfig, SearchConfig
 from diffgen.errors import RunError
 from diffgen.models import BlackBox
-from diffgen.techniques import RealImages, Technique, drfuzz
+from diffgen.search.loop import SearchLoop
+from diffgen.techniques import RealImages, drfuzz
 from diffgen.techniques.drfuzz import MUTATORS, DrFuzz, mutator_scores
 from diffgen.techniques.mutation.corpus import MOST_SELECTIONS, Corpus, drift
 
@@ -79,8 +80,8 @@ def test_drift_leaves_out_the_right_class() -> None:
     np.testing.assert_allclose(drift(said, np.array([0])), [[-np.inf, 0, 0.2]], atol=1e-6)
 
 
-def test_what_is_learned_from_an_answer(start: Callable[..., Technique], real: RealImages) -> None:
-    technique = start("drfuzz", config=NO_FIDELITY)
+def test_what_is_learned_from_an_answer(start: Callable[..., SearchLoop], real: RealImages) -> None:
+    technique = start("drfuzz", config=NO_FIDELITY).technique
     assert isinstance(technique, DrFuzz)
     seeds = np.array([0, 1, 2, 3, 4])
     labels = technique._labels[seeds]
@@ -105,7 +106,7 @@ def test_what_is_learned_from_an_answer(start: Callable[..., Technique], real: R
     mutants = np.full((5, *real.images.shape[1:]), 3, dtype=np.uint8)
     which = np.array([0, 1, 2, 3, 4])
     size = len(technique._corpus)
-    technique._learn(mutants, seeds, np.arange(5), which, answers)
+    technique._reward(drfuzz._Round(seeds, which, np.arange(5), mutants), answers)
 
     assert np.argwhere(technique._types).tolist() == [[0, wrong[0]]]
     assert np.flatnonzero(technique._corpus.columns["retired"]).tolist() == [0]
@@ -118,8 +119,8 @@ def test_what_is_learned_from_an_answer(start: Callable[..., Technique], real: R
     assert technique._difference_hits[:5].tolist() == [1, 1, 0, 1, 0]
 
 
-def test_nine_types_of_fault_are_enough_for_one_image(start: Callable[..., Technique]) -> None:
-    technique = start("drfuzz", config=NO_FIDELITY)
+def test_nine_types_of_fault_are_enough_for_one_image(start: Callable[..., SearchLoop]) -> None:
+    technique = start("drfuzz", config=NO_FIDELITY).technique
     assert isinstance(technique, DrFuzz)
     label = int(technique._labels[0])
     for number, other in enumerate([each for each in range(10) if each != label]):
@@ -127,22 +128,23 @@ def test_nine_types_of_fault_are_enough_for_one_image(start: Callable[..., Techn
         answer = np.full((1, 2, 10), 0.01, dtype=np.float32)
         answer[0, 0, label] = answer[0, 1, other] = 0.9
         mutant = np.full((1, *technique._corpus.images(np.array([0])).shape[1:]), number, dtype=np.uint8)
-        technique._learn(mutant, np.array([0]), np.array([0]), np.array([0]), answer)
+        technique._reward(drfuzz._Round(np.array([0]), np.array([0]), np.array([0]), mutant), answer)
     assert technique._corpus.banned[0]
     assert technique._corpus.weights()[0] == 0
 
 
 def test_a_run_keeps_the_books(
-    start: Callable[..., Technique],
+    start: Callable[..., SearchLoop],
     found: Callable[..., dict[str, np.ndarray]],
     real: RealImages,
     black_boxes: tuple[BlackBox, BlackBox],
 ) -> None:
     parts: list[dict[str, np.ndarray]] = []
-    technique = start("drfuzz", "2500q", config=NO_FIDELITY, parts=parts)
+    loop = start("drfuzz", "2500q", config=NO_FIDELITY, parts=parts)
+    columns = found(loop, parts)
+    assert loop.evaluator.queries == 2500
+    technique = loop.technique
     assert isinstance(technique, DrFuzz)
-    columns = found(technique, parts)
-    assert technique.context.evaluator.queries == 2500
     right = (real.probabilities.argmax(axis=2) == real.labels[:, None]).all(axis=1)
     assert right[columns["sources"]].all()
     # what was added to the corpus, both models get right
@@ -177,11 +179,12 @@ class Dark:
 
 
 def test_only_mutants_as_real_as_their_seed_are_asked_about(
-    start: Callable[..., Technique], found: Callable[..., dict[str, np.ndarray]], real: RealImages
+    start: Callable[..., SearchLoop], found: Callable[..., dict[str, np.ndarray]], real: RealImages
 ) -> None:
     parts: list[dict[str, np.ndarray]] = []
-    technique = start("drfuzz", "1500q", scorer=Dark(), parts=parts)
-    columns = found(technique, parts)
+    loop = start("drfuzz", "1500q", scorer=Dark(), parts=parts)
+    columns = found(loop, parts)
+    technique = loop.technique
     assert len(columns["images"]) > 5
     assert (columns["images"].mean(axis=(1, 2, 3)) <= real.images[columns["sources"]].mean(axis=(1, 2, 3)) + 1e-3).all()
     assert isinstance(technique, DrFuzz)
@@ -193,7 +196,7 @@ def test_only_mutants_as_real_as_their_seed_are_asked_about(
 
 
 def test_a_discriminator_that_lets_nothing_pass_is_told(
-    start: Callable[..., Technique], real: RealImages, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., SearchLoop], real: RealImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {image.tobytes() for image in real.images}
 
@@ -202,13 +205,30 @@ def test_a_discriminator_that_lets_nothing_pass_is_told(
             return torch.tensor([float(image.tobytes() in known) for image in images.numpy()])
 
     monkeypatch.setattr(drfuzz, "_STANDSTILL", 3)
-    technique = start("drfuzz", scorer=Strict())
-    technique.context.evaluator.start()
+    loop = start("drfuzz", scorer=Strict())
+    rounds = []
     with pytest.raises(RunError, match="--gan-schedule thorough"):
-        technique.run(lambda: None)
-    assert technique.context.evaluator.queries == 0
+        loop.run(on_generation=lambda: rounds.append(loop.evaluator.queries))
+    assert rounds == [0, 0]
 
 
-def test_without_labels_or_discriminator_it_cannot_begin(start: Callable[..., Technique]) -> None:
+def test_a_round_that_is_asked_about_in_parts_is_told_as_one(start: Callable[..., SearchLoop]) -> None:
+    """The corpus and the mutators after it are those of a round that was asked about at once."""
+    whole, parts = (start("drfuzz", "10000q", config=NO_FIDELITY, batch_size=60) for _ in range(2))
+    parts.batch_size = 25
+    answered: list[int] = []
+    for _ in range(5):
+        assert whole.generation()
+        assert parts.generation(lambda: answered.append(parts.evaluator.queries))
+        assert parts.technique.between_generations
+    assert len(answered) > 10
+    first, second = (loop.technique.checkpoint() for loop in (whole, parts))
+    assert whole.evaluator.queries == parts.evaluator.queries
+    assert first["random_state"] == second["random_state"]
+    for name in ("corpus_root", "corpus_selected", "added", "mutators", "types"):
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_without_labels_or_discriminator_it_cannot_begin(start: Callable[..., SearchLoop]) -> None:
     with pytest.raises(ValueError, match="discriminator"):
         start("drfuzz")

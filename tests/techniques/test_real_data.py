@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from diffgen.models import load as load_model
-from diffgen.techniques import RealImages, Technique
+from diffgen.search.loop import SearchLoop
+from diffgen.techniques import RealImages
 from diffgen.types import ImageSet
 
 
 def test_every_image_is_transformed_once_a_pass(
-    digits: ImageSet, start: Callable[..., Technique], found: Callable[..., dict[str, np.ndarray]]
+    digits: ImageSet, start: Callable[..., SearchLoop], found: Callable[..., dict[str, np.ndarray]]
 ) -> None:
     sure = np.eye(10, dtype=np.float32) * 0.9 + 0.01
     # models that differ on everything: all that is asked about can be seen in the archive
@@ -34,11 +35,10 @@ def test_every_image_is_transformed_once_a_pass(
     assert np.median(close) < 40
 
 
-def test_the_seed_decides(start: Callable[..., Technique], real: RealImages) -> None:
+def test_the_seed_decides(start: Callable[..., SearchLoop], real: RealImages) -> None:
     runs = []
     for seed in (0, 0, 1):
-        technique = start("real_data", "300q", seed=seed)
-        technique.context.evaluator.start()
-        technique.run(lambda: None)
-        runs.append(technique.context.evaluator.archive.digest())
+        loop = start("real_data", "300q", seed=seed)
+        loop.run()
+        runs.append(loop.evaluator.archive.digest())
     assert runs[0] == runs[1] != runs[2]

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import SearchConfig
 from diffgen.errors import UserError
-from diffgen.techniques import PRESETS, preset, technique_names
+from diffgen.search.loop import SearchLoop
+from diffgen.search.proposal import Answers, Proposal
+from diffgen.techniques import PRESETS, Needs, Technique, TechniqueContext, preset, technique_class, technique_names
+from diffgen.techniques.base import Checkpoint
 
 
 def test_every_technique_has_a_default_preset() -> None:
@@ -34,3 +45,44 @@ def test_paper_preset_has_the_published_constants() -> None:
 def test_an_unknown_name_is_answered_with_the_known_ones(technique: str, name: str, hint: str) -> None:
     with pytest.raises(UserError, match=hint):
         preset(technique, name)
+
+
+def test_only_diffgan_asks_filters_in_the_search() -> None:
+    able = [name for name in technique_names() if technique_class(name).needs(SearchConfig()).filters]
+    assert able == ["diffgan"]
+
+
+@pytest.fixture
+def page_technique(repository: Path) -> type[Technique]:
+    """The technique that docs/techniques.md shows."""
+    text = (repository / "docs" / "techniques.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {
+        each.__name__: each for each in (Answers, Mapping, Needs, Proposal, SearchConfig, Technique, TechniqueContext)
+    }
+    names |= {"Any": Any, "Checkpoint": Checkpoint, "np": np, "torch": torch}
+    code = re.search(r"```python\n(class .*?)```", text, re.DOTALL)
+    assert code is not None
+    exec(code[1], names)
+    kind = names["RandomNoise"]
+    assert issubclass(kind, Technique)
+    return kind
+
+
+def test_the_technique_of_the_page_runs_and_resumes(
+    start: Callable[..., SearchLoop], page_technique: type[Technique]
+) -> None:
+    whole = start(page_technique, "640q")
+    states = []
+    whole.run(on_generation=lambda: states.append((whole.technique.checkpoint(), whole.evaluator.queries)))
+    assert len(states) == 10
+    assert len(whole.evaluator.archive) > 0
+    # what a resumed one proposes is what the whole one was asked about
+    state, queries = states[4]
+    again, other = start(page_technique, "640q"), start(page_technique, "640q")
+    for _ in range(5):
+        assert other.generation()
+    again.technique.restore(state)
+    again.start(queries=queries)
+    first, second = again.technique.propose(64), other.technique.propose(64)
+    assert first.generation == second.generation == 6
+    assert torch.equal(first.images, second.images)

@@ -51,7 +51,7 @@ class Counting:
 
 def make(folder: Path, clock: Clock, cost: float) -> tuple[Checkpointer, Counting, dict[str, list[float]]]:
     run = RunFolder.create(folder, config={}, manifest={}, force=False)
-    history: dict[str, list[float]] = {name: [] for name in ("seconds", "queries", "triggers", "label_pairs")}
+    history: dict[str, list[float]] = {name: [] for name in ("seconds", "queries", "triggers")}
     both = Counting(clock, cost)
     return Checkpointer(run, both, both, history), both, history  # type: ignore[arg-type]
 

@@ -1,0 +1,148 @@
+"""The search's one loop: a technique proposes images, the models are asked, the technique is told their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from diffgen.config import Budget
+from diffgen.models import BlackBox
+from diffgen.search.evaluator import Evaluator
+from diffgen.search.proposal import Answers, Proposal
+
+
+class Proposer(Protocol):
+    """What the loop knows of a technique; :class:`diffgen.techniques.Technique` says what each part means."""
+
+    @property
+    def between_generations(self) -> bool: ...
+
+    def propose(self, room: int) -> Proposal: ...
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None: ...
+
+
+class SearchLoop:
+    """Owns the budget and everything else that ends a search.
+
+    It ends between two proposals: when seconds or queries are used up, when nothing new is found any more, when
+    somebody stops it, or when a model may not be asked any further. What was asked until then is in the archive. A
+    generation that was begun stays unfinished; a search that is resumed proposes it again, from the state after the one
+    before.
+
+    Args:
+        technique: proposes and learns.
+        evaluator: asks the models; counts queries and behaviours.
+        budget: of seconds and queries; whichever is reached first.
+        batch_size: most images of a proposal.
+        saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
+        clock: seconds; a parameter for tests.
+
+    Attributes:
+        stopped: whether :meth:`stop` was called.
+        spent: the model whose own limit of images ended the search, or None.
+    """
+
+    def __init__(
+        self,
+        technique: Proposer,
+        evaluator: Evaluator,
+        *,
+        budget: Budget,
+        batch_size: int,
+        saturation_queries: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.technique = technique
+        self.evaluator = evaluator
+        self.budget = budget
+        self.batch_size = batch_size
+        self.saturation_queries = saturation_queries
+        self.stopped = False
+        self.spent: BlackBox | None = None
+        self._clock = clock
+        self._started: float | None = None
+
+    def start(self, *, queries: int = 0, seconds: float = 0.0) -> None:
+        """Start the clock; a resumed search says how many ``queries`` and ``seconds`` were used before."""
+        self._started = self._clock() - seconds
+        self.evaluator.queries = queries
+
+    def stop(self) -> None:
+        """End the search before its next proposal, as if the budget were used up."""
+        self.stopped = True
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since :meth:`start`."""
+        return 0.0 if self._started is None else self._clock() - self._started
+
+    @property
+    def saturated(self) -> bool:
+        """Whether too long nothing new was found."""
+        behaviours = self.evaluator.behaviours
+        if self.saturation_queries is None or behaviours is None:
+            return False
+        return self.evaluator.queries - behaviours.latest_query >= self.saturation_queries
+
+    def run(
+        self,
+        *,
+        on_generation: Callable[[], None] | None = None,
+        on_answer: Callable[[], None] | None = None,
+    ) -> None:
+        """Search to the end.
+
+        Args:
+            on_generation: called after every whole generation, when the technique's state can be kept.
+            on_answer: called after every proposal that the models were asked about.
+
+        Raises:
+            RunError: a model failed, or the technique has nothing more to propose.
+        """
+        while self.generation(on_answer):
+            if on_generation is not None:
+                on_generation()
+
+    def generation(self, on_answer: Callable[[], None] | None = None) -> bool:
+        """Ask until the technique is between two generations; False when the search ends before.
+
+        Raises:
+            RunError: see :meth:`run`.
+        """
+        while (room := self.room()) > 0:
+            proposal = self.technique.propose(room)
+            if len(proposal) > room:
+                raise ValueError(f"The technique proposes {len(proposal)} images where there is room for {room}.")
+            answers = self.evaluator.ask(proposal)
+            if on_answer is not None:
+                on_answer()
+            self.technique.learn(proposal, answers)
+            if self.technique.between_generations:
+                return True
+        return False
+
+    def room(self) -> int:
+        """How many images may be asked about now; 0 when the search ends."""
+        budget, queries = self.budget, self.evaluator.queries
+        if self.stopped or self.saturated or (budget.seconds is not None and self.seconds >= budget.seconds):
+            return 0
+        room = self.batch_size
+        for model in self.evaluator.black_boxes:
+            afforded = self._affordable(model)
+            if afforded < 1:
+                self.spent = model
+                return 0
+            room = min(room, afforded)
+        return room if budget.queries is None else max(0, min(room, budget.queries - queries))
+
+    def _affordable(self, model: BlackBox) -> int:
+        """How many images a model may be asked about so that it can still be asked again about every trigger."""
+        left = model.images_left
+        if left is None:
+            return self.batch_size
+        # a batch is padded to the fixed size of the model's, in the search and when triggers are asked again one by one
+        padded = model.fixed_batch or 1
+        each, filled_up = (padded, 0) if model.alone else (1, padded - 1)
+        return (left - len(self.evaluator.archive) * padded - filled_up) // (each + padded)

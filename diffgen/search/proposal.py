@@ -1,0 +1,71 @@
+"""What a technique proposes and what it is told: the two records that pass between techniques and the search's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+
+from diffgen.types import Int64Array
+
+NOT_ARCHIVED = -1
+NO_PAIR = -1
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """N images that the models are to be asked about; N may be 0, and then nobody is asked.
+
+    Attributes:
+        images: uint8 (N, C, H, W).
+        generation: number of the generation (or of the batch) that they belong to, from 1.
+        latents: float32 (N, L), the latent vectors that they were drawn from, or None.
+        sources: int64 (N,), rows of the real images that they were made from, or None.
+    """
+
+    images: torch.Tensor
+    generation: int
+    latents: torch.Tensor | None = None
+    sources: Int64Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the models said of a batch of N images.
+
+    Attributes:
+        probabilities: float32 (N, M, K).
+        divergence: float32 (N,), larger is further apart.
+        archive_numbers: int64 (N,) on the CPU: number in the archive of each trigger, ``NOT_ARCHIVED`` for the rest.
+        label_pairs: int64 (N,): one number for each ordered tuple of labels of a trigger, ``NO_PAIR`` for the rest.
+        cells: int64 (N,) on the CPU: the cell of each trigger; 0 for the rest, and when there are no cells.
+        violation: float32 (N,) on the CPU: by how much the validity filters reject each trigger; 0 for those that they
+            accept, for the rest, and when the filters are not asked.
+    """
+
+    probabilities: torch.Tensor
+    divergence: torch.Tensor
+    archive_numbers: torch.Tensor
+    label_pairs: torch.Tensor
+    cells: torch.Tensor
+    violation: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    @classmethod
+    def none(cls, models: int, classes: int) -> Answers:
+        """The answers to nothing."""
+        numbers = torch.empty(0, dtype=torch.int64)
+        return cls(torch.empty(0, models, classes), torch.empty(0), numbers, numbers, numbers, torch.empty(0))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answers]) -> Answers:
+        """The answers to several proposals, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(**{f.name: torch.cat([getattr(part, f.name) for part in parts]) for f in fields(cls)})

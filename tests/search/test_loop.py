@@ -1,0 +1,163 @@
+"""The loop keeps the budget to the image, ends where it should, and asks and tells in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import Budget
+from diffgen.generators.gan import GanGenerator
+from diffgen.models import BlackBox
+from diffgen.search.behaviours import Behaviours
+from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
+from diffgen.search.proposal import Answers, Proposal
+
+
+class InParts:
+    """Generations of random pictures, proposed in parts; every second generation begins with nothing to ask about."""
+
+    def __init__(self, generator: GanGenerator, size: int) -> None:
+        self._generator = generator
+        self._size = size
+        self._rng = torch.Generator().manual_seed(0)
+        self.proposed: list[int] = []
+        self.told: list[int] = []
+        self.generations = 0
+        self.left = size
+        self.begun_empty = False
+
+    @property
+    def between_generations(self) -> bool:
+        return self.left == self._size and not self.begun_empty
+
+    def propose(self, room: int) -> Proposal:
+        nothing = self.generations % 2 == 1 and self.between_generations
+        count = 0 if nothing else min(room, self.left)
+        latents = torch.randn(count, self._generator.latent_dim, generator=self._rng)
+        self.proposed.append(count)
+        return Proposal(self._generator.generate(latents), generation=self.generations + 1, latents=latents)
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        assert len(answers) == len(proposal) == self.proposed[-1]
+        self.told.append(len(answers))
+        self.left -= len(answers)
+        self.begun_empty = len(answers) == 0
+        if self.left == 0:
+            self.left = self._size
+            self.generations += 1
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def make_loop(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> Callable[..., SearchLoop]:
+    def make(budget: str, *, size: int = 100, batch_size: int = 64, **settings: object) -> SearchLoop:
+        own = {name: settings.pop(name) for name in ("saturation_queries",) if name in settings}
+        clock = settings.pop("clock", None) or Clock()
+        return SearchLoop(
+            InParts(generator, size),
+            make_evaluator(**settings),
+            budget=Budget.parse(budget),
+            batch_size=batch_size,
+            clock=clock,
+            **own,
+        )
+
+    return make
+
+
+def test_a_query_budget_is_kept_to_the_image(make_loop: Callable[..., SearchLoop]) -> None:
+    loop = make_loop("250q")
+    whole, answered = [], []
+    loop.start()
+    loop.run(on_generation=lambda: whole.append(loop.evaluator.queries), on_answer=lambda: answered.append(1))
+    technique = loop.technique
+    assert isinstance(technique, InParts)
+    assert technique.proposed == technique.told == [64, 36, 0, 64, 36, 50]
+    assert loop.evaluator.queries == 250
+    # the third generation stays unfinished
+    assert whole == [100, 200]
+    assert len(answered) == len(technique.told)
+    assert loop.room() == 0
+
+
+def test_a_proposal_larger_than_the_room_is_refused(make_loop: Callable[..., SearchLoop]) -> None:
+    class Greedy(InParts):
+        def propose(self, room: int) -> Proposal:
+            return super().propose(room + 1)
+
+    loop = make_loop("1000q")
+    loop.technique = Greedy(loop.technique._generator, 100)
+    loop.start()
+    with pytest.raises(ValueError, match="65 images where there is room for 64"):
+        loop.run()
+    assert loop.evaluator.queries == 0
+
+
+def test_a_time_budget_ends_between_proposals(make_loop: Callable[..., SearchLoop]) -> None:
+    clock = Clock()
+    loop = make_loop("10s", clock=clock)
+    loop.start()
+    clock.now = 9.9
+    assert loop.room() == 64
+    clock.now = 10.0
+    assert loop.room() == 0
+    assert not loop.generation()
+    assert loop.evaluator.queries == 0
+
+
+def test_time_and_queries_used_before_a_resume_count(make_loop: Callable[..., SearchLoop]) -> None:
+    loop = make_loop("10s,100q")
+    loop.start(queries=93, seconds=9.0)
+    assert (loop.seconds, loop.evaluator.queries, loop.room()) == (9.0, 93, 7)
+    loop.start(queries=7, seconds=10.0)
+    assert loop.room() == 0
+
+
+def test_stop_ends_the_search_before_the_next_proposal(make_loop: Callable[..., SearchLoop]) -> None:
+    loop = make_loop("1000q")
+    loop.start()
+    loop.run(on_answer=loop.stop)
+    assert (loop.evaluator.queries, loop.stopped) == (64, True)
+
+
+def test_a_model_that_may_be_asked_about_few_images_ends_the_search(
+    make_loop: Callable[..., SearchLoop], black_boxes: tuple[BlackBox, BlackBox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of its images is enough to ask again about every trigger."""
+    loop = make_loop("1000q")
+    kind = type(black_boxes[0])
+    monkeypatch.setattr(
+        kind,
+        "images_left",
+        property(lambda model: 200 - loop.evaluator.queries if model is black_boxes[1] else None),
+    )
+    loop.start()
+    loop.run()
+    assert loop.spent is black_boxes[1]
+    left = 200 - loop.evaluator.queries
+    assert len(loop.evaluator.archive) <= left <= len(loop.evaluator.archive) + 1
+
+
+def test_what_is_rejected_does_not_put_off_the_end(make_loop: Callable[..., SearchLoop]) -> None:
+    """``--until saturated``: only what is counted at the end is new."""
+    rejects_all = make_loop(
+        "1000q",
+        behaviours=Behaviours(lambda images: images[:, 0, 14, 14].to(torch.int64).numpy() // 32, 0.8),
+        validity=lambda images: np.ones(len(images), np.float32),
+        saturation_queries=150,
+    )
+    rejects_all.start()
+    rejects_all.run()
+    assert len(rejects_all.evaluator.archive) > 10
+    assert rejects_all.saturated
+    assert rejects_all.evaluator.queries == 164
