@@ -27,7 +27,7 @@ class Clock:
 
 
 class Counting:
-    """Stands for technique and evaluator."""
+    """Stands for technique, loop and evaluator."""
 
     def __init__(self, clock: Clock, cost: float) -> None:
         self.clock = clock
@@ -38,6 +38,10 @@ class Counting:
         self.behaviours = None
         self.saturated = False
         self.archive = Archive((1, 2, 2))
+
+    @property
+    def evaluator(self) -> Counting:
+        return self
 
     @property
     def seconds(self) -> float:
