@@ -1,1 +1,1 @@
-"""The search for triggers: loop, evaluator, archive, objectives and the NSGA-II engine. Knows no file format, no screen."""
+"""The search for triggers: loop, evaluator, archive, objectives, NSGA-II. Knows no file format, no screen."""
