@@ -137,7 +137,7 @@ def cases() -> Iterator[Case]:
     yield Case("data", "a class whose name is not text", _DATA, odd, codes=(0, 2))
     large = _arrays(images=np.zeros((60, 2000, 2000), np.uint8))
     yield Case("data", "images of 2,000 x 2,000 pixels", _DATA, large, codes=(0, 2), seconds=120)
-    yield Case("data", "images of 1 x 1 pixel", _DATA, _arrays(images=np.zeros((60, 1, 1), np.uint8)))
+    yield Case("data", "images of 1 x 1 pixel", _DATA, _arrays(images=np.zeros((60, 1, 1), np.uint8)), codes=(0, 2))
     alike = _arrays(images=sound, labels=np.arange(40) % 10)
     run = "diffgen compare a.pt b.onnx --data d --technique real_data --filters none --budget 200q -q -o out"
     yield Case("data", "images that are all alike", run, alike, codes=(0, 2))

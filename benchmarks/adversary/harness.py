@@ -36,6 +36,7 @@ class Case:
         says: what the output has to hold, a regular expression.
         seconds: longest that it may take.
         check: looks at the folder afterwards; returns what is wrong.
+        may_add: new files in the victim's folder are what was asked for; those that were there must stay as they are.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Case:
     says: str = ""
     seconds: float = 60.0
     check: Callable[[Path], str] = lambda folder: ""
+    may_add: bool = False
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -86,6 +88,7 @@ def run(case: Case, good: Path, folder: Path, *, slowness: float) -> Outcome:
     home.mkdir()
     case.prepare(folder / "here", victim)
     before = _print_of(victim)
+    theirs = None if not case.may_add else {path.relative_to(victim) for path in victim.rglob("*")}
     shell = f'diffgen() {{ "{sys.executable}" -m diffgen "$@"; }}; {case.command}'
     environment = {
         "PATH": os.environ["PATH"],
@@ -119,7 +122,7 @@ def run(case: Case, good: Path, folder: Path, *, slowness: float) -> Outcome:
         "" if hung or process.returncode in case.codes else f"exit code {process.returncode}",
         next((f"{trace!r} in the output" for trace in _TRACES if trace in text), ""),
         "" if re.search(case.says, text) else f"nothing said of {case.says!r}",
-        "" if _print_of(victim) == before else "a foreign file changed",
+        "" if _print_of(victim, theirs) == before else "a foreign file changed",
         "a command of the file's ran" if (home / "PWNED").exists() else "",
         case.check(folder / "here"),
     ]
@@ -128,10 +131,12 @@ def run(case: Case, good: Path, folder: Path, *, slowness: float) -> Outcome:
     return outcome
 
 
-def _print_of(folder: Path) -> str:
-    """A digest of everything in a folder."""
+def _print_of(folder: Path, only: set[Path] | None = None) -> str:
+    """A digest of everything in a folder, or of some of it."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
+        if only is not None and path.relative_to(folder) not in only:
+            continue
         digest.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape"))
         mode = path.lstat().st_mode
         digest.update(str(stat.S_IFMT(mode)).encode())

@@ -43,13 +43,14 @@ def _text(name: str, text: str | bytes) -> Callable[[Path, Path], None]:
 
 
 def _setting(line: str) -> Callable[[Path, Path], None]:
-    """One value of config.toml is replaced."""
+    """One value of config.toml is replaced, in a run that is not at its end."""
 
     def prepare(folder: Path, victim: Path) -> None:
         path = folder / "run" / "config.toml"
         key = line.split(" =")[0]
         lines = [line if each.startswith(f"{key} =") else each for each in path.read_text().splitlines()]
         path.write_text("\n".join(lines if line in lines else [line, *lines]) + "\n")
+        _changed("manifest.json", lambda values: values.update(status="running"))(folder, victim)
 
     return prepare
 
