@@ -40,7 +40,8 @@ from diffgen.data import load
 from diffgen.errors import DiffgenError, UserError
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
-from diffgen.runs.files import read_arrays, write_arrays, write_json
+from diffgen.runs.arrays import read_arrays, write_arrays
+from diffgen.runs.files import write_json
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import save_onnx, save_torchscript

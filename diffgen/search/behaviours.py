@@ -72,14 +72,14 @@ class Behaviours:
         return {
             "behaviours": np.array(sorted(self._met), dtype=np.int64).reshape(len(self._met), width),
             "behaviour_query": self.latest_query,
-            "distinct": self._distinct.kept,
-            "pictures": self.pictures,
+            "behaviour_distinct": self._distinct.kept,
+            "behaviour_pictures": self.pictures,
         }
 
     def restore(self, state: Mapping[str, Any], archive: Archive) -> None:
         """Go on from what :meth:`checkpoint` gave; the archive must be as it was then."""
-        kept = state["distinct"]
+        kept = state["behaviour_distinct"]
         self._distinct.restore(archive.images(kept), archive.labels()[kept], kept)
-        self.pictures = int(state["pictures"])
+        self.pictures = int(state["behaviour_pictures"])
         self._met = set(map(tuple, state["behaviours"].tolist()))
         self.latest_query = int(state["behaviour_query"])

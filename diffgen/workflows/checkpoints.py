@@ -74,18 +74,18 @@ class Checkpointer:
         evaluator = self._loop.evaluator
         # the parts first: a checkpoint speaks only of what is on the disk
         evaluator.archive.flush(everything=True)
-        self._folder.write_checkpoint(
-            {
-                **state,
-                **({} if evaluator.behaviours is None else evaluator.behaviours.checkpoint()),
-                "queries": evaluator.queries,
-                "seconds": self._loop.seconds,
-                "margin": evaluator.margin,
-                "parts": len(self._folder.manifest["parts"]),
-                "triggers": evaluator.archive.digest(),
-                "history": self._history,
-            }
-        )
+        kept = {
+            **({} if evaluator.behaviours is None else evaluator.behaviours.checkpoint()),
+            "queries": evaluator.queries,
+            "seconds": self._loop.seconds,
+            "margin": evaluator.margin,
+            "parts": len(self._folder.manifest["parts"]),
+            "triggers": evaluator.archive.digest(),
+            "history": self._history,
+        }
+        if shared := state.keys() & kept.keys():
+            raise ValueError(f"The technique keeps its state under names that are taken: {sorted(shared)}.")
+        self._folder.write_checkpoint({**state, **kept})
 
 
 def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]] | None:

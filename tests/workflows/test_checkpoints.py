@@ -11,6 +11,7 @@ import pytest
 
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
+from diffgen.search.behaviours import Behaviours
 from diffgen.types import Progress
 from diffgen.workflows import checkpoints
 from diffgen.workflows.checkpoints import Checkpointer, newest_usable
@@ -107,3 +108,16 @@ def test_without_checkpoints_parts_are_forgotten(tmp_path: Path) -> None:
     run.write_part({"query": np.arange(3)})
     assert newest_usable(run, Progress()) is None
     assert run.read_parts() == {}
+
+
+def test_no_name_in_a_checkpoint_is_used_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A technique's state under a name of the loop's would be overwritten, and found missing only at a resumption."""
+    clock = Clock()
+    monkeypatch.setattr(checkpoints, "time", clock)
+    checkpointer, counting, _ = make(tmp_path / "run", clock, 0.0)
+    monkeypatch.setattr(counting, "behaviours", Behaviours(lambda images: np.zeros(len(images), np.int64), 0.9))
+    checkpointer.after_generation()
+    clock.now += 100
+    monkeypatch.setattr(counting, "checkpoint", lambda: {"behaviours": 1, "queries": 2, "mine": 3})
+    with pytest.raises(ValueError, match=r"\['behaviours', 'queries'\]"):
+        checkpointer.after_generation()

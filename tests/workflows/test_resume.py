@@ -19,6 +19,7 @@ import torch
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.runs import files
+from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock
 from diffgen.types import Progress
@@ -384,16 +385,16 @@ def test_without_any_usable_checkpoint_the_search_starts_again(broken: Path, fin
 def test_a_part_that_belongs_to_another_run_is_not_taken_for_its_own(broken: Path, finished: CompareResult) -> None:
     """Whole, of the right size, and wrong: the checkpoint knows its triggers."""
     file = broken / "triggers" / "part-00006.npz"
-    content = files.read_arrays(file)
+    content = read_arrays(file)
     content["hashes"] = content["hashes"][::-1].copy()
-    files.write_arrays(file, content)
+    write_arrays(file, content)
     assert_same(resume(broken).run, finished.run)
 
 
 def test_a_checkpoint_of_another_version_is_refused(broken: Path) -> None:
-    state = files.read_arrays(broken / "checkpoint.npz")
+    state = read_arrays(broken / "checkpoint.npz")
     del state["representatives"]
-    files.write_arrays(broken / "checkpoint.npz", state)
+    write_arrays(broken / "checkpoint.npz", state)
     with pytest.raises(UserError, match="version"):
         resume(broken)
 
