@@ -43,6 +43,9 @@ _FUNCTIONS_OF_SIZES = frozenset(
     }
 )
 _IDENTIFIER = re.compile(r"[\w.]*")
+# Of parts of a network, which torch asks for with getattr where they are no words.
+_PATH = re.compile(r"[\w.\-]*")
+_PATH_KEYS = frozenset({"fqn", "parameter_name", "buffer_name", "tensor_constant_name"})
 _SYMBOL = re.compile(r"[a-z]+\d+")
 _FUNCTIONS = frozenset(
     {
@@ -78,12 +81,7 @@ _EXPRESSION_NODES = (
     *(ast.Subscript, ast.Load, ast.operator, ast.unaryop, ast.boolop, ast.cmpop),
 )
 _TREE_TYPES = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
-_NAME_KEYS = frozenset(
-    {
-        *("name", "fqn", "as_name", "forward_arg_names", "field_names"),
-        *("parameter_name", "buffer_name", "tensor_constant_name", "user_input_name"),
-    }
-)
+_NAME_KEYS = frozenset({"name", "as_name", "forward_arg_names", "field_names", "user_input_name", *_PATH_KEYS})
 _LONGEST_EXPRESSION = 2000
 _LONGEST_NAME = 80
 
@@ -205,7 +203,7 @@ def _check_description(program: Any) -> None:
             _check_tree(value)
         elif key in _NAME_KEYS and value is not None:
             for name in value if isinstance(value, list) else [value]:
-                _check_identifier(name)
+                _check_identifier(name, _PATH if key in _PATH_KEYS else _IDENTIFIER)
         elif key in ("as_custom_obj", "as_operator", "custom_obj", "class_fqn") and value is not None:
             raise UntrustedError("it holds objects of other programs")
         elif key == "nodes":
@@ -238,8 +236,8 @@ def _check_metadata(metadata: Any) -> None:
         raise UntrustedError("its metadata are not plain text")
 
 
-def _check_identifier(name: Any) -> None:
-    if not isinstance(name, str) or _IDENTIFIER.fullmatch(name) is None:
+def _check_identifier(name: Any, allowed: re.Pattern[str] = _IDENTIFIER) -> None:
+    if not isinstance(name, str) or allowed.fullmatch(name) is None:
         raise UntrustedError(f"it names something {str(name)[:40]!r}")
 
 

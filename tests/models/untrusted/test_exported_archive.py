@@ -195,6 +195,22 @@ def test_expressions_of_open_sides(program, tmp_path, expression):
         checked_copy(archive)
 
 
+def test_parts_of_a_network_whose_names_are_no_words(tmp_path):
+    network = torch.nn.Sequential(torch.nn.Flatten())
+    network.add_module("block-1", torch.nn.Linear(16, 3))
+    torch.export.save(torch.export.export(network.eval(), (torch.zeros(2, 1, 4, 4),)), tmp_path / "net.pt2")
+    box = load(tmp_path / "net.pt2")
+    box.prepare(np.zeros((2, 1, 4, 4), dtype=np.uint8))
+    assert box.num_classes == 3
+
+
+@pytest.mark.parametrize("name", ['x", open("here", "w"))', "x'", "x\n", "x;y", "x y", "x(1)"])
+def test_names_that_would_become_code(program, tmp_path, name):
+    path = write(tmp_path / "net.pt2", changed(program, "1.weight", json.dumps(name)[1:-1]))
+    with pytest.raises(UserError, match="it names something"):
+        load(path)
+
+
 def test_weights_without_bytes_are_not_made_of_zeros(program, tmp_path):
     """torch would make as many as the file says."""
     with pytest.raises(UserError, match="its weights 'weight_0' are cut off"):
