@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen.cli import compare, config_file, model_options, options
 from diffgen.cli.config_file import ConfigFile
-from diffgen.config import GROSS_ACCURACY_DROP, GROSS_REGRESSION_FAULTS, CheckConfig, CompareConfig, Limits, replace
+from diffgen.config import (
+    GROSS_ACCURACY_DROP,
+    GROSS_CLASS_ACCURACY_DROP,
+    GROSS_REGRESSION_FAULTS,
+    CheckConfig,
+    CompareConfig,
+    Limits,
+    replace,
+)
 from diffgen.errors import UserError
 from diffgen.types import Progress
 
@@ -66,6 +74,13 @@ def add_parser(verbs: Any) -> None:
         type=_share,
         metavar="0.2%",
         help=f"on the labelled real images (default: fails if it is shown to be above {GROSS_ACCURACY_DROP:.0%}%)",
+    )
+    gate.add_argument(
+        "--max-class-accuracy-drop",
+        type=_share,
+        metavar="5%",
+        help="of the worst class, on the labelled real images; fails if it is shown to be above the limit, corrected "
+        f"for the number of classes (default: {GROSS_CLASS_ACCURACY_DROP:.0%}%)",
     )
     gate.add_argument(
         "--max-new-behaviours",

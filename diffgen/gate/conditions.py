@@ -9,8 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from diffgen.config import GROSS_ACCURACY_DROP, GROSS_REGRESSION_FAULTS, GROSS_UNDECIDED, Limits
-from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift
+from diffgen.config import (
+    GROSS_ACCURACY_DROP,
+    GROSS_CLASS_ACCURACY_DROP,
+    GROSS_REGRESSION_FAULTS,
+    GROSS_UNDECIDED,
+    Limits,
+)
+from diffgen.gate.values import AccuracyDrop, ClassDrop, GateValues, Rate, Shift
 from diffgen.gate.wording import count_of, percent, points
 
 
@@ -77,6 +83,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _rate("accuracy_drop", values.accuracy, limits.max_accuracy_drop, points)
     else:
         yield from _gross("accuracy_drop", values.accuracy, GROSS_ACCURACY_DROP, points)
+    yield from _class_accuracy(values.class_accuracy, limits.max_class_accuracy_drop)
     if limits.max_regression_faults is not None:
         yield _faults(values.faults, limits.max_regression_faults)
     else:
@@ -125,6 +132,29 @@ def _gross(
         yield Condition(name, Status.WARN, said, sentence)
     else:
         yield Condition(name, Status.PASS, said, f"Not above {shown(limit)}.")
+
+
+def _class_accuracy(drop: ClassDrop | None, limit: float | None) -> Iterator[Condition]:
+    """What breaks it must be shown, whoever set it: of many classes with few images the worst always looks bad."""
+    name, largest = "class_accuracy_drop", GROSS_CLASS_ACCURACY_DROP if limit is None else limit
+    shown = points(largest)
+    said = f"{shown} by default" if limit is None else shown
+    if drop is None:
+        if limit is not None:
+            yield _missing(name, said)
+        return
+    low, _ = drop.interval
+    if low > largest:
+        sentence = f"Class {drop.name} loses more than {shown}, also at the lower end of the interval."
+        yield Condition(name, Status.FAIL, said, sentence)
+    elif drop.share > largest:
+        sentence = (
+            f"Class {drop.name} loses more than {shown} on {count_of(drop.of, 'image')}, but they are too few to show "
+            f"it of one of {drop.classes:,} classes."
+        )
+        yield Condition(name, Status.WARN, said, sentence)
+    else:
+        yield Condition(name, Status.PASS, said, f"No class is shown to lose more than {shown}.")
 
 
 def _new_behaviours(values: GateValues, limit: int) -> Condition:

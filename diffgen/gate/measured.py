@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from diffgen.gate.values import GateValues, Rate, Shift
-from diffgen.gate.wording import percent, points
+from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift
+from diffgen.gate.wording import count_of, percent, points
 
 # the names that values and conditions have in results.json, and what people are told that they are
 TITLES = {
@@ -18,6 +18,7 @@ TITLES = {
     "disagreement_real": "disagreement on real images",
     "disagreement_random": "disagreement on random valid generated images",
     "accuracy_drop": "accuracy drop on real images",
+    "class_accuracy_drop": "accuracy drop of the worst class, on real images",
     "regression_faults": "regression faults on real images",
     "shift_real": "largest probability shift, real images",
     "shift_random": "largest probability shift, random valid generated images",
@@ -73,13 +74,10 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
     yield from _rate("disagreement_real", values.real)
     yield from _rate("disagreement_random", values.random)
-    drop = values.accuracy
-    if drop is not None:
-        low, high = drop.interval
-        before, after = (percent(right / drop.of) for right in (drop.base_right, drop.candidate_right))
-        yield Measured(
-            "accuracy_drop", f"{points(drop.share)} ({before}, now {after})", f"{low * 100:.2f} to {points(high)}"
-        )
+    yield from _drop("accuracy_drop", values.accuracy)
+    worst = values.class_accuracy
+    if worst is not None:
+        yield from _drop("class_accuracy_drop", worst, f" of {count_of(worst.of, 'image')} of class {worst.name}")
     yield from _rate("regression_faults", values.faults)
     yield from _shift("shift_real", values.shift_real)
     yield from _shift("shift_random", values.shift_random)
@@ -101,6 +99,14 @@ def _rate(name: str, rate: Rate | None) -> Iterator[Measured]:
         ties = f", {rate.undecided:,} of them undecided" if rate.undecided else ""
         value = f"{percent(rate.share)} ({rate.count:,} of {rate.of:,}{ties})"
         yield Measured(name, value, f"{percent(low)} to {percent(high)}")
+
+
+def _drop(name: str, drop: AccuracyDrop | None, which: str = "") -> Iterator[Measured]:
+    if drop is not None:
+        low, high = drop.interval
+        before, after = (percent(right / drop.of) for right in (drop.base_right, drop.candidate_right))
+        value = f"{points(drop.share)} ({before}, now {after}{which})"
+        yield Measured(name, value, f"{low * 100:.2f} to {points(high)}")
 
 
 def _shift(name: str, shift: Shift | None) -> Iterator[Measured]:

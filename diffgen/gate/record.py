@@ -12,6 +12,7 @@ from diffgen.gate.measured import measured
 from diffgen.gate.values import (
     AccuracyDrop,
     Behaviour,
+    ClassDrop,
     GateValues,
     KnownBehaviour,
     Rate,
@@ -23,7 +24,7 @@ from diffgen.gate.values import (
 
 SCHEMA_VERSION = 1
 
-_Kind = TypeVar("_Kind", Rate, AccuracyDrop, Shift, Replay)
+_Kind = TypeVar("_Kind", Rate, AccuracyDrop, ClassDrop, Shift, Replay)
 
 
 def make_record(
@@ -71,6 +72,7 @@ def make_record(
             "disagreement_random": _rate(values.random),
             "random_images": {"drawn": values.drawn, "accepted": values.accepted},
             "accuracy_drop": _drop(values.accuracy),
+            "class_accuracy_drop": _drop(values.class_accuracy),
             "regression_faults": _rate(values.faults),
             "shift_real": _shift(values.shift_real),
             "shift_random": _shift(values.shift_random),
@@ -133,6 +135,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         random=_read(Rate, values["disagreement_random"]),
         **values["random_images"],
         accuracy=_read(AccuracyDrop, values["accuracy_drop"]),
+        class_accuracy=_read(ClassDrop, values.get("class_accuracy_drop")),
         shift_real=_read(Shift, values["shift_real"]),
         shift_random=_read(Shift, values["shift_random"]),
         replay=_read(Replay, values["replay"]) or Replay(),

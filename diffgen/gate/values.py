@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diffgen.metrics.intervals import exact_interval, paired_difference_interval, share_beyond_largest
+import numpy as np
+
+from diffgen.metrics.intervals import (
+    exact_interval,
+    paired_difference_interval,
+    share_beyond_largest,
+    simultaneous_paired_intervals,
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,28 @@ class AccuracyDrop:
         """Ends of the interval of the paired difference, -1..1."""
         only_candidate = self.candidate_right - (self.base_right - self.only_base)
         return paired_difference_interval(self.only_base, only_candidate, self.of)
+
+
+@dataclass(frozen=True)
+class ClassDrop(AccuracyDrop):
+    """The accuracy drop on the images of one class: the worst of ``classes``, see :mod:`diffgen.gate.classes`.
+
+    Attributes:
+        label, name: of the class.
+        classes: how many classes have images; the interval is corrected for having chosen the worst of so many.
+    """
+
+    label: int
+    name: str
+    classes: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the interval, -1..1; those of all classes hold at once with 95 % confidence."""
+        only_candidate = self.candidate_right - (self.base_right - self.only_base)
+        lost, won, of = (np.asarray([count]) for count in (self.only_base, only_candidate, self.of))
+        low, high = simultaneous_paired_intervals(lost, won, of, among=self.classes)
+        return float(low[0]), float(high[0])
 
 
 @dataclass(frozen=True)
@@ -183,6 +212,7 @@ class GateValues:
             explain, and that the base's do not have.
         undecided: real images that the candidate is undecided on, within the margin, and the base is not; its own
             ``undecided`` is not used.
+        class_accuracy: of the worst class; None without labels.
     """
 
     real: Rate | None = None
@@ -199,6 +229,7 @@ class GateValues:
     steadiness: Steadiness = Steadiness()
     smells: tuple[str, ...] = ()
     undecided: Rate | None = None
+    class_accuracy: ClassDrop | None = None
 
     @property
     def new(self) -> tuple[Behaviour, ...]:

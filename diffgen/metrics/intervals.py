@@ -11,7 +11,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import beta, binomtest, norm, t
+
+from diffgen.types import Int64Array
 
 CONFIDENCE = 0.95
 
@@ -65,6 +68,27 @@ def paired_difference_interval(only_first: int, only_second: int, of: int) -> tu
     error = math.sqrt((first + second) - (first - second) ** 2 / total) / total
     reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
     return max(-1.0, middle - reach), min(1.0, middle + reach)
+
+
+def simultaneous_paired_intervals(
+    only_first: Int64Array, only_second: Int64Array, of: Int64Array, *, among: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ends of :func:`paired_difference_interval` for many groups, all of which hold at once with 95 % confidence.
+
+    Bonferroni: each of ``among`` intervals is one of 1 - 0.05 / ``among``; with 1 they are those of single groups.
+
+    Args:
+        only_first, only_second, of: int64 (G,), as there; ``of`` is 1 or more.
+        among: how many groups are looked at; those given may be some of them.
+
+    Returns:
+        Lower and upper ends, float64 (G,), -1..1.
+    """
+    first, second, total = only_first + 0.5, only_second + 0.5, of + 2.0
+    middle = (first - second) / total
+    error = np.sqrt((first + second) - (first - second) ** 2 / total) / total
+    reach = float(norm.isf((1 - CONFIDENCE) / (2 * among))) * error
+    return np.maximum(middle - reach, -1.0), np.minimum(middle + reach, 1.0)
 
 
 def mean_over_runs(figures: Sequence[float]) -> tuple[float, float] | None:

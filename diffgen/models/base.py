@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
-from diffgen.errors import DiffgenError, RunError, ServiceError, UserError
+from diffgen.errors import DiffgenError, RunError, ServiceError, SomeAnswersError, UserError
 from diffgen.models.class_names import is_name
 from diffgen.models.inputs import (
     ImageShape,
@@ -256,7 +256,8 @@ class BlackBox(ABC):
 
         Raises:
             UserError: the model doesn't take them (the message names what it takes), or doesn't answer with one row
-                of at least two finite values per image.
+                of at least two finite values per image; SomeAnswersError where values for some images alone are not
+                finite.
         """
         check_images(images, self.name)
         if len(images) == 0:
@@ -276,7 +277,9 @@ class BlackBox(ABC):
         # Only a finite answer can be judged; taken for logits, nothing but NaN and infinity is a fault.
         fault = find_fault(raw, given or "logits")
         if fault is not None:
-            raise UserError(f"On real images, model {self.name} {fault}")
+            finite = torch.isfinite(raw).all(dim=1)
+            kind = SomeAnswersError if finite.any() and not finite.all() else UserError
+            raise kind(f"On real images, model {self.name} {fault}")
         self._kind = given or decide_outputs(raw)
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
         self._columns = raw.shape[1]

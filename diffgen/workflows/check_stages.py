@@ -13,6 +13,7 @@ import torch
 
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.errors import UserError
+from diffgen.gate.classes import worst_class
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.known import nearest_known, spread_out
 from diffgen.gate.ratchet import Acceptance, ratchet
@@ -89,7 +90,7 @@ class CheckStages(Stages):
 
     def models_ready(self, models: tuple[BlackBox, BlackBox], images: ImageSet) -> None:
         limits = self.config.limits
-        for name in ("max_accuracy_drop", "max_regression_faults"):
+        for name in ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults"):
             if images.labels is None and getattr(limits, name) is not None:
                 raise UserError(
                     f"--{name.replace('_', '-')} needs labels, and the data {images.source} have none; give labelled "
@@ -137,6 +138,9 @@ class CheckStages(Stages):
             real=_rate(real.probabilities, real.summary.margin),
             shift_real=Shift(_largest_shift(real.probabilities), count),
             accuracy=None if labels is None else _accuracy(real.probabilities.argmax(axis=2), labels),
+            class_accuracy=None
+            if labels is None
+            else worst_class(real.probabilities.argmax(axis=2), labels, class_names(prepared.models, prepared.images)),
             search=SearchState(0, "The search did not come to its end."),
         )
         self._ask_about_random_images(prepared)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from diffgen.errors import UserError
+from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
 from diffgen.report.data import Preflight
@@ -63,9 +63,14 @@ def prepare_model(model: BlackBox, data: ImageSet) -> None:
 
     Raises:
         UserError: it does not take these images.
+        RunError: it gives no finite answer to some of them.
     """
     rows = np.linspace(0, len(data) - 1, min(len(data), _PREPARED)).astype(np.int64)
-    model.prepare(torch.from_numpy(data.images[rows]))
+    try:
+        model.prepare(torch.from_numpy(data.images[rows]))
+    except SomeAnswersError as error:
+        # It is chance whether such an image is among these few; when all are asked about, it breaks the run off.
+        raise RunError(str(error)) from None
 
 
 def prepare_models(models: Sequence[BlackBox], data: ImageSet) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from diffgen.config import Limits
 from diffgen.errors import UserError
 from diffgen.gate.conditions import EXIT_CODES, Status, evaluate, overall
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, SearchState, Shift, Steadiness
+from diffgen.gate.values import AccuracyDrop, Behaviour, ClassDrop, GateValues, Rate, SearchState, Shift, Steadiness
 
 DONE = SearchState(1000)
 BROKEN = SearchState(300, "The search broke off: the model raised.")
@@ -48,6 +48,27 @@ def test_what_is_always_there() -> None:
     # without labels, and of a check of an older version
     assert statuses(values(accuracy=None), Limits()) == ALWAYS
     assert statuses(values(accuracy=None), Limits(max_new_behaviours=0)) == ALWAYS | {"new_behaviours": "PASS"}
+
+
+@pytest.mark.parametrize(
+    ("lost", "of", "limit", "status"),
+    [
+        (40, 100, None, "FAIL"),
+        (12, 100, None, "WARN"),
+        (10, 100, None, "PASS"),
+        (12, 100, 0.12, "PASS"),
+        (12, 100, 0.11, "WARN"),  # also of a limit that was set: the worst of ten classes
+        (40, 100, 0.5, "PASS"),
+        (1, 100, 0.0, "WARN"),
+        (0, 100, 0.0, "PASS"),
+        (None, 0, 0.1, "ERROR"),
+        (None, 0, None, None),
+    ],
+)
+def test_the_worst_class(lost: int | None, of: int, limit: float | None, status: str | None) -> None:
+    worst = None if lost is None else ClassDrop(of, of - lost, lost, of, 3, "three", 10)
+    found = statuses(values(class_accuracy=worst), Limits(max_class_accuracy_drop=limit))
+    assert found.get("class_accuracy_drop") == status
 
 
 def test_what_a_search_found_is_an_example_until_a_limit_says_otherwise() -> None:
@@ -171,12 +192,17 @@ def test_an_unfinished_search_never_passes(real: Rate | None, random: Rate | Non
 cells = st.sampled_from([0, 8]) | st.integers(0, 300)
 drops = st.tuples(cells, cells, cells).map(lambda n: AccuracyDrop(n[0] + n[1], n[0] + n[2], n[1], 1000))
 shifts = st.builds(Shift, st.floats(0, 1), st.integers(1, 500))
+few = st.integers(0, 30)
+class_drops = st.tuples(few, few, few, st.integers(1, 10_000)).map(
+    lambda n: ClassDrop(n[0] + n[1], n[0] + n[2], n[1], n[0] + n[1] + n[2] + 1, 3, "three", n[3])
+)
 
 
 @given(
     rates,
     rates,
     drops,
+    class_drops,
     shifts,
     st.integers(0, 4),
     st.lists(st.sampled_from([0.0, 0.001, 0.005, 0.02]) | st.floats(0, 1), min_size=2, max_size=2).map(sorted),
@@ -186,6 +212,7 @@ def test_no_limit_is_laxer_than_a_larger_one(
     real: Rate,
     random: Rate,
     drop: AccuracyDrop,
+    worst: ClassDrop,
     shift: Shift,
     new: int,
     shares: list[float],
@@ -195,6 +222,7 @@ def test_no_limit_is_laxer_than_a_larger_one(
         real=real,
         random=random,
         accuracy=drop,
+        class_accuracy=worst,
         shift_real=shift,
         shift_random=shift,
         behaviours=(behaviour(1, 0),) * new,
@@ -205,6 +233,7 @@ def test_no_limit_is_laxer_than_a_larger_one(
             Limits(
                 max_disagreement=share,
                 max_accuracy_drop=share,
+                max_class_accuracy_drop=share,
                 max_new_behaviours=count,
                 max_regression_faults=count,
                 max_shift=share,
@@ -231,7 +260,10 @@ def test_a_search_that_could_find_nothing_does_not_pass(accepted: int, status: s
     assert statuses(values(accepted=accepted), Limits())["search"] == status
 
 
-@pytest.mark.parametrize("wrong", [{"max_disagreement": 5}, {"max_shift": -0.1}, {"max_regression_faults": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_disagreement": 5}, {"max_shift": -0.1}, {"max_class_accuracy_drop": 1.5}, {"max_regression_faults": -1}],
+)
 def test_limits_that_cannot_be(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError, match=next(iter(wrong))):
         Limits(**wrong)

@@ -123,19 +123,18 @@ def test_a_candidate_as_good_as_the_base_is_no_worse_than_a_better_one() -> None
     assert of(list(ratchet(equal, (better,))))["accuracy_drop_accepted"] in ("PASS", "WARN")
 
 
-@pytest.mark.parametrize("share", [0.0005, 0.01, 0.08, 0.4])
-def test_the_same_candidate_with_another_seed_does_not_fail(share: float) -> None:
-    """Each seed draws other random images; and a search finds clumps of pictures."""
+def test_the_same_candidate_with_another_seed_does_not_fail() -> None:
+    """In 99 of 100 cases: each seed draws other random images; and a search finds clumps of pictures."""
     rng = np.random.default_rng(0)
     failed = 0
-    for _ in range(100):
+    for share in [0.0005, 0.01, 0.08, 0.4] * 100:
         first, second = (int(rng.binomial(2_000, share)) for _ in range(2))
         clumps = rng.poisson(8, size=2)
         pictures = [int(rng.geometric(1 / 4, size=count).sum()) for count in clumps]
         accepted = replace(ACCEPTED, random=Rate(first, 2_000), behaviours={NAME: Level(pictures[0], 0.3)})
         values = GateValues(random=Rate(second, 2_000), search=SearchState(QUERIES), known=(known(pictures[1], 0.3),))
         failed += "FAIL" in of(list(ratchet(values, (accepted,)))).values()
-    assert failed <= 1
+    assert failed <= 4
 
 
 @given(st.integers(0, 2_000), st.integers(0, 2_000), st.integers(0, 2_000))

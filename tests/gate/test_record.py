@@ -12,7 +12,17 @@ from diffgen.config import Limits
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.record import make_record, read_conditions, read_values
 from diffgen.gate.result import CheckResult
-from diffgen.gate.values import AccuracyDrop, Behaviour, GateValues, Rate, Replay, SearchState, Shift, Steadiness
+from diffgen.gate.values import (
+    AccuracyDrop,
+    Behaviour,
+    ClassDrop,
+    GateValues,
+    Rate,
+    Replay,
+    SearchState,
+    Shift,
+    Steadiness,
+)
 
 COUNTS = st.integers(0, 500)
 SHARES = st.floats(0, 1)
@@ -20,6 +30,9 @@ RATES = st.none() | st.builds(Rate, COUNTS, st.just(500), COUNTS)
 SHIFTS = st.none() | st.builds(Shift, SHARES, st.integers(1, 500))
 # both right, only the base, only the candidate
 DROPS = st.tuples(*[st.integers(0, 100)] * 3).map(lambda n: AccuracyDrop(n[0] + n[1], n[0] + n[2], n[1], 500))
+CLASS_DROPS = st.tuples(*[st.integers(0, 100)] * 3, st.integers(1, 9)).map(
+    lambda n: ClassDrop(n[0] + n[1], n[0] + n[2], n[1], 500, n[3], "abcdefghij"[n[3]], 10)
+)
 BEHAVIOURS = st.builds(
     Behaviour,
     st.tuples(st.integers(0, 9), st.integers(0, 9)),
@@ -42,11 +55,19 @@ VALUES = st.builds(
     st.builds(Replay, COUNTS, COUNTS, COUNTS),
     st.builds(SearchState, COUNTS, st.sampled_from(["", "The search broke off."])),
     st.lists(BEHAVIOURS, max_size=3).map(tuple),
-    st.builds(Steadiness, SHARES, SHARES, st.lists(st.text(max_size=9), max_size=2).map(tuple)),
-    st.lists(st.text(max_size=9), max_size=2).map(tuple),
-    RATES,
+    steadiness=st.builds(Steadiness, SHARES, SHARES, st.lists(st.text(max_size=9), max_size=2).map(tuple)),
+    smells=st.lists(st.text(max_size=9), max_size=2).map(tuple),
+    undecided=RATES,
+    class_accuracy=st.none() | CLASS_DROPS,
 )
-LIMITS = st.builds(Limits, st.none() | SHARES, st.none() | SHARES, st.none() | COUNTS, st.none() | COUNTS)
+LIMITS = st.builds(
+    Limits,
+    st.none() | SHARES,
+    st.none() | SHARES,
+    st.none() | COUNTS,
+    st.none() | COUNTS,
+    max_class_accuracy_drop=st.none() | SHARES,
+)
 
 
 @settings(max_examples=40)
@@ -83,6 +104,6 @@ def test_a_record_without_what_came_later_is_read() -> None:
         class_names="ab",
         seconds=1.0,
     )
-    for name in ("steadiness", "smells", "undecided_real"):
+    for name in ("steadiness", "smells", "undecided_real", "class_accuracy_drop"):
         del record["values"][name]
     assert read_values(record) == values

@@ -14,6 +14,7 @@ from diffgen.metrics.intervals import (
     mean_over_runs,
     paired_difference_interval,
     share_beyond_largest,
+    simultaneous_paired_intervals,
 )
 
 
@@ -46,6 +47,21 @@ def test_paired_interval_is_symmetric_and_has_the_difference_in_it(first: int, s
     mirrored = paired_difference_interval(second, first, of)
     assert (low, high) == pytest.approx((-mirrored[1], -mirrored[0]))
     assert of == 0 or low <= (first - second) / of <= high
+
+
+groups = st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 1000)).filter(any)
+
+
+@given(st.lists(groups, min_size=1, max_size=5))
+def test_many_paired_intervals_are_those_of_each_group_and_wider_among_more(counts: list[tuple[int, int, int]]) -> None:
+    first, second, same = np.array(counts).T
+    of = first + second + same
+    alone = simultaneous_paired_intervals(first, second, of, among=1)
+    columns = (column.tolist() for column in (first, second, of))
+    single = [paired_difference_interval(*each) for each in zip(*columns, strict=True)]
+    assert pytest.approx(np.array(single)) == np.array(alone).T
+    low, high = simultaneous_paired_intervals(first, second, of, among=10_000)
+    assert (low <= alone[0]).all() and (high >= alone[1]).all()
 
 
 def test_share_beyond_the_largest_of_some() -> None:

@@ -440,6 +440,7 @@ def test_failure_message_names_the_worst_and_the_report(failed: tuple[CheckResul
 
 UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
     ("a limit on accuracy without labels", {"limits": Limits(max_accuracy_drop=0.1)}, "needs labels"),
+    ("a limit on the worst class without labels", {"limits": Limits(max_class_accuracy_drop=0.1)}, "needs labels"),
     ("a limit on regression faults without labels", {"limits": Limits(max_regression_faults=1)}, "needs labels"),
     ("a GAN that is not there", {"gan": "nowhere.safetensors"}, "train-gan"),
     ("a GAN that is a model", {"gan": "@a"}, "cannot be read"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,9 @@ from torch import nn
 
 from diffgen.config import FILTER_PRESETS, Budget, CheckConfig, CompareConfig, GeneratorConfig
 from diffgen.data import load
+from diffgen.errors import RunError
 from diffgen.gate.conditions import Status
-from diffgen.types import Float32Array
+from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
 
 CLASSES = 10
@@ -76,12 +79,12 @@ class Candidates:
 @pytest.mark.parametrize(
     ("name", "failing", "code"),
     [
-        ("constant", {"smells", "accuracy_drop", "regression_faults"}, 1),
+        ("constant", {"smells", "accuracy_drop", "class_accuracy_drop", "regression_faults"}, 1),
         ("without_an_answer", {"smells", "undecided_real", "accuracy_drop", "regression_faults"}, 1),
         ("tied", {"undecided_real"}, 1),
         ("noisy", {"steadiness"}, 3),
         ("another_order", {"smells", "accuracy_drop", "regression_faults"}, 1),
-        ("one_class_lost", {"accuracy_drop"}, 1),
+        ("one_class_lost", {"accuracy_drop", "class_accuracy_drop"}, 1),
     ],
 )
 def test_without_any_limit_a_broken_candidate_does_not_pass(
@@ -104,6 +107,76 @@ def test_without_any_limit_a_broken_candidate_does_not_pass(
         told("Checks", "a candidate that does not answer alike twice", broken["steadiness"].sentence)
 
 
+class Pairs:
+    """A hundred classes: two digits side by side, and a base that reads each of them."""
+
+    def __init__(self, model_file: Path, folder: Path) -> None:
+        self._one = Candidates(model_file)
+        digits = load("digits:test")
+        assert digits.labels is not None
+        rng = np.random.default_rng(0)
+        left, right = (np.concatenate([rng.permutation(len(digits)) for _ in range(2)]) for _ in range(2))
+        self.data = ImageSet(
+            np.concatenate([digits.images[left], digits.images[right]], axis=3),
+            10 * digits.labels[left] + digits.labels[right],
+            tuple(f"{number:02d}" for number in range(100)),
+            "pairs of digits",
+        )
+        file = folder / "pairs.pt"
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(8, 28 * 56), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 56)))
+        torch.jit.save(torch.jit.trace(network, torch.zeros(2, 8)), str(file))
+        self.generator = GeneratorConfig(file=str(file), latent_dim=8)
+
+    def base(self, images: np.ndarray) -> Float32Array:
+        left, right = (self._one._logits(part) for part in (images[..., :28], images[..., 28:]))
+        return np.float32((left[:, :, None] + right[:, None, :]).reshape(len(images), 100))
+
+    def forgetful(self, images: np.ndarray) -> Float32Array:
+        logits = self.base(images).copy()
+        logits[:, 47] = logits.min()
+        return logits
+
+    def coarse(self, images: np.ndarray) -> Float32Array:
+        return np.float32(np.round(self.base(images) * 16) / 16)
+
+
+def test_one_class_of_a_hundred_is_forgotten(model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path) -> None:
+    """It costs less than a point over all classes; where it is named, it is in every file of the check."""
+    pairs = Pairs(model_files["a_onnx"], tmp_path)
+    config = replace(quick, compare=replace(quick.compare, generator=pairs.generator))
+    honest = check(pairs.base, pairs.coarse, data=pairs.data, config=config, output=tmp_path / "honest")
+    assert [each.name for each in honest.conditions if each.status is Status.FAIL] == []
+    broken = check(pairs.base, pairs.forgetful, data=pairs.data, config=config, output=tmp_path / "broken")
+    assert [each.name for each in broken.conditions if each.status is Status.FAIL] == ["class_accuracy_drop"]
+    worst = broken.values.class_accuracy
+    assert worst is not None and (worst.label, worst.name, worst.classes) == (47, "47", 100)
+    folder = tmp_path / "broken"
+    for name in ("report.html", "junit.xml", "summary.md"):
+        assert "Class 47 loses more than 10.00 points" in (folder / name).read_text()
+    assert json.loads((folder / "results.json").read_text())["check"]["values"]["class_accuracy_drop"]["name"] == "47"
+
+
+@pytest.mark.parametrize("seen_at_once", [True, False])
+def test_an_image_without_an_answer_ends_the_check_in_one_way(
+    seen_at_once: bool, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """Whether the first look, at some of the images, meets it is chance."""
+    base, data = Candidates(model_files["a_onnx"]), load("digits:test")
+    chosen = data.images[[0 if seen_at_once else 1]].astype(np.float32) / 255
+
+    def silent(images: np.ndarray) -> Float32Array:
+        logits = base._logits(images).copy()
+        logits[(images == chosen).all(axis=(1, 2, 3))] = np.nan
+        return logits
+
+    with pytest.raises(RunError, match="NaN or infinite values for 1 of") as caught:
+        check(model_files["a"], silent, data=data, config=quick, output=tmp_path / "run")
+    assert ("On real images" in str(caught.value)) == seen_at_once
+    assert caught.value.exit_code == 3
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_honest_candidate_passes_without_any_limit(
     model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
 ) -> None:
@@ -121,5 +194,6 @@ def test_an_honest_candidate_passes_without_any_limit(
         "smells",
         "undecided_real",
         "accuracy_drop",
+        "class_accuracy_drop",
         "regression_faults",
     }
