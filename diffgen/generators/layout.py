@@ -31,12 +31,14 @@ class LatentLayout:
         return cls(generator.latent_dim, generator.classes, generator.prior, class_labels or None)
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any]) -> LatentLayout:
+    def read(cls, entry: object) -> LatentLayout:
         """What :meth:`as_dict` gave.
 
         Raises:
             KeyError, TypeError, ValueError: it is damaged.
         """
+        if not isinstance(entry, Mapping):
+            raise TypeError("it is not a table")
         labels = entry.get("class_labels")
         layout = cls(entry["latent_dim"], entry["classes"], entry["prior"], None if labels is None else tuple(labels))
         if not all(type(value) is int and value >= low for value, low in ((layout.latent_dim, 1), (layout.classes, 0))):

@@ -32,6 +32,10 @@ def make_run(
         config=to_dict(CompareConfig()),
         manifest={
             "status": "done",
+            "version": "0.1.0",
+            "created": "2026-11-21T08:34:42+00:00",
+            "command": "diffgen compare a.onnx b.onnx --data digits:test",
+            "data": {"source": "digits:test", "path": "digits:test", "sha256": digits.digest},
             "files": {role: {"name": role, "path": None, "sha256": role * 64} for role in "AB"},
             **(manifest or {}),
         },
@@ -52,6 +56,7 @@ def make_run(
     folder.write_arrays(
         "verdicts",
         {
+            "scores": np.zeros((triggers, 1), np.float32),
             "confirmed": np.ones(triggers, np.int8),
             # the last one was rejected by a filter
             "rejected_by": np.where(np.arange(triggers) == triggers - 1, 0, -1),
