@@ -17,7 +17,9 @@ def test_a_few_candidates_on_the_digits(tmp_path: Path, capsys: pytest.CaptureFi
     words += ["--only", *ONLY]
     entries = main(words)["digits"]
     assert [entries[name]["exit_code"] for name in ONLY] == [1, 3, 0]
-    assert entries[ONLY[0]]["why"] == ["undecided_real"]
+    # of two classes that tie the first is counted as the answer, so that half of the answers are wrong besides
+    assert {"undecided_real", "accuracy_drop", "class_accuracy_drop"} <= set(entries[ONLY[0]]["why"])
+    assert [entries[name]["why"] for name in ONLY[1:]] == [["steadiness"], []]
     assert kept(entries) == {"be refused": "2 of 2", "pass": "1 of 1"}
     assert json.loads((tmp_path / "alarms.json").read_text()) == {"digits": entries}
     assert table(entries) in capsys.readouterr().out
