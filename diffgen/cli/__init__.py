@@ -124,6 +124,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return INTERRUPTED
     except MemoryError as error:
         print(f"diffgen: the memory is used up ({str(error) or 'MemoryError'}); close other programs.", file=sys.stderr)
+        _print_notes(error)
         return BROKE_OFF
     except Exception as error:
         if isinstance(error, ImportError) and _NO_MEMORY in str(error):

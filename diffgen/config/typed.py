@@ -21,13 +21,15 @@ class Problem(UserError):
 def checked(key: str, value: Any, hint: Any) -> Any:
     """A value as the type ``hint`` wants it: a float where TOML gave a whole number, a tuple for a list.
 
-    Where None is allowed, the texts "none" and "auto" give it, unless text itself is allowed.
+    Where None is allowed, None stays it, and the texts "none" and "auto" give it, unless text itself is allowed.
 
     Raises:
         Problem: it is of another type.
     """
     if get_origin(hint) in (Union, UnionType):
         kinds = [each for each in get_args(hint) if each is not NoneType]
+        if value is None and NoneType in get_args(hint):  # JSON has a null
+            return None
         if value in ("none", "auto") and NoneType in get_args(hint) and not _takes_text(kinds[0], value):
             return None
         return checked(key, value, kinds[0])

@@ -32,6 +32,11 @@ def test_archive_size(bench: Bench) -> None:
     assert json.loads(said)["triggers"] == 200
 
 
+def test_isolation(bench: Bench) -> None:
+    said = json.loads(bench("isolation", "--rounds", 1, "--archive", 300).splitlines()[-1])
+    assert said["isolated_over_own"] > 0
+
+
 def test_augmentation(bench: Bench, tmp_path: Path) -> None:
     said = bench("augmentation", "digits", "--out", tmp_path)
     assert "898 test images" in said and said.count("\n| ") == 7

@@ -68,7 +68,7 @@ def test_export(files: dict[str, Path], diffgen_command: Callable[..., Any], tmp
         (RunError("the disk is full"), 3, "diffgen: the disk is full\ndiffgen: a note"),
         (KeyboardInterrupt(), 130, "diffgen: interrupted\ndiffgen: a note"),
         (ZeroDivisionError("a bug"), 3, "Traceback"),
-        (MemoryError(), 3, "Traceback"),
+        (MemoryError(), 3, "diffgen: the memory is used up (MemoryError); close other programs.\ndiffgen: a note"),
     ],
 )
 def test_what_breaks_a_run_off_never_looks_like_a_failed_gate(

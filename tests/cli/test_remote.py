@@ -120,7 +120,7 @@ def test_access_redirects_and_certificates(
         tell("a server that wants a header", found.err, running)
         found = diffgen_command("inspect", running.address("b"), "--data", "digits:test", "--auth-env", "H3_TOKEN")
         assert found.code == 2 and "its Authorization header is not accepted" in found.err
-        assert "wr0ng" not in found.err and "***" in found.err
+        assert "wr0ng" not in found.err and "HTTP 401: Unauthorized" in found.err
         tell("a header that is not accepted", found.err, running)
         assert running.images == 0
 
@@ -130,7 +130,7 @@ def test_access_redirects_and_certificates(
 
     with OipServer(model, intercept=lead_on) as running:
         found = diffgen_command("inspect", running.address("b"), "--data", "digits:test", "--auth-env", "H3_TOKEN")
-        assert found.code == 2 and "leads on to https://login.example.com/ (HTTP 302)" in found.err
+        assert found.code == 2 and "leads on to somewhere else (HTTP 302)" in found.err  # it was sent the header
         tell("a redirect", found.err, running)
 
 

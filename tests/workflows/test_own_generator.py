@@ -219,7 +219,7 @@ def test_a_discriminator_of_its_own_filters(
         ({"generator": "g.pt"}, "add --latent-dim"),
         ({"latent_dim": 5}, "--generator"),
         ({"prior": "uniform"}, "--generator"),
-        ({"generator": "g.pt", "latent_dim": 0}, "1 or more"),
+        ({"generator": "g.pt", "latent_dim": 0}, "from 1 to 65536"),
         ({"generator": "none.pt", "latent_dim": DIM}, "does not exist"),
         ({"generator": "g.pt", "latent_dim": DIM + 1}, "check --latent-dim"),
         ({"generator": "d.pt", "latent_dim": DIM}, "check --latent-dim"),
@@ -264,7 +264,12 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
     )
     result = start(tmp_path / "run", generator=None, latent_dim=None, prior=None, config=given)
     folder = RunFolder.open(result.run)
-    assert folder.manifest["latents"] == {"latent_dim": 12, "classes": 10, "prior": "normal"}
+    assert folder.manifest["latents"] == {
+        "latent_dim": 12,
+        "classes": 10,
+        "prior": "normal",
+        "class_labels": list(range(10)),
+    }
     assert label_as_intended(folder.path).labelled == result.valid_triggers > 0
     finds = read_finds(folder)
     labels, _ = read_store(folder, finds).of(finds.hashes)
