@@ -1,7 +1,7 @@
 """Tries what an enemy or a clumsy hand would, and writes down what came of it.
 
-    python -m benchmarks.adversary                     all cases, some minutes; writes benchmarks/results/adversary.md
-    python -m benchmarks.adversary --only models runs  cases of some kinds; writes nothing
+    python -m benchmarks.adversary --write             all, some minutes; writes benchmarks/results/adversary.md
+    python -m benchmarks.adversary --only models runs  cases of some kinds
     python -m benchmarks.adversary --every 10          a tenth of them
 
 Each case is a command in a folder of its own, beside a folder of somebody else's that must stay as it is. A case is bad
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.adversary import data, good_files, models, outputs, runs, settings
-from benchmarks.adversary.harness import REPOSITORY, Case, Outcome, run
+from benchmarks.adversary.harness import REPOSITORY, Case, Outcome, quoted, run
 
 RESULT = REPOSITORY / "benchmarks" / "results" / "adversary.md"
 
@@ -35,6 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=None, metavar="KIND", help="kinds of cases")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth case")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULT.relative_to(REPOSITORY)}")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases at once")
     parser.add_argument(
         "--slowness", type=float, default=4.0, metavar="X", help="times as long as on an idle machine a case may take"
@@ -61,18 +62,22 @@ def main(argv: list[str] | None = None) -> int:
             outcomes = list(pool.map(one, enumerate(cases)))
     bad = sum(bool(each.problem) for each in outcomes)
     print(f"{len(outcomes)} cases, {bad} bad, {time.monotonic() - started:.0f} s")
-    if given.only is None and given.every == 1:
-        RESULT.write_text(_page(outcomes), encoding="utf-8")
+    if given.write:
+        words = [
+            *(["--only", *given.only] if given.only else []),
+            *(["--every", given.every] if given.every > 1 else []),
+        ]
+        RESULT.write_text(_page(outcomes, quoted("--write", *words)), encoding="utf-8")
     return 1 if bad else 0
 
 
-def _page(outcomes: list[Outcome]) -> str:
+def _page(outcomes: list[Outcome], options: str) -> str:
     kinds = Counter(each.case.kind for each in outcomes)
     bad = Counter(each.case.kind for each in outcomes if each.problem)
     lines = [
         "# Hostile and clumsy uses",
         "",
-        "    python -m benchmarks.adversary",
+        f"    python -m benchmarks.adversary {options}",
         "",
         "Each case is a command in a folder of its own, beside a folder of somebody else's. A case is bad where the",
         "exit code is another one than promised, a traceback or a crash is printed, a foreign file changes, or the",
