@@ -146,8 +146,8 @@ def _as_text(argument: str) -> str:
     """
     if len(argument) > _LONGEST_ARGUMENT:
         raise UserError(
-            f"The argument {argument[:20]!r}... has {len(argument):,} characters, as no path and no number has; give a "
-            "shorter one."
+            f"The argument that begins {argument[:20]!r} has {len(argument):,} characters, as no path and no number "
+            "has; give a shorter one."
         )
     try:
         argument.encode("utf-8")
