@@ -25,13 +25,13 @@ import torch
 
 from benchmarks.fixed_networks import make_networks
 from benchmarks.measured_search import MeasuredSearch
+from diffgen.comparison.checkpoints import Checkpointer, History
+from diffgen.comparison.device import resolve_batch_size
 from diffgen.config import CompareConfig, to_dict
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive, Triggers
 from diffgen.search.diversity.representatives import stratified_rows
 from diffgen.techniques import preset
-from diffgen.workflows.checkpoints import Checkpointer, History
-from diffgen.workflows.device import resolve_batch_size
 
 _SHAPE = (1, 28, 28)
 _BATCH = 5000

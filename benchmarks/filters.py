@@ -29,6 +29,8 @@ from PIL import Image
 from benchmarks.judge import judge_for
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.wrecked import KINDS, wrecked
+from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.gan_source import DomainModels, prepare_gan
 from diffgen.config import FILTER_PRESETS, FILTERS, CompareConfig, FilterConfig, replace
 from diffgen.data import load
 from diffgen.features import cells
@@ -37,8 +39,6 @@ from diffgen.generators.prior import draw_latents
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Progress, UInt8Array
-from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.gan import DomainModels, prepare_gan
 
 _CPU = torch.device("cpu")
 _REAL, _WRECKED, _GENERATED, _TRIGGERS = 2000, 500, 2000, 2000

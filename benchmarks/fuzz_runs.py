@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.errors import DiffgenError
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
 from diffgen.workflows.finds import read_finds
 from diffgen.workflows.report import draw_report
-from diffgen.workflows.settings import stored_settings
 
 RUN = Path(__file__).resolve().parent.parent / "tests" / "assets" / "run-0.1.0"
 _VALUES: tuple[Any, ...] = (

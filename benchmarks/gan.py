@@ -27,6 +27,7 @@ from torchvision.utils import save_image
 from benchmarks.judge import GENERATED_IMAGES, judge_for, measure
 from benchmarks.quick import add_quick, hardly_trained
 from diffgen.cli.progress import TerminalProgress
+from diffgen.comparison.gan_source import train_and_save
 from diffgen.config import GanConfig, replace
 from diffgen.data import load
 from diffgen.features import cells
@@ -34,7 +35,6 @@ from diffgen.gan_training import networks, trainer
 from diffgen.generators import gan as gan_loader
 from diffgen.generators.prior import draw_latents
 from diffgen.types import Generator, ImageSet
-from diffgen.workflows.gan import train_and_save
 
 QUICK = GanConfig(schedule="quick")
 VARIANTS = {

@@ -24,14 +24,14 @@ from typing import Any
 import torch
 
 from benchmarks.quick import add_quick, hardly_trained
+from diffgen.comparison.device import resolve_device
+from diffgen.comparison.gan_source import train_and_save
 from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
 from diffgen.generators import gan as gan_loader
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.device import resolve_device
-from diffgen.workflows.gan import train_and_save
 from diffgen.workflows.train_gan import score, train_gan
 
 RESULTS = Path(__file__).parent / "results" / "gan-tuning.md"

@@ -34,12 +34,12 @@ import torch
 
 import diffgen
 from benchmarks.lenet_pair import train
+from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, GanConfig
 from diffgen.data import load
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Progress, Task
-from diffgen.workflows import checkpoints
 from diffgen.workflows.demo import (
     convolutional_classifier,
     dense_classifier,

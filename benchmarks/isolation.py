@@ -26,11 +26,11 @@ import torch
 
 from benchmarks.fixed_networks import SHAPE, FixedNetworks, make_networks
 from benchmarks.measured_search import MeasuredSearch, median
+from diffgen.comparison.device import resolve_batch_size
 from diffgen.config import Isolate, replace
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.techniques import preset
-from diffgen.workflows.device import resolve_batch_size
 
 _CPU = torch.device("cpu")
 

@@ -31,6 +31,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torchvision.transforms import v2
 
+from diffgen.comparison.gan_source import settings_of
 from diffgen.config import GanConfig
 from diffgen.data import load
 from diffgen.gan_training.header import read_header
@@ -41,7 +42,6 @@ from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.gan import settings_of
 
 CONFIDENT = 0.9
 NEIGHBOURS = 5

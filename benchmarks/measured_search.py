@@ -10,6 +10,7 @@ import torch
 
 from benchmarks.fixed_networks import FixedNetworks, fill_archive
 from benchmarks.warm_up import warm_up
+from diffgen.comparison.device import search_batch_size
 from diffgen.config import Budget, FilterConfig, SearchConfig
 from diffgen.features.cells import CELLS, Cells
 from diffgen.features.encoder import FEATURES, DomainEncoder
@@ -22,7 +23,6 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.search.problem import LatentProblem
-from diffgen.workflows.device import search_batch_size
 
 _ENDLESS = Budget(queries=10**12)
 

@@ -27,8 +27,8 @@ import torch
 from benchmarks.fixed_networks import FixedNetworks, make_networks
 from benchmarks.measured_search import MeasuredSearch, median
 from benchmarks.throughput import forward
+from diffgen.comparison.device import resolve_batch_size
 from diffgen.techniques import preset
-from diffgen.workflows.device import resolve_batch_size
 
 _POPULATIONS = (100, 300, 500, 1000, 3000, 10_000)
 _ARCHIVES = (0, 1000, 10_000, 50_000, 200_000)

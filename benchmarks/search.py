@@ -35,11 +35,17 @@ import torch
 from benchmarks.published_loop import PublishedLoop
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.warm_up import warm_up
+from diffgen.comparison.device import resolve_batch_size, search_batch_size
+from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.gan_source import DomainModels
+from diffgen.comparison.image_source import prepare_generator
+from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig
 from diffgen.data import load as load_data
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
+from diffgen.judging.verdicts import judge_triggers
 from diffgen.metrics.counting import behaviour_keys, is_counted, is_distinct, is_valid
 from diffgen.metrics.effective_number import effective_number
 from diffgen.metrics.near_duplicates import near_duplicate_of
@@ -55,12 +61,6 @@ from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.techniques import Technique, TechniqueContext, make, preset
 from diffgen.types import Progress
-from diffgen.workflows.device import resolve_batch_size, search_batch_size
-from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.gan import DomainModels
-from diffgen.workflows.generator import prepare_generator
-from diffgen.workflows.preflight import inspect_real_images, prepare_models
-from diffgen.workflows.validity import judge_triggers
 
 _CPU = torch.device("cpu")
 _DEFAULT = preset("diffgan", "default")

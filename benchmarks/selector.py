@@ -27,6 +27,7 @@ from benchmarks import cifar_resnets
 from benchmarks.judge import Judge, judge_for
 from benchmarks.pairs import PAIRS
 from benchmarks.quick import add_quick, trained_as_asked
+from diffgen.comparison.model_pair import load_models
 from diffgen.config import Budget, CompareConfig, ModelConfig, Preprocessing, SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
@@ -44,7 +45,6 @@ from diffgen.techniques import technique_names
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import read_finds
-from diffgen.workflows.models import load_models
 from diffgen.workflows.select import extract
 
 QUERIES = 20_000

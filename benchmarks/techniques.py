@@ -46,6 +46,8 @@ from benchmarks.judge import Judge, judge_for
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
 from benchmarks.warm_up import warm_up
+from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.image_source import prepare_generator
 from diffgen.config import Budget, CompareConfig, SelectorConfig
 from diffgen.data import load as load_data
 from diffgen.features import cells as cell_store
@@ -65,9 +67,7 @@ from diffgen.selector.forest import fit_forest
 from diffgen.techniques import PRESETS, technique_names
 from diffgen.types import Int64Array, Progress
 from diffgen.workflows.compare import compare
-from diffgen.workflows.filters import make_pipeline
 from diffgen.workflows.finds import Finds, read_finds
-from diffgen.workflows.generator import prepare_generator
 from diffgen.workflows.resume import resume
 
 CPU = torch.device("cpu")

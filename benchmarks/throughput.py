@@ -27,10 +27,10 @@ import torch
 
 from benchmarks.fixed_networks import LATENT_DIM, FixedNetworks, make_filters, make_networks
 from benchmarks.measured_search import Cost, MeasuredSearch, Stopwatch, median
+from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.config import SearchConfig
 from diffgen.filters import FilterPipeline
 from diffgen.techniques import preset
-from diffgen.workflows.device import resolve_batch_size, resolve_device
 
 _CPU_BATCHES = (32, 64, 128, 256)
 _GPU_BATCHES = (256, 512, 1024, 2048, 4096, 8192)

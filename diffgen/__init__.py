@@ -18,7 +18,7 @@ _LAZY = {
     "CheckConfig": "diffgen.config",
     "CheckResult": "diffgen.gate.result",
     "CompareConfig": "diffgen.config",
-    "CompareResult": "diffgen.workflows.comparison",
+    "CompareResult": "diffgen.comparison.line",
     "DiffgenError": "diffgen.errors",
     "ImageSet": "diffgen.types",
     "Limits": "diffgen.config",

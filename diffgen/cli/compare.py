@@ -11,9 +11,9 @@ from typing import Any, get_args, get_type_hints
 from diffgen.cli import config_file, model_options, options, table
 from diffgen.cli.config_file import ConfigFile
 from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, SearchConfig, replace
+from diffgen.config.limits import check_limits
 from diffgen.errors import UserError
 from diffgen.types import Progress
-from diffgen.workflows.limits import check_limits
 
 _EXAMPLES = """\
 examples:

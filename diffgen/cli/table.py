@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from diffgen.workflows.comparison import CompareResult
+    from diffgen.comparison.line import CompareResult
 
 _PAIRS = 3
 

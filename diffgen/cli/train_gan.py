@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen.cli import options
 from diffgen.config import TrainGanConfig, replace
+from diffgen.config.limits import check_limits
 from diffgen.errors import UserError
-from diffgen.workflows.limits import check_limits
 
 if TYPE_CHECKING:
     from diffgen.workflows.train_gan import TrainGanResult

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from diffgen.comparison.image_source import settled_generator
+from diffgen.comparison.line import CompareResult
+from diffgen.comparison.requirements import needs_of
 from diffgen.config import Budget, CheckConfig, CompareConfig, from_dict, replace
 from diffgen.errors import DiffgenError, UserError
 from diffgen.gate.result import CheckResult
@@ -15,11 +18,8 @@ from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
 from diffgen.types import Progress
 from diffgen.workflows.accept import acceptances
-from diffgen.workflows.check_stages import CheckStages
+from diffgen.workflows.check_hooks import CheckHooks
 from diffgen.workflows.compare import run_comparison, settled
-from diffgen.workflows.comparison import CompareResult
-from diffgen.workflows.generator import settled_generator
-from diffgen.workflows.requirements import needs_of
 from diffgen.workflows.resume import resume_comparison
 
 
@@ -154,13 +154,13 @@ def _verdict_of_done(folder: RunFolder) -> CheckResult | None:
         return None  # killed before the verdict was written, or damaged
 
 
-def _stages(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckStages:
+def _stages(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckHooks:
     place = None if store is None else Path(store)
     known = Store() if place is None else read_store(place)
-    return CheckStages(config, place, known, acceptances(known), progress)
+    return CheckHooks(config, place, known, acceptances(known), progress)
 
 
-def _concluded(stages: CheckStages, run: Callable[[], CompareResult]) -> CheckResult:
+def _concluded(stages: CheckHooks, run: Callable[[], CompareResult]) -> CheckResult:
     """The verdict on a comparison, also on one that breaks off once the search is prepared."""
     try:
         result = run()

@@ -11,7 +11,17 @@ from typing import Any, Literal
 import torch
 
 import diffgen
+from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.gan_source import settings_of
+from diffgen.comparison.image_source import generator_digests, settled_generator
+from diffgen.comparison.line import CompareResult, keep_answers, search_and_report
+from diffgen.comparison.machine import device_name, versions
+from diffgen.comparison.model_pair import load_models, match_classes, recorded, wall_of
+from diffgen.comparison.preflight import check_query_budgets, prepare_models
+from diffgen.comparison.prepared import ComparisonHooks
+from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import Budget, CompareConfig, replace, to_dict
+from diffgen.config.limits import check_limits
 from diffgen.data import is_word
 from diffgen.data import load as load_data
 from diffgen.models import BlackBox
@@ -20,16 +30,6 @@ from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
 from diffgen.techniques import preset_gan
 from diffgen.types import Progress
-from diffgen.workflows.comparison import CompareResult, keep_answers, search_and_report
-from diffgen.workflows.device import resolve_batch_size, resolve_device
-from diffgen.workflows.gan import settings_of
-from diffgen.workflows.generator import generator_digests, settled_generator
-from diffgen.workflows.limits import check_limits
-from diffgen.workflows.machine import device_name, versions
-from diffgen.workflows.models import load_models, match_classes, recorded, wall_of
-from diffgen.workflows.preflight import check_query_budgets, prepare_models
-from diffgen.workflows.requirements import check_images, check_settings
-from diffgen.workflows.stages import Stages
 
 
 def compare(
@@ -95,7 +95,7 @@ def run_comparison(
     force: bool,
     progress: Progress | None,
     command: str,
-    stages: Stages | None = None,
+    stages: ComparisonHooks | None = None,
 ) -> CompareResult:
     """:func:`compare` with settled settings; ``stages`` is told what is ready on the way.
 
@@ -103,7 +103,7 @@ def run_comparison(
         UserError, RunError: see :func:`compare`.
     """
     progress = progress or Progress()
-    stages = stages or Stages()
+    stages = stages or ComparisonHooks()
     check_limits(config)
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from diffgen.comparison.device import resolve_device
+from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, replace
 from diffgen.data import load as load_data
 from diffgen.gate.result import CheckResult
@@ -18,8 +20,6 @@ from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
-from diffgen.workflows.device import resolve_device
 from diffgen.workflows.quantize import quantize
 
 _PASSES = 30

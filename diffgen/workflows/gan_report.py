@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import diffgen
+from diffgen.comparison.gan_source import complaint, gan_facts
 from diffgen.config import GanConfig, from_dict
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.header import class_labels
@@ -17,7 +18,6 @@ from diffgen.generators.prior import draw_latents
 from diffgen.report.gan_page import GanReportData, Pair, SheetRow, render_gan_page
 from diffgen.runs.files import write_text
 from diffgen.types import Generator, ImageSet, UInt8Array
-from diffgen.workflows.gan import complaint, gan_facts
 
 _COLUMNS = 12
 _MOST_ROWS = 20

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.model_pair import isolation
 from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, Preprocessing, is_address, replace
 from diffgen.data import load as load_data
 from diffgen.errors import RunError, ServiceError, UserError
@@ -24,8 +26,6 @@ from diffgen.models.untrusted import is_quantized as has_quantized_code
 from diffgen.runs.files import write_text
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
-from diffgen.workflows.device import resolve_batch_size, resolve_device
-from diffgen.workflows.models import isolation
 
 IMAGES = 1000  # are asked about for each candidate
 _TWO_SIGMA = 2.0

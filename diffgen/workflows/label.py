@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.model_pair import isolation
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, LabelConfig
 from diffgen.errors import UserError
 from diffgen.generators.layout import LatentLayout
@@ -26,10 +29,7 @@ from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
 from diffgen.sampling import random_rows
 from diffgen.types import Int64Array, Progress
-from diffgen.workflows.device import resolve_batch_size, resolve_device
 from diffgen.workflows.finds import Finds, read_finds
-from diffgen.workflows.models import isolation
-from diffgen.workflows.settings import stored_settings
 
 _BATCH = 1024
 

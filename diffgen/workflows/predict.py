@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.model_pair import stored_model
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.data.file_tree import MAX_FILE_BYTES
 from diffgen.data.picture_file import SUFFIXES, decode
@@ -23,10 +26,7 @@ from diffgen.selector.ensemble import SelectorEnsemble
 from diffgen.selector.onnx_file import load_selector
 from diffgen.selector.rules import Rule
 from diffgen.types import Progress, UInt8Array
-from diffgen.workflows.device import resolve_batch_size, resolve_device
-from diffgen.workflows.models import stored_model
 from diffgen.workflows.select import SELECTOR_FILE
-from diffgen.workflows.settings import stored_settings
 from diffgen.workflows.tables import plain_cell
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.device import resolve_batch_size
+from diffgen.comparison.preflight import inspect_real_images, prepare_model, prepare_models
 from diffgen.config import QuantizeConfig, is_address
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
@@ -25,8 +27,6 @@ from diffgen.models.sniffing import FileKind
 from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.device import resolve_batch_size
-from diffgen.workflows.preflight import inspect_real_images, prepare_model, prepare_models
 
 _EXPORT = "export the model to ONNX first (torch.onnx.export)"
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.comparison.device import resolve_device
+from diffgen.comparison.model_pair import match_classes, stored_model
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
 from diffgen.metrics.counting import is_counted
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.pictures import read_png
 from diffgen.types import Int64Array, Progress, UInt8Array
-from diffgen.workflows.device import resolve_device
-from diffgen.workflows.models import match_classes, stored_model
-from diffgen.workflows.settings import stored_settings
 
 _BATCH = 1024
 _PNG_NAME = re.compile(r"trigger-(\d{6,12})-A(\d{1,9})-B(\d{1,9})\.png")

@@ -10,20 +10,20 @@ from typing import Any
 
 import torch
 
+from diffgen.comparison.device import resolve_device
+from diffgen.comparison.image_source import check_unchanged
+from diffgen.comparison.line import CompareResult, keep_answers, search_and_report
+from diffgen.comparison.machine import device_name, versions
+from diffgen.comparison.model_pair import stored_model
+from diffgen.comparison.preflight import prepare_models
+from diffgen.comparison.prepared import ComparisonHooks
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.types import Progress
-from diffgen.workflows.comparison import CompareResult, keep_answers, search_and_report
-from diffgen.workflows.device import resolve_device
-from diffgen.workflows.generator import check_unchanged
-from diffgen.workflows.machine import device_name, versions
-from diffgen.workflows.models import stored_model
-from diffgen.workflows.preflight import prepare_models
-from diffgen.workflows.settings import stored_settings
-from diffgen.workflows.stages import Stages
 
 
 def resume(
@@ -61,7 +61,7 @@ def resume(
             progress.say(f"The run {folder.path} is done; nothing is left to go on with. Here are its figures again.")
             return done
         return resume_comparison(
-            folder, model_a, model_b, data=data, options=options, progress=progress, stages=Stages()
+            folder, model_a, model_b, data=data, options=options, progress=progress, stages=ComparisonHooks()
         )
 
 
@@ -87,7 +87,7 @@ def resume_comparison(
     data: Any,
     options: CompareConfig | None,
     progress: Progress,
-    stages: Stages,
+    stages: ComparisonHooks,
 ) -> CompareResult:
     """:func:`resume` of a run that is not done, whose lock the caller holds; ``stages`` is told what is ready.
 

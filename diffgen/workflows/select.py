@@ -13,6 +13,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from diffgen.comparison.device import resolve_device
+from diffgen.comparison.domain_encoder import prepare_encoder
+from diffgen.comparison.model_pair import stored_model
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, SelectorConfig, to_dict
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
@@ -21,6 +25,7 @@ from diffgen.gan_training.split import split_rows
 from diffgen.labels.store import SOURCES
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
+from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
@@ -33,13 +38,8 @@ from diffgen.selector.networks import PixelNetwork, Vgg16Network, downloaded_vgg
 from diffgen.selector.onnx_file import Selector, load_selector, save_selector
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
-from diffgen.workflows.device import resolve_device
-from diffgen.workflows.domain_encoder import prepare_encoder
 from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.label import read_store
-from diffgen.workflows.models import stored_model
-from diffgen.workflows.report import write_report
-from diffgen.workflows.settings import stored_settings
 
 SELECTOR_FILE = "selector.onnx"
 _BATCH = 512

@@ -9,6 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.image_source import check_unchanged, prepare_generator
+from diffgen.comparison.model_pair import match_classes, stored_model
+from diffgen.comparison.preflight import prepare_models
+from diffgen.comparison.requirements import needs_of
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
@@ -17,19 +24,12 @@ from diffgen.generators.prior import latent_length
 from diffgen.metrics.counting import behaviour_keys
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
+from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.search.divergence import answer_margin
 from diffgen.search.shrink import smallest_steps
 from diffgen.types import Float32Array, Int64Array, Progress, UInt8Array
-from diffgen.workflows.device import resolve_batch_size, resolve_device
-from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.generator import check_unchanged, prepare_generator
-from diffgen.workflows.models import match_classes, stored_model
-from diffgen.workflows.preflight import prepare_models
-from diffgen.workflows.report import write_report
-from diffgen.workflows.requirements import needs_of
-from diffgen.workflows.settings import stored_settings
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
 

@@ -13,7 +13,10 @@ from typing import Any
 import torch
 
 import diffgen
+from diffgen.comparison.device import resolve_device
+from diffgen.comparison.gan_source import complaint, made_from, make_watch, train_and_save
 from diffgen.config import GanConfig, TrainGanConfig
+from diffgen.config.limits import check_limits
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features import cells as cell_store
@@ -33,10 +36,7 @@ from diffgen.runs.cache import cache_file
 from diffgen.runs.files import make_folder, write_whole
 from diffgen.runs.outputs import output_file
 from diffgen.types import Generator, ImageSet, Progress
-from diffgen.workflows.device import resolve_device
-from diffgen.workflows.gan import complaint, made_from, make_watch, train_and_save
 from diffgen.workflows.gan_report import write_gan_report
-from diffgen.workflows.limits import check_limits
 
 
 @dataclass(frozen=True)

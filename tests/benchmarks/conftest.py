@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from benchmarks.quick import trained_as_asked
+from diffgen.comparison.gan_source import prepare_gan
 from diffgen.config import Budget, CompareConfig
 from diffgen.data import load
 from diffgen.features import cells
@@ -26,7 +27,6 @@ from diffgen.workflows.demo import (
     save_torchscript,
     train_classifier,
 )
-from diffgen.workflows.gan import prepare_gan
 
 SMALL = trained_as_asked(CompareConfig(budget=Budget(queries=200), device="cpu", verify_limit=0), quick=True)
 

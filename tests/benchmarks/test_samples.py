@@ -10,12 +10,12 @@ import torch
 
 from benchmarks.filters import _WRECKED, _image_sets
 from benchmarks.judge import judge_for, measure
+from diffgen.comparison.gan_source import prepare_gan
 from diffgen.data import load
 from diffgen.features import cells
 from diffgen.gan_training.split import split_rows
 from diffgen.sampling import random_rows
 from diffgen.types import Progress
-from diffgen.workflows.gan import prepare_gan
 from tests.benchmarks.conftest import SMALL
 
 

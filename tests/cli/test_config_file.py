@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from diffgen.cli import compare, config_file
 from diffgen.cli.config_file import ConfigFile
 from diffgen.config import Budget, CompareConfig, GanConfig, replace, to_dict
+from diffgen.config.limits import LIMITS, check_limits
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.techniques import preset
 from diffgen.types import Progress
 from diffgen.workflows.compare import settled
-from diffgen.workflows.limits import LIMITS, check_limits
 
 
 @pytest.fixture

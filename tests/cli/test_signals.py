@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
+from diffgen.comparison.interruption import graceful_stop
 from diffgen.models import load
 from diffgen.models.isolation.wall import walls
 from diffgen.types import Progress
-from diffgen.workflows.interruption import graceful_stop
 
 
 class Looping(torch.nn.Module):

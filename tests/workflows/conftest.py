@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig
 from diffgen.data import load
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.demo import (
     convolutional_classifier,
     dense_classifier,

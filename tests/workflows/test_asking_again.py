@@ -11,10 +11,10 @@ from diffgen.data import load as load_data
 from diffgen.features.cells import Cells
 from diffgen.features.encoder import DomainEncoder
 from diffgen.filters import FilterPipeline, SsimFilter
+from diffgen.judging.verdicts import in_rounds, judge_triggers
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE
 from diffgen.models import load
 from diffgen.types import Progress
-from diffgen.workflows.validity import in_rounds, judge_triggers
 
 
 class Linear:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from lxml import etree
 
+from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, RemoteConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
@@ -29,7 +30,6 @@ from diffgen.testing import assert_no_regression, failure_message
 from diffgen.types import Float32Array, ImageSet, Progress, Task
 from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check, resume_check
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diffgen.comparison import checkpoints
+from diffgen.comparison.checkpoints import Checkpointer, newest_usable
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.types import Progress
-from diffgen.workflows import checkpoints
-from diffgen.workflows.checkpoints import Checkpointer, newest_usable
 
 
 class Clock:

@@ -13,6 +13,7 @@ import onnx
 import pytest
 
 from diffgen.cli.table import print_result
+from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, ModelConfig, SearchConfig
 from diffgen.data import load
 from diffgen.models import load as load_model
@@ -20,7 +21,6 @@ from diffgen.report.markdown import escape_markdown
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.export import export
 from diffgen.workflows.inspect import inspect_model
 from diffgen.workflows.replay import replay

@@ -15,16 +15,17 @@ import pytest
 import torch
 
 import diffgen
+from diffgen.comparison import checkpoints
+from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CompareConfig, from_dict, replace
 from diffgen.errors import RunError, UserError
 from diffgen.metrics.counting import CONFIRMED_SINGLE
+from diffgen.report.from_run import report_data
 from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows import checkpoints
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
-from diffgen.workflows.report import draw_report, report_data
+from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 
 

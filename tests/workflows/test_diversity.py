@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.comparison.line import CompareResult
+from diffgen.comparison.measured_diversity import SUBSET, measure_diversity
 from diffgen.features import cells
 from diffgen.features.encoder import DomainEncoder
+from diffgen.report.from_run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
-from diffgen.workflows.comparison import CompareResult
-from diffgen.workflows.diversity import SUBSET, measure_diversity
-from diffgen.workflows.report import report_data
 
 
 @pytest.fixture(scope="module")

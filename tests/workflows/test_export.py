@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from diffgen.comparison.line import CompareResult
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.export import export, safe_name
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffgen.report.from_run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
 from diffgen.workflows.replay import replay
-from diffgen.workflows.report import draw_report, report_data
+from diffgen.workflows.report import draw_report
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 OLD_RUNS = sorted(path.name for path in ASSETS.iterdir() if path.is_dir())

@@ -16,6 +16,9 @@ import pytest
 import torch
 from torch import nn
 
+from diffgen.comparison import checkpoints
+from diffgen.comparison.gan_source import train_and_save
+from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, from_dict, replace
 from diffgen.data import load
 from diffgen.errors import RunError, UserError
@@ -24,11 +27,8 @@ from diffgen.features import encoder as encoders
 from diffgen.generators.file import FileGenerator
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows import checkpoints
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.finds import read_finds
-from diffgen.workflows.gan import train_and_save
 from diffgen.workflows.label import label_as_intended, read_store
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, ModelConfig, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
 from tests.models.remote.fault_proxy import FaultProxy

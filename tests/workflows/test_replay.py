@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.replay import replay
 
 

@@ -16,6 +16,9 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.comparison import checkpoints
+from diffgen.comparison import line as comparison
+from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.runs import files
@@ -23,9 +26,7 @@ from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock
 from diffgen.types import Progress
-from diffgen.workflows import checkpoints, comparison
 from diffgen.workflows.compare import compare
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 
@@ -508,7 +509,7 @@ def test_every_single_step_of_writing_fails(
 
 _KILLED_AT = """
 import os, signal, sys
-from diffgen.workflows import checkpoints, comparison as workflow
+from diffgen.comparison import checkpoints, line as workflow
 from diffgen.cli import main
 checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
 stage, count = sys.argv[1], int(sys.argv[2])

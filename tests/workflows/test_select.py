@@ -18,15 +18,15 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import diffgen
 from diffgen.cli import main
+from diffgen.comparison.line import CompareResult
+from diffgen.comparison.model_pair import stored_model
 from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.selector.onnx_file import load_selector
-from diffgen.workflows.comparison import CompareResult
 from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import import_sheets, label_with_oracles
-from diffgen.workflows.models import stored_model
 from diffgen.workflows.predict import predict_folder
 from diffgen.workflows.select import measure_cost, train_selector
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.image_source import prepare_generator
+from diffgen.comparison.line import CompareResult
+from diffgen.comparison.model_pair import stored_model
 from diffgen.config import CompareConfig, from_dict
 from diffgen.errors import UserError
 from diffgen.features import cells as cell_store
+from diffgen.report.from_run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.comparison import CompareResult
-from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.generator import prepare_generator
-from diffgen.workflows.models import stored_model
-from diffgen.workflows.report import report_data
 from diffgen.workflows.shrink import ShrinkResult, shrink
 
 

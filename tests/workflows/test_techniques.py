@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diffgen.comparison import image_source as generator_workflow
+from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import (
     Budget,
     CheckConfig,
@@ -25,13 +27,11 @@ from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows import generator as generator_workflow
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
 from diffgen.workflows.label import label_as_intended
 from diffgen.workflows.replay import replay
-from diffgen.workflows.requirements import check_images, check_settings
 from diffgen.workflows.shrink import shrink
 
 

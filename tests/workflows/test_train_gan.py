@@ -15,6 +15,7 @@ import torch
 import torchvision
 from safetensors.torch import save_file
 
+from diffgen.comparison.gan_source import prepare_gan
 from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
@@ -23,7 +24,6 @@ from diffgen.gan_training.header import read_header
 from diffgen.gan_training.split import split_rows
 from diffgen.generators import gan as gan_loader
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.gan import prepare_gan
 from diffgen.workflows.train_gan import TrainGanResult, score, train_gan
 
 CPU = torch.device("cpu")

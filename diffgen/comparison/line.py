@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.device import resolve_batch_size
+from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.gan_source import DomainModels
+from diffgen.comparison.image_source import prepare_generator
+from diffgen.comparison.model_pair import resume_command
+from diffgen.comparison.preflight import RealAnswers, inspect_real_images
+from diffgen.comparison.prepared import ComparisonHooks, Prepared
+from diffgen.comparison.requirements import check_seeds
+from diffgen.comparison.results import write_results
+from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import CompareConfig
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.generators.layout import LatentLayout
+from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.device import resolve_batch_size
-from diffgen.workflows.filters import make_pipeline
-from diffgen.workflows.gan import DomainModels
-from diffgen.workflows.generator import prepare_generator
-from diffgen.workflows.models import resume_command
-from diffgen.workflows.preflight import RealAnswers, inspect_real_images
-from diffgen.workflows.requirements import check_seeds
-from diffgen.workflows.results import write_results
-from diffgen.workflows.search import real_images, run_search
-from diffgen.workflows.stages import Prepared, Stages
-from diffgen.workflows.validity import judge_triggers
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def search_and_report(
     *,
     device: torch.device,
     progress: Progress,
-    stages: Stages,
+    stages: ComparisonHooks,
 ) -> CompareResult:
     """Everything that a new run and a resumed one have in common; the models are prepared.
 
@@ -149,7 +149,7 @@ def _search_and_judge(
     *,
     device: torch.device,
     progress: Progress,
-    stages: Stages,
+    stages: ComparisonHooks,
 ) -> CompareResult:
     batch_size = resolve_batch_size(config.batch_size, device)
     gan = None if domain.path is None else file_digest(domain.path)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import torch
 
+from diffgen.comparison.domain_encoder import prepare_encoder
+from diffgen.comparison.gan_source import DomainModels
 from diffgen.config import CompareConfig
 from diffgen.features import vae as vaes
 from diffgen.features.encoder import DomainEncoder
@@ -20,8 +22,6 @@ from diffgen.filters import (
 )
 from diffgen.runs.cache import cache_file, cached
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.domain_encoder import prepare_encoder
-from diffgen.workflows.gan import DomainModels
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
 

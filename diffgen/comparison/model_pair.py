@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import torch
 
+from diffgen.comparison.device import resolve_batch_size
 from diffgen.config import (
     DEFAULT_MODEL_TIMEOUT,
     CompareConfig,
@@ -26,7 +27,6 @@ from diffgen.models.isolation.wall import walls
 from diffgen.models.loading import file_digest
 from diffgen.models.remote.address import parse_address
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.device import resolve_batch_size
 
 
 def load_models(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from diffgen.comparison.gan_source import DomainModels
+from diffgen.comparison.preflight import RealAnswers
 from diffgen.config import CompareConfig
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
-from diffgen.workflows.gan import DomainModels
-from diffgen.workflows.preflight import RealAnswers
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Prepared:
     batch_size: int
 
 
-class Stages:
+class ComparisonHooks:
     """What another workflow does on the way of a comparison; this one does nothing.
 
     Attributes:

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.model_pair import resume_command
+from diffgen.comparison.prepared import ComparisonHooks, Prepared
+from diffgen.comparison.results import class_names, preflight_record
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.gate.classes import worst_class
@@ -33,15 +36,12 @@ from diffgen.gate.values import (
 from diffgen.generators.prior import LatentStream
 from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.models import BlackBox
+from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.store import Store, check_shape
 from diffgen.search.divergence import answer_margin
 from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
-from diffgen.workflows.models import resume_command
-from diffgen.workflows.report import write_report
-from diffgen.workflows.results import class_names, preflight_record
-from diffgen.workflows.stages import Prepared, Stages
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
@@ -62,7 +62,7 @@ class _Found:
 
 
 @dataclass
-class CheckStages(Stages):
+class CheckHooks(ComparisonHooks):
     """Measures on the way of the comparison, and gives the verdict at its end."""
 
     config: CheckConfig

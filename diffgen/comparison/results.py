@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.gan_source import DomainModels
+from diffgen.comparison.measured_diversity import measure_diversity
+from diffgen.comparison.preflight import RealAnswers
+from diffgen.comparison.requirements import asks_filters_in_search, needs_of
+from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import CompareConfig
 from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
 from diffgen.generators.prior import draw_latents
+from diffgen.judging.verdicts import PICTURES_A_BEHAVIOUR, Validity
 from diffgen.metrics.counting import (
     ACCEPTED,
     CONFIRMED_BATCH,
@@ -24,21 +30,15 @@ from diffgen.metrics.counting import (
     is_distinct,
     is_valid,
 )
+from diffgen.metrics.figures import figures, pair_counts
 from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.models import BlackBox
 from diffgen.report.data import Preflight
+from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Int64Array, UInt8Array
-from diffgen.workflows.diversity import measure_diversity
-from diffgen.workflows.figures import figures, pair_counts
-from diffgen.workflows.gan import DomainModels
-from diffgen.workflows.preflight import RealAnswers
-from diffgen.workflows.report import write_report
-from diffgen.workflows.requirements import asks_filters_in_search, needs_of
-from diffgen.workflows.search import SearchOutcome
-from diffgen.workflows.validity import PICTURES_A_BEHAVIOUR, Validity
 
 _BEHAVIOURS_SHOWN = 60
 _REJECTED_SHOWN = 24

@@ -7,6 +7,8 @@ from typing import Literal
 
 import torch
 
+from diffgen.comparison.gan_source import DomainModels, prepare_gan, read_gan
+from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
 from diffgen.errors import UserError
 from diffgen.features.base import FeatureExtractor
@@ -15,8 +17,6 @@ from diffgen.generators.file import FileGenerator, FileScorer
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet, Progress
-from diffgen.workflows.gan import DomainModels, prepare_gan, read_gan
-from diffgen.workflows.requirements import needs_of, uses_gan
 
 _ROLES = ("file", "discriminator")  # settings that name files
 

@@ -8,6 +8,12 @@ from typing import Any
 
 import torch
 
+from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
+from diffgen.comparison.device import search_batch_size
+from diffgen.comparison.gan_source import DomainModels
+from diffgen.comparison.interruption import graceful_stop
+from diffgen.comparison.preflight import RealAnswers
+from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.config import CompareConfig
 from diffgen.errors import RunError, UserError
 from diffgen.features.cells import Cells
@@ -22,12 +28,6 @@ from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
 from diffgen.types import ImageSet, Progress, Task
-from diffgen.workflows.checkpoints import Checkpointer, History, newest_usable
-from diffgen.workflows.device import search_batch_size
-from diffgen.workflows.gan import DomainModels
-from diffgen.workflows.interruption import graceful_stop
-from diffgen.workflows.preflight import RealAnswers
-from diffgen.workflows.requirements import asks_filters_in_search
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from diffgen.config import CompareConfig, from_dict
+from diffgen.config.limits import check_limits
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.limits import check_limits
 
 
 def stored_settings(folder: RunFolder) -> CompareConfig:

@@ -1,0 +1,1 @@
+"""The line of a comparison: preflight, source of images, search, verdicts, results; one step a file."""
