@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-import torch
 
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
@@ -15,11 +14,10 @@ from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.image_source import prepare_generator
 from diffgen.comparison.model_pair import resume_command
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
-from diffgen.comparison.prepared import ComparisonHooks, Prepared
+from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_seeds
 from diffgen.comparison.results import write_results
 from diffgen.comparison.technique_run import real_images, run_search
-from diffgen.config import CompareConfig
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.generators.layout import LatentLayout
@@ -27,7 +25,6 @@ from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
 
 
 @dataclass(frozen=True)
@@ -79,50 +76,34 @@ def keep_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
         model.keep_answers(folder.answers_file(role))
 
 
-def search_and_report(
-    models: tuple[BlackBox, BlackBox],
-    images: ImageSet,
-    config: CompareConfig,
-    open_folder: Callable[[], RunFolder],
-    *,
-    device: torch.device,
-    progress: Progress,
-    stages: ComparisonHooks,
-) -> CompareResult:
-    """Everything that a new run and a resumed one have in common; the models are prepared.
+def search_and_report(given: Given, open_folder: Callable[[], RunFolder]) -> CompareResult:
+    """Everything that a new run and a resumed one have in common.
 
     Args:
+        given: the models are prepared.
         open_folder: makes the run folder, or gives that of the run; called when all is ready for the search.
 
     Raises:
         UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
     """
     try:
-        real, domain, cells = _look_at_data(models, images, config, device=device, progress=progress)
+        real, domain, cells = _look_at_data(given)
         folder = open_folder()
     except KeyboardInterrupt as error:
         error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
         raise
     try:
-        return _search_and_judge(
-            models, images, config, folder, real, domain, cells, device=device, progress=progress, stages=stages
-        )
+        return _search_and_judge(_prepare(given, folder, real, domain, cells))
     except (KeyboardInterrupt, Exception) as error:
-        again = resume_command(stages.verb, folder, config, models)
+        again = resume_command(given.hooks.verb, folder, given.config, given.models)
         error.add_note(f"what was found is kept; go on with '{again}'")
         raise
 
 
-def _look_at_data(
-    models: tuple[BlackBox, BlackBox],
-    images: ImageSet,
-    config: CompareConfig,
-    *,
-    device: torch.device,
-    progress: Progress,
-) -> tuple[RealAnswers, DomainModels, Cells]:
+def _look_at_data(given: Given) -> tuple[RealAnswers, DomainModels, Cells]:
     """Everything before the search: the models on the real images, the GAN, the cells."""
-    real = inspect_real_images(models, images, progress=progress)
+    images, config, device, progress = given.images, given.config, given.device, given.progress
+    real = inspect_real_images(given.models, images, progress=progress)
     summary = real.summary
     progress.say(
         f"Real images: A and B agree on {summary.agreement:.2%} of {summary.images:,}"
@@ -138,61 +119,51 @@ def _look_at_data(
     return real, domain, cells
 
 
-def _search_and_judge(
-    models: tuple[BlackBox, BlackBox],
-    images: ImageSet,
-    config: CompareConfig,
-    folder: RunFolder,
-    real: RealAnswers,
-    domain: DomainModels,
-    cells: Cells,
-    *,
-    device: torch.device,
-    progress: Progress,
-    stages: ComparisonHooks,
-) -> CompareResult:
-    batch_size = resolve_batch_size(config.batch_size, device)
+def _prepare(given: Given, folder: RunFolder, real: RealAnswers, domain: DomainModels, cells: Cells) -> Prepared:
+    """Note in the manifest what the search will work with, and calibrate the filters."""
     gan = None if domain.path is None else file_digest(domain.path)
     if folder.manifest.get("gan", gan) != gan:
-        progress.warn(
+        given.progress.warn(
             "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
         )
     layout = None if domain.generator is None else LatentLayout.of(domain.generator, domain.class_labels).as_dict()
-    alone = [role for role, model in zip("AB", models, strict=True) if model.alone]
+    alone = [role for role, model in zip("AB", given.models, strict=True) if model.alone]
     folder.save_manifest(status="running", gan=gan, latents=layout, asked_alone=alone)
-    pipeline = make_pipeline(images, domain, config, batch_size=batch_size, device=device, progress=progress)
-    stages.search_ready(Prepared(models, images, config, folder, real, domain, pipeline, cells, batch_size))
-    outcome = run_search(
-        models,
-        domain,
-        real_images(images, real),
-        folder,
-        config,
-        cells=cells,
-        margin=real.summary.margin,
-        batch_size=batch_size,
-        device=device,
-        progress=progress,
-        pipeline=pipeline,
+    batch_size = resolve_batch_size(given.config.batch_size, given.device)
+    pipeline = make_pipeline(
+        given.images, domain, given.config, batch_size=batch_size, device=given.device, progress=given.progress
     )
+    return Prepared(
+        **{each.name: getattr(given, each.name) for each in fields(Given)},
+        folder=folder,
+        real=real,
+        domain=domain,
+        pipeline=pipeline,
+        cells=cells,
+        batch_size=batch_size,
+    )
+
+
+def _search_and_judge(prepared: Prepared) -> CompareResult:
+    models, folder, progress = prepared.models, prepared.folder, prepared.progress
+    prepared.hooks.search_ready(prepared)
+    outcome = run_search(prepared)
     triggers = folder.read_parts()
-    shape = (0, *images.image_shape)
+    shape = (0, *prepared.images.image_shape)
     validity = judge_triggers(
         models,
         triggers.get("images", np.empty(shape, dtype=np.uint8)),
         triggers.get("probabilities", np.empty((0, 2, models[0].num_classes), dtype=np.float32)),
-        pipeline,
-        cells,
-        verify_limit=config.verify_limit,
+        prepared.pipeline,
+        prepared.cells,
+        verify_limit=prepared.config.verify_limit,
         progress=progress,
     )
     for model in models:
         if model.account:
             progress.say(model.account)
-    headline, warnings = write_results(
-        folder, models, images, real, domain, pipeline, outcome, validity, encoder=cells.encoder, config=config
-    )
+    headline, warnings = write_results(prepared, outcome, validity)
     for warning in warnings:
         progress.warn(warning)
     folder.save_manifest(status="interrupted" if outcome.interrupted else "done")

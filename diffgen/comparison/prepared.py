@@ -1,9 +1,11 @@
-"""What another workflow may do on the way of a comparison."""
+"""What travels down the line of a comparison, and what another verb may do on its way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.preflight import RealAnswers
@@ -12,16 +14,43 @@ from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet
+from diffgen.types import ImageSet, Progress
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Everything that is there before the search begins."""
+class Given:
+    """What a comparison begins with: prepared models, real images and settings.
+
+    Attributes:
+        models: black boxes that have looked at some of the images.
+        images: real ones.
+        config: all settings.
+        device: where networks compute.
+        progress: where to say how far it is.
+        hooks: what another verb does on the way.
+    """
 
     models: tuple[BlackBox, BlackBox]
     images: ImageSet
     config: CompareConfig
+    device: torch.device
+    progress: Progress
+    hooks: ComparisonHooks
+
+
+@dataclass(frozen=True)
+class Prepared(Given):
+    """Everything that is there before the search begins.
+
+    Attributes:
+        folder: of the run.
+        real: what the models say of the real images.
+        domain: where pictures come from.
+        pipeline: the validity filters, calibrated.
+        cells: of the real images.
+        batch_size: images handed to a network at once.
+    """
+
     folder: RunFolder
     real: RealAnswers
     domain: DomainModels
@@ -31,7 +60,7 @@ class Prepared:
 
 
 class ComparisonHooks:
-    """What another workflow does on the way of a comparison; this one does nothing.
+    """What another verb does on the way of a comparison; this one does nothing.
 
     Attributes:
         verb: of the command line that goes on with such a run.

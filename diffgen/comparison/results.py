@@ -10,11 +10,10 @@ import torch
 
 from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.measured_diversity import measure_diversity
-from diffgen.comparison.preflight import RealAnswers
+from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search, needs_of
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import CompareConfig
-from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
 from diffgen.generators.prior import draw_latents
 from diffgen.judging.verdicts import PICTURES_A_BEHAVIOUR, Validity
@@ -36,7 +35,7 @@ from diffgen.models import BlackBox
 from diffgen.report.data import Preflight
 from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_json
-from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.runs.folder import SCHEMA_VERSION
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
@@ -49,26 +48,15 @@ _HEADLINE = ("distinct_valid_triggers", "behaviours", "behaviours_at_least", "di
 
 
 def write_results(
-    folder: RunFolder,
-    models: Sequence[BlackBox],
-    data: ImageSet,
-    real: RealAnswers,
-    domain: DomainModels,
-    pipeline: FilterPipeline,
-    outcome: SearchOutcome,
-    validity: Validity,
-    *,
-    encoder: FeatureExtractor,
-    config: CompareConfig,
+    prepared: Prepared, outcome: SearchOutcome, validity: Validity
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Write verdicts.npz, report.npz, results.json and the report.
-
-    Args:
-        encoder: the data set's own, in whose features diversity is measured.
 
     Returns:
         the headline figures, and what a user should know of the filters, one sentence each.
     """
+    folder, models, data, real = prepared.folder, prepared.models, prepared.images, prepared.real
+    domain, pipeline, config = prepared.domain, prepared.pipeline, prepared.config
     triggers = folder.read_parts()
     images: UInt8Array = triggers.get("images", np.empty((0, *data.image_shape), dtype=np.uint8))
     labels: Int64Array = (
@@ -138,7 +126,9 @@ def write_results(
         # every trigger was judged: the share is no estimate, and has no interval
         "validity": {"ratio": float(valid.sum() / counted.sum())} if counted.any() else None,
         "near_duplicate": config.filters.near_duplicate,
-        "geometric_diversity": measure_diversity(encoder, torch.from_numpy(images[distinct]), domain.reference),
+        "geometric_diversity": measure_diversity(
+            prepared.cells.encoder, torch.from_numpy(images[distinct]), domain.reference
+        ),
         "warnings": list(warnings),
         "calibration": {
             "false_alarm": calibration.rate,

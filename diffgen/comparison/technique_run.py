@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
 from diffgen.comparison.device import search_batch_size
-from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.interruption import graceful_stop
 from diffgen.comparison.preflight import RealAnswers
+from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
-from diffgen.config import CompareConfig
 from diffgen.errors import RunError, UserError
-from diffgen.features.cells import Cells
-from diffgen.filters import FilterPipeline
-from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
@@ -27,7 +21,7 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
-from diffgen.types import ImageSet, Progress, Task
+from diffgen.types import ImageSet, Task
 
 
 @dataclass
@@ -51,21 +45,8 @@ def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:
     return RealImages(data.images, data.labels, answers.probabilities)
 
 
-def run_search(
-    models: Sequence[BlackBox],
-    domain: DomainModels,
-    real: RealImages,
-    folder: RunFolder,
-    config: CompareConfig,
-    *,
-    cells: Cells,
-    margin: float,
-    batch_size: int,
-    device: torch.device,
-    progress: Progress,
-    pipeline: FilterPipeline,
-) -> SearchOutcome:
-    """Search until the budget is used up or the user stops it; a checkpoint in the folder is gone on from.
+def run_search(prepared: Prepared) -> SearchOutcome:
+    """Search until the budget is used up or the user stops it; resume from the folder's checkpoint if there is one.
 
     The filters are asked in the search where they guide it, and where a search until nothing new is found has to know
     what will be counted at its end; where there are none, every verdict is known.
@@ -74,6 +55,9 @@ def run_search(
         RunError: a model failed or the disk is full; what was found until then is in the folder.
         UserError: another version of diffgen wrote the checkpoint.
     """
+    folder, config, progress = prepared.folder, prepared.config, prepared.progress
+    domain, pipeline, cells = prepared.domain, prepared.pipeline, prepared.cells
+    real = real_images(prepared.images, prepared.real)
     _, channels, height, width = real.images.shape
     archive = Archive((channels, height, width), sink=folder.write_part)
     found = newest_usable(folder, progress)
@@ -88,13 +72,13 @@ def run_search(
         lambda size: progress.warn(
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
         ),
-        size=batch_size,
+        size=prepared.batch_size,
     )
     evaluator = Evaluator(
-        models,
+        prepared.models,
         archive=archive,
         # what counts as a trigger must not change within a run
-        margin=state.get("margin", margin),
+        margin=state.get("margin", prepared.real.summary.margin),
         memory=memory,
         divergence=DIVERGENCES[config.search.divergence],
         behaviours=Behaviours(cells.assign, config.filters.near_duplicate),
@@ -107,8 +91,8 @@ def run_search(
             generator=domain.generator,
             config=config.search,
             seed=config.seed,
-            device=device,
-            batch_size=search_batch_size(batch_size),
+            device=prepared.device,
+            batch_size=search_batch_size(prepared.batch_size),
             memory=memory,
             has_cells=True,
             guided=guided,
@@ -121,7 +105,7 @@ def run_search(
         technique,
         evaluator,
         budget=config.budget,
-        batch_size=search_batch_size(batch_size),
+        batch_size=search_batch_size(prepared.batch_size),
         saturation_queries=config.saturation_queries if until_saturated else None,
     )
     outcome = SearchOutcome()

@@ -75,9 +75,9 @@ def check(
             f"A check also asks about random pictures of a generator, and the technique {comparison.technique} draws "
             "none; check with diffgan or random_latent."
         )
-    stages = _stages(config, store, progress)
+    hooks = _hooks(config, store, progress)
     return _concluded(
-        stages,
+        hooks,
         lambda: run_comparison(
             base,
             candidate,
@@ -87,7 +87,7 @@ def check(
             force=force,
             progress=progress,
             command=command,
-            stages=stages,
+            hooks=hooks,
         ),
     )
 
@@ -135,11 +135,11 @@ def resume_check(
             return done
         settings = {name: value for name, value in about.items() if name != "store"}
         config = from_dict(CheckConfig, {**settings, "compare": folder.config()})
-        stages = _stages(config, about.get("store") if store is None else store, progress)
+        hooks = _hooks(config, about.get("store") if store is None else store, progress)
         return _concluded(
-            stages,
+            hooks,
             lambda: resume_comparison(
-                folder, base, candidate, data=data, options=options, progress=progress, stages=stages
+                folder, base, candidate, data=data, options=options, progress=progress, hooks=hooks
             ),
         )
 
@@ -154,28 +154,28 @@ def _verdict_of_done(folder: RunFolder) -> CheckResult | None:
         return None  # killed before the verdict was written, or damaged
 
 
-def _stages(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckHooks:
+def _hooks(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckHooks:
     place = None if store is None else Path(store)
     known = Store() if place is None else read_store(place)
     return CheckHooks(config, place, known, acceptances(known), progress)
 
 
-def _concluded(stages: CheckHooks, run: Callable[[], CompareResult]) -> CheckResult:
+def _concluded(hooks: CheckHooks, run: Callable[[], CompareResult]) -> CheckResult:
     """The verdict on a comparison, also on one that breaks off once the search is prepared."""
     try:
         result = run()
     except DiffgenError as error:
-        if stages.prepared is None or isinstance(error, UserError):
+        if hooks.prepared is None or isinstance(error, UserError):
             raise
-        stages.progress.warn(str(error))
+        hooks.progress.warn(str(error))
         reason = str(error) if error.__cause__ is None else f"{error} ({error.__cause__})"
-        return stages.conclude(f"The search broke off: {reason}")
+        return hooks.conclude(f"The search broke off: {reason}")
     except BaseException as error:
         # a check that was begun leaves a verdict behind, whatever ends it
-        if stages.prepared is not None:
-            stages.conclude(f"The search broke off: {type(error).__name__}.")
+        if hooks.prepared is not None:
+            hooks.conclude(f"The search broke off: {type(error).__name__}.")
         raise
-    return stages.conclude(_cut_short(result, stages.config.compare.budget))
+    return hooks.conclude(_cut_short(result, hooks.config.compare.budget))
 
 
 def _cut_short(result: CompareResult, budget: Budget) -> str:

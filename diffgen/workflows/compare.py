@@ -18,7 +18,7 @@ from diffgen.comparison.line import CompareResult, keep_answers, search_and_repo
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.model_pair import load_models, match_classes, recorded, wall_of
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
-from diffgen.comparison.prepared import ComparisonHooks
+from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import Budget, CompareConfig, replace, to_dict
 from diffgen.config.limits import check_limits
@@ -95,15 +95,15 @@ def run_comparison(
     force: bool,
     progress: Progress | None,
     command: str,
-    stages: ComparisonHooks | None = None,
+    hooks: ComparisonHooks | None = None,
 ) -> CompareResult:
-    """:func:`compare` with settled settings; ``stages`` is told what is ready on the way.
+    """:func:`compare` with settled settings; ``hooks`` is told what is ready on the way.
 
     Raises:
         UserError, RunError: see :func:`compare`.
     """
     progress = progress or Progress()
-    stages = stages or ComparisonHooks()
+    hooks = hooks or ComparisonHooks()
     check_limits(config)
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)
@@ -123,7 +123,7 @@ def run_comparison(
             model.keep_answers(None)
         prepare_models(black_boxes, images)
         match_classes(black_boxes, config.label_map, images.class_names)
-        stages.models_ready(black_boxes, images)
+        hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
         config = recorded(replace(config, batch_size=size), black_boxes)
         manifest = {
@@ -142,7 +142,7 @@ def run_comparison(
                 "sha256": images.digest,
                 "images": len(images),
             },
-            **stages.about(),
+            **hooks.about(),
         }
 
         def open_folder() -> RunFolder:
@@ -151,9 +151,7 @@ def run_comparison(
             keep_answers(black_boxes, folder)
             return folder
 
-        return search_and_report(
-            black_boxes, images, config, open_folder, device=place, progress=progress, stages=stages
-        )
+        return search_and_report(Given(black_boxes, images, config, place, progress, hooks), open_folder)
 
 
 def settled(

@@ -16,7 +16,7 @@ from diffgen.comparison.line import CompareResult, keep_answers, search_and_repo
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.model_pair import stored_model
 from diffgen.comparison.preflight import prepare_models
-from diffgen.comparison.prepared import ComparisonHooks
+from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
@@ -61,7 +61,7 @@ def resume(
             progress.say(f"The run {folder.path} is done; nothing is left to go on with. Here are its figures again.")
             return done
         return resume_comparison(
-            folder, model_a, model_b, data=data, options=options, progress=progress, stages=ComparisonHooks()
+            folder, model_a, model_b, data=data, options=options, progress=progress, hooks=ComparisonHooks()
         )
 
 
@@ -87,9 +87,9 @@ def resume_comparison(
     data: Any,
     options: CompareConfig | None,
     progress: Progress,
-    stages: ComparisonHooks,
+    hooks: ComparisonHooks,
 ) -> CompareResult:
-    """:func:`resume` of a run that is not done, whose lock the caller holds; ``stages`` is told what is ready.
+    """:func:`resume` of a run that is not done, whose lock the caller holds; ``hooks`` is told what is ready.
 
     Raises:
         UserError, RunError: see :func:`resume`.
@@ -116,8 +116,8 @@ def resume_comparison(
         prepare_models(models, images)
         _warn_of_changes(folder, device, progress)
         pair = models[0], models[1]
-        stages.models_ready(pair, images)
-        return search_and_report(pair, images, config, lambda: folder, device=device, progress=progress, stages=stages)
+        hooks.models_ready(pair, images)
+        return search_and_report(Given(pair, images, config, device, progress, hooks), lambda: folder)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:

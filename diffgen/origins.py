@@ -1,0 +1,85 @@
+"""How pictures came about: the real image that each began with, and the operators that were applied to it.
+
+A recipe is kept as one line of ASCII text, so that a column of recipes needs no pickle:
+``rotation(degrees=11.25); gaussian_noise(sigma=0.02)``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffgen.types import Int64Array
+
+NO_SEED = -1
+_STEP = re.compile(r"(?P<operator>[a-z][a-z0-9_]*)\((?P<strengths>[^()]*)\)")
+_STRENGTH = re.compile(r"(?P<name>[a-z][a-z0-9_]*)=(?P<value>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator with its strengths.
+
+    Attributes:
+        operator: lower-case name, such as "rotation".
+        strengths: name and value of each, such as ("degrees", 11.25).
+    """
+
+    operator: str
+    strengths: tuple[tuple[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.operator}({', '.join(f'{name}={float(value):.6g}' for name, value in self.strengths)})"
+
+
+@dataclass(frozen=True)
+class Origins:
+    """How N pictures came about.
+
+    Attributes:
+        seeds: int64 (N,), the row of the real image that each was made from, or ``NO_SEED``.
+        recipes: N texts, each a recipe; empty where nothing was done, or where a picture was drawn.
+    """
+
+    seeds: Int64Array
+    recipes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def __getitem__(self, rows: Int64Array | slice) -> Origins:
+        """Those of some pictures."""
+        chosen = np.arange(len(self))[rows]
+        return Origins(self.seeds[chosen], tuple(self.recipes[row] for row in chosen.tolist()))
+
+    @classmethod
+    def drawn(cls, count: int) -> Origins:
+        """Those of pictures that were drawn, not made from real images."""
+        return cls(np.full(count, NO_SEED, dtype=np.int64), ("",) * count)
+
+
+def recipe_text(steps: tuple[Step, ...]) -> str:
+    """A recipe as one line of text."""
+    return "; ".join(map(str, steps))
+
+
+def read_recipe(text: str) -> tuple[Step, ...]:
+    """The steps of what :func:`recipe_text` gave.
+
+    Raises:
+        ValueError: the text is no recipe.
+    """
+    if not text:
+        return ()
+    steps = []
+    for part in text.split("; "):
+        match = _STEP.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{part!r} is no step of a recipe")
+        pairs = [_STRENGTH.fullmatch(each) for each in match["strengths"].split(", ") if match["strengths"]]
+        if any(each is None for each in pairs):
+            raise ValueError(f"{part!r} has a strength that is no number")
+        steps.append(Step(match["operator"], tuple((each["name"], float(each["value"])) for each in pairs if each)))
+    return tuple(steps)

@@ -1,0 +1,31 @@
+"""Recipes survive being written as text; what is no recipe is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.origins import NO_SEED, Origins, Step, read_recipe, recipe_text
+
+_NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
+_VALUES = st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
+_STEPS = st.builds(Step, _NAMES, st.lists(st.tuples(_NAMES, _VALUES), max_size=3).map(tuple))
+
+
+@given(st.lists(_STEPS, max_size=5).map(tuple))
+def test_a_recipe_reads_as_it_was_written(steps: tuple[Step, ...]) -> None:
+    assert read_recipe(recipe_text(steps)) == steps
+
+
+@pytest.mark.parametrize("text", ["rotation", "Rotation(degrees=1)", "rotation(degrees=nan)", "a(b=1) c(d=2)", "a(b)"])
+def test_what_is_no_recipe_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no step of a recipe|no number"):
+        read_recipe(text)
+
+
+def test_rows_are_chosen() -> None:
+    origins = Origins(np.array([3, NO_SEED, 5]), ("a()", "", "b(c=1)"))
+    assert origins[np.array([2, 0])].recipes == ("b(c=1)", "a()")
+    assert len(Origins.drawn(4)[:2]) == 2
