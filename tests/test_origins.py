@@ -21,7 +21,7 @@ def test_a_recipe_reads_as_it_was_written(steps: tuple[Step, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["rotation", "Rotation(degrees=1)", "rotation(degrees=nan)", "a(b=1) c(d=2)", "a(b)"])
 def test_what_is_no_recipe_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no step of a recipe|no number"):
+    with pytest.raises(ValueError, match=r"no step of a recipe|no number"):
         read_recipe(text)
 
 
