@@ -95,8 +95,8 @@ class Nsga2Search:
                 )
             self._genes = column(self._offspring, "X")
         first = sum(len(answers) for _, answers in self._told)
-        images, latents = self.problem.draw(self._genes[first : first + room])
-        return Proposal(images, generation=self._generation, latents=latents)
+        images, genes = self.problem.draw(self._genes[first : first + room])
+        return Proposal(images, generation=self._generation, genes=genes)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Take in the answers; with the last of a generation, survival chooses the next parents."""

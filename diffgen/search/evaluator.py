@@ -68,7 +68,7 @@ class Evaluator:
         Raises:
             RunError: a model raised or gave something that is not a probability.
         """
-        images, latents, sources = proposal.images, proposal.latents, proposal.sources
+        images, genes, origins = proposal.images, proposal.genes, proposal.origins
         if len(images) == 0:
             return Answers.none(len(self.black_boxes), self.black_boxes[0].num_classes)
         probabilities = torch.stack([self._memory.call(model.predict, images) for model in self.black_boxes], dim=1)
@@ -88,8 +88,8 @@ class Evaluator:
                 images=images[rows].cpu().numpy(),
                 probabilities=probabilities[rows].cpu().numpy(),
                 divergence=divergence[rows].cpu().numpy(),
-                latents=None if latents is None else latents[rows.to(latents.device)].cpu().numpy(),
-                sources=None if sources is None else sources[rows.cpu().numpy()],
+                latents=None if genes is None else genes[rows.to(genes.device)].cpu().numpy(),
+                sources=None if origins is None else origins.seeds[rows.cpu().numpy()],
                 generation=proposal.generation,
                 query=first + 1 + rows.cpu().numpy().astype(np.int64),
             )

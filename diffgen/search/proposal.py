@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from diffgen.types import Int64Array
+from diffgen.origins import Origins
 
 NOT_ARCHIVED = -1
 NO_PAIR = -1
@@ -20,14 +20,14 @@ class Proposal:
     Attributes:
         images: uint8 (N, C, H, W).
         generation: number of the generation (or of the batch) that they belong to, from 1.
-        latents: float32 (N, L), the latent vectors that they were drawn from, or None.
-        sources: int64 (N,), rows of the real images that they were made from, or None.
+        genes: float32 (N, L), what a source of images drew them from, or None.
+        origins: the real images that they were made from, and how; None where they were not made from any.
     """
 
     images: torch.Tensor
     generation: int
-    latents: torch.Tensor | None = None
-    sources: Int64Array | None = None
+    genes: torch.Tensor | None = None
+    origins: Origins | None = None
 
     def __len__(self) -> int:
         return len(self.images)

@@ -38,6 +38,7 @@ import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.origins import Origins
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, levels, mutate, neighbourhood
@@ -136,7 +137,8 @@ class DFlare(Technique):
         self._tried += 1
         self._proposed = np.flatnonzero((mutants != self._pictures).any(axis=(1, 2, 3)))[:room]
         images = torch.from_numpy(mutants[self._proposed]).to(self.context.device)
-        return Proposal(images, generation=self._rounds + 1, sources=self._rows[self._proposed])
+        origins = Origins(self._rows[self._proposed], ("",) * len(images))
+        return Proposal(images, generation=self._rounds + 1, origins=origins)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Keep mutants, reward mutators, and give the seeds that are done with their places to the next."""

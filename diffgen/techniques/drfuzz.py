@@ -49,6 +49,7 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
+from diffgen.origins import Origins
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, geometry, levels, mutate, neighbourhood
@@ -162,7 +163,7 @@ class DrFuzz(Technique):
         part = slice(first, first + room)
         sources = self._rows[self._corpus.columns["root"][now.entries[now.owner[part]]]]
         images = torch.from_numpy(now.mutants[part]).to(self.context.device)
-        return Proposal(images, generation=self._rounds + 1, sources=sources)
+        return Proposal(images, generation=self._rounds + 1, origins=Origins(sources, ("",) * len(sources)))
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Take in the answers; with the last of a round, mutators are rewarded and the corpus grows."""

@@ -30,7 +30,7 @@ class RandomLatent(Technique):
         # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
         latents = draw_latents(generator, self.context.batch_size, self._rng)[:room]
         images = self.context.memory.call(generator.generate, latents)
-        return Proposal(images, generation=self._batches + 1, latents=latents)
+        return Proposal(images, generation=self._batches + 1, genes=latents)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         self._batches += 1

@@ -16,6 +16,7 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
+from diffgen.origins import Origins
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 from diffgen.types import Int64Array
@@ -38,7 +39,11 @@ class RealData(Technique):
 
     def propose(self, room: int) -> Proposal:
         rows, images = self._draw(self._batches, self.context.batch_size)
-        return Proposal(images[:room].to(self.context.device), generation=self._batches + 1, sources=rows[:room])
+        return Proposal(
+            images[:room].to(self.context.device),
+            generation=self._batches + 1,
+            origins=Origins(rows[:room], ("",) * len(rows[:room])),
+        )
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         self._batches += 1

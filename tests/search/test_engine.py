@@ -123,7 +123,7 @@ def test_a_generation_that_was_begun_is_proposed_again_after_a_resume(setup: Set
     search.learn(first, loop.evaluator.ask(first))
     second = search.propose(25)
     assert (len(second), search.between_generations) == (25, False)
-    assert not torch.equal(second.latents, first.latents[:25])
+    assert not torch.equal(second.genes, first.genes[:25])
     again, _ = setup("1000q", config=config, batch_size=40, archive=loop.evaluator.archive)
     again.restore(state)
     assert again.between_generations
@@ -131,7 +131,7 @@ def test_a_generation_that_was_begun_is_proposed_again_after_a_resume(setup: Set
     # and restoring drops what this one had begun
     search.restore(state)
     assert search.between_generations
-    assert torch.equal(search.propose(100).latents[40:65], second.latents)
+    assert torch.equal(search.propose(100).genes[40:65], second.genes)
 
 
 @pytest.mark.parametrize("objectives", ["divergence", "diversity"])

@@ -25,7 +25,7 @@ def test_archives_exactly_the_disagreements(make_evaluator: Callable[..., Evalua
     evaluator = make_evaluator()
     z = latents(60, generator)
     images = generator.generate(z)
-    answers = evaluator.ask(Proposal(images, generation=1, latents=z))
+    answers = evaluator.ask(Proposal(images, generation=1, genes=z))
     # a plain loop, one image and one model at a time
     expected = []
     for row in range(60):

@@ -39,7 +39,7 @@ class InParts:
         count = 0 if nothing else min(room, self.left)
         latents = torch.randn(count, self._generator.latent_dim, generator=self._rng)
         self.proposed.append(count)
-        return Proposal(self._generator.generate(latents), generation=self.generations + 1, latents=latents)
+        return Proposal(self._generator.generate(latents), generation=self.generations + 1, genes=latents)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         assert len(answers) == len(proposal) == self.proposed[-1]
