@@ -65,6 +65,11 @@ def recipe_text(steps: tuple[Step, ...]) -> str:
     return "; ".join(map(str, steps))
 
 
+def extended(recipe: str, step: Step) -> str:
+    """A recipe with one more step at its end."""
+    return f"{recipe}; {step}" if recipe else str(step)
+
+
 def read_recipe(text: str) -> tuple[Step, ...]:
     """The steps of what :func:`recipe_text` gave.
 

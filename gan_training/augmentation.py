@@ -8,7 +8,8 @@ background.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 import torchvision.transforms.v2.functional as transform
@@ -28,6 +29,23 @@ _PLAIN_BORDER_SHARE = 0.6
 _SMALLEST_SHARE = 0.4  # of the largest rotation, shift, ...: a transformation that changes nothing adds nothing
 
 
+Strengths = dict[str, float]
+Background = list[float] | None
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """One way to change an image so that its label stays.
+
+    Attributes:
+        draw: random strengths, by name, for images of (H, W).
+        apply: does it: uint8 (N, C, H, W), their plain background, the strengths -> as many images.
+    """
+
+    draw: Callable[[torch.Size, torch.Generator], Strengths]
+    apply: Callable[[torch.Tensor, Background, Mapping[str, float]], torch.Tensor]
+
+
 def augment(images: torch.Tensor, *, generator: torch.Generator) -> torch.Tensor:
     """The images and their five transformations.
 
@@ -40,10 +58,11 @@ def augment(images: torch.Tensor, *, generator: torch.Generator) -> torch.Tensor
     """
     background = plain_background(images)
     parts = [images]
-    for apply in TRANSFORMATIONS.values():
+    for transformation in TRANSFORMATIONS.values():
         part = torch.empty_like(images)
         for rows in torch.randperm(len(images), generator=generator).chunk(_GROUPS):
-            part[rows] = apply(images[rows], background, generator)
+            strengths = transformation.draw(images.shape[-2:], generator)
+            part[rows] = transformation.apply(images[rows], background, strengths)
         parts.append(part)
     return torch.cat(parts)
 
@@ -71,7 +90,7 @@ def _magnitude(generator: torch.Generator) -> float:
 
 def _affine(
     images: torch.Tensor,
-    background: list[float] | None,
+    background: Background,
     *,
     angle: float = 0.0,
     translate: tuple[int, int] = (0, 0),
@@ -95,36 +114,61 @@ def _affine(
     return transform.center_crop(moved, [height, width])
 
 
-def _rotate(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
-    return _affine(images, background, angle=ROTATION_DEGREES * _magnitude(generator))
+def _draw_rotation(sides: torch.Size, generator: torch.Generator) -> Strengths:
+    return {"degrees": ROTATION_DEGREES * _magnitude(generator)}
 
 
-def _shift(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
+def _rotate(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
+    return _affine(images, background, angle=strengths["degrees"])
+
+
+def _draw_shift(sides: torch.Size, generator: torch.Generator) -> Strengths:
     # at least one pixel each way: torchvision's shift counts whole pixels
-    pixels = [SHIFT_PERCENT / 100 * size * _magnitude(generator) for size in images.shape[-2:]]
+    pixels = [SHIFT_PERCENT / 100 * size * _magnitude(generator) for size in sides]
     down, right = (max(1, round(abs(value))) * (1 if value > 0 else -1) for value in pixels)
-    return _affine(images, background, translate=(right, down))
+    return {"right": right, "down": down}
 
 
-def _shear(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
-    return _affine(images, background, shear=SHEAR_DEGREES * _magnitude(generator))
+def _shift(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
+    return _affine(images, background, translate=(int(strengths["right"]), int(strengths["down"])))
 
 
-def _brighten(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
-    return transform.adjust_brightness(images, 1.0 + BRIGHTNESS_PERCENT / 100 * _magnitude(generator))
+def _draw_shear(sides: torch.Size, generator: torch.Generator) -> Strengths:
+    return {"degrees": SHEAR_DEGREES * _magnitude(generator)}
 
 
-def _blur(images: torch.Tensor, background: list[float] | None, generator: torch.Generator) -> torch.Tensor:
-    low, high = (percent / 100 * images.shape[-1] for percent in BLUR_PERCENT)
-    sigma = low + (high - low) * torch.rand((), generator=generator).item()
-    reach = round(2.5 * high)  # what lies further away weighs less than a hundredth
-    return transform.gaussian_blur(images, kernel_size=[2 * reach + 1] * 2, sigma=[sigma, sigma])
+def _shear(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
+    return _affine(images, background, shear=strengths["degrees"])
 
 
-TRANSFORMATIONS: dict[str, Callable[[torch.Tensor, list[float] | None, torch.Generator], torch.Tensor]] = {
-    "rotation": _rotate,
-    "shift": _shift,
-    "shear": _shear,
-    "brightness": _brighten,
-    "blur": _blur,
+def _draw_brightness(sides: torch.Size, generator: torch.Generator) -> Strengths:
+    return {"factor": 1.0 + BRIGHTNESS_PERCENT / 100 * _magnitude(generator)}
+
+
+def _brighten(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
+    return transform.adjust_brightness(images, strengths["factor"])
+
+
+def _blur_range(width: int) -> tuple[float, float]:
+    """Least and largest standard deviation, in pixels."""
+    low, high = (percent / 100 * width for percent in BLUR_PERCENT)
+    return low, high
+
+
+def _draw_blur(sides: torch.Size, generator: torch.Generator) -> Strengths:
+    low, high = _blur_range(sides[-1])
+    return {"sigma": low + (high - low) * torch.rand((), generator=generator).item()}
+
+
+def _blur(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
+    reach = round(2.5 * _blur_range(images.shape[-1])[1])  # what lies further away weighs less than a hundredth
+    return transform.gaussian_blur(images, kernel_size=[2 * reach + 1] * 2, sigma=[strengths["sigma"]] * 2)
+
+
+TRANSFORMATIONS: dict[str, Transformation] = {
+    "rotation": Transformation(_draw_rotation, _rotate),
+    "shift": Transformation(_draw_shift, _shift),
+    "shear": Transformation(_draw_shear, _shear),
+    "brightness": Transformation(_draw_brightness, _brighten),
+    "blur": Transformation(_draw_blur, _blur),
 }

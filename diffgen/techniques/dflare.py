@@ -38,7 +38,7 @@ import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
-from diffgen.origins import Origins
+from diffgen.origins import Origins, extended
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, levels, mutate, neighbourhood
@@ -89,6 +89,7 @@ class DFlare(Technique):
         lanes = min(context.batch_size, len(self._seeds))
         classes = self._real.probabilities.shape[2]
         self._rows = np.zeros(lanes, dtype=np.int64)
+        self._recipes = [""] * lanes  # of the pictures
         self._pictures = np.zeros((lanes, *self._real.images.shape[1:]), dtype=np.uint8)
         self._largest = np.zeros(lanes, dtype=np.float32)
         self._tried = np.zeros(lanes, dtype=np.int64)
@@ -117,6 +118,7 @@ class DFlare(Technique):
             order = np.random.default_rng([self.context.seed, 1, turn]).permutation(self._seeds)
             self._taken += 1
             self._rows[lane] = order[place]
+            self._recipes[lane] = ""
         rows = self._rows[lanes]
         probabilities = self._real.probabilities[rows]
         self._pictures[lanes] = self._real.images[rows]
@@ -132,12 +134,14 @@ class DFlare(Technique):
         """One mutation of every seed; those that change their picture, as far as there is room."""
         lanes = np.arange(len(self._rows))
         self._which = choose(self._rewards / np.maximum(self._used, 1), self._last, self._rng)
-        mutants = mutate(self._pictures, self._which, list(MUTATORS.values()), self._rng)
+        mutated = mutate(self._pictures, self._which, list(MUTATORS.values()), self._rng)
+        mutants = mutated.images
         self._used[lanes, self._which] += 1
         self._tried += 1
         self._proposed = np.flatnonzero((mutants != self._pictures).any(axis=(1, 2, 3)))[:room]
         images = torch.from_numpy(mutants[self._proposed]).to(self.context.device)
-        origins = Origins(self._rows[self._proposed], ("",) * len(images))
+        recipes = (extended(self._recipes[lane], mutated.steps[lane]) for lane in self._proposed.tolist())
+        origins = Origins(self._rows[self._proposed], tuple(recipes))
         return Proposal(images, generation=self._rounds + 1, origins=origins)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
@@ -145,8 +149,11 @@ class DFlare(Technique):
         done = self._tried >= self.context.config.dflare.mutations
         changed, which = self._proposed, self._which
         if len(changed) > 0:
+            assert proposal.origins is not None
             triggered = answers.label_pairs.cpu().numpy() != NO_PAIR
             kept = self._keep(changed, proposal.images.cpu().numpy(), answers.probabilities.cpu().numpy())
+            for place in np.flatnonzero(kept).tolist():
+                self._recipes[changed[place]] = proposal.origins.recipes[place]
             rewarded = changed[kept | triggered]
             self._rewards[rewarded, which[rewarded]] += 1
             self._last[rewarded] = which[rewarded]
@@ -175,6 +182,7 @@ class DFlare(Technique):
             "rounds": self._rounds,
             "taken": self._taken,
             "random_state": self._rng.bit_generator.state,
+            "recipes": list(self._recipes),
             **{name: getattr(self, f"_{name}") for name in _ARRAYS},
         }
 
@@ -182,6 +190,7 @@ class DFlare(Technique):
         self._rounds = int(state["rounds"])
         self._taken = int(state["taken"])
         self._rng.bit_generator.state = state["random_state"]
+        self._recipes = list(state["recipes"])
         for name in _ARRAYS:
             if state[name].shape[:1] != self._rows.shape:
                 raise ValueError(f"{name} is of another number of seeds")

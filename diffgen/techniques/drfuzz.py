@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
-from diffgen.origins import Origins
+from diffgen.origins import Origins, extended
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, geometry, levels, mutate, neighbourhood
@@ -99,12 +99,14 @@ class _Round:
         entries, which: int64 (S,), the entries that were selected and the mutator of each.
         owner: int64 (n,), place in ``entries`` of what each mutant was made of.
         mutants: uint8 (n, C, H, W), those that the discriminator lets pass.
+        origins: of the mutants.
     """
 
     entries: Int64Array
     which: Int64Array
     owner: Int64Array
     mutants: UInt8Array
+    origins: Origins
 
 
 class DrFuzz(Technique):
@@ -161,9 +163,8 @@ class DrFuzz(Technique):
         self._round = now = self._round or self._mutate()
         first = sum(map(len, self._told))
         part = slice(first, first + room)
-        sources = self._rows[self._corpus.columns["root"][now.entries[now.owner[part]]]]
         images = torch.from_numpy(now.mutants[part]).to(self.context.device)
-        return Proposal(images, generation=self._rounds + 1, origins=Origins(sources, ("",) * len(sources)))
+        return Proposal(images, generation=self._rounds + 1, origins=now.origins[part])
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Take in the answers; with the last of a round, mutators are rewarded and the corpus grows."""
@@ -187,10 +188,17 @@ class DrFuzz(Technique):
         which = self._choose_mutators(len(entries))
         owner = np.repeat(np.arange(len(entries)), each)
         before = self._corpus.images(entries)[owner]
-        mutants = mutate(before, which[owner], list(MUTATORS.values()), self._rng)
+        mutated = mutate(before, which[owner], list(MUTATORS.values()), self._rng)
+        mutants = mutated.images
         passed = np.flatnonzero((mutants != before).any(axis=(1, 2, 3)))
         passed = passed[self._faithful(mutants[passed], self._corpus.columns["root"][entries[owner[passed]]])]
         mutants, owner = mutants[passed], owner[passed]
+        made_of = entries[owner]
+        recipes = (
+            extended(self._corpus.recipe(entry), mutated.steps[place])
+            for entry, place in zip(made_of.tolist(), passed.tolist(), strict=True)
+        )
+        origins = Origins(self._rows[self._corpus.columns["root"][made_of]], tuple(recipes))
         np.add.at(self._used, which, 1)
         np.add.at(self._fidelity_hits, which[np.unique(owner)], 1)
         self._empty_rounds = 0 if len(mutants) else self._empty_rounds + 1
@@ -199,7 +207,7 @@ class DrFuzz(Technique):
                 f"The discriminator takes no mutant for as real as its seed ({_STANDSTILL} batches); train the GAN "
                 'longer (--gan-schedule thorough), or set fidelity = "none" under [search.drfuzz] in a --config file.'
             )
-        return _Round(entries, which, owner, mutants)
+        return _Round(entries, which, owner, mutants, origins)
 
     def _choose_mutators(self, count: int) -> Int64Array:
         scores = mutator_scores(self._difference_hits, self._fidelity_hits, self._used)[None]
@@ -254,6 +262,7 @@ class DrFuzz(Technique):
             self._corpus.add(
                 mutants[grown],
                 made_of[grown],
+                now.origins[np.flatnonzero(grown)].recipes,
                 drift=moved[grown].argmax(axis=1),
                 right_a=right[grown, 0],
                 right_b=right[grown, 1],

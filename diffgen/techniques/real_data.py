@@ -16,10 +16,9 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
-from diffgen.origins import Origins
+from diffgen.origins import Origins, Step
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
-from diffgen.types import Int64Array
 
 _GROUP = 4  # images of a batch that share the parameters of a transformation
 
@@ -38,18 +37,15 @@ class RealData(Technique):
         return Needs()
 
     def propose(self, room: int) -> Proposal:
-        rows, images = self._draw(self._batches, self.context.batch_size)
-        return Proposal(
-            images[:room].to(self.context.device),
-            generation=self._batches + 1,
-            origins=Origins(rows[:room], ("",) * len(rows[:room])),
-        )
+        images, origins = self._draw(self._batches, self.context.batch_size)
+        moved = images[:room].to(self.context.device)
+        return Proposal(moved, generation=self._batches + 1, origins=origins[:room])
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         self._batches += 1
 
-    def _draw(self, batch: int, size: int) -> tuple[Int64Array, torch.Tensor]:
-        """Rows of the real images, and those images transformed."""
+    def _draw(self, batch: int, size: int) -> tuple[torch.Tensor, Origins]:
+        """Transformed real images, and how each was made."""
         of_a_pass = -(-len(self._images) // size)
         turn, place = divmod(batch, of_a_pass)
         order = np.random.default_rng([self.context.seed, 0, turn]).permutation(len(self._images))
@@ -57,11 +53,14 @@ class RealData(Technique):
         state = np.random.SeedSequence([self.context.seed, 1, batch]).generate_state(1, np.uint64)
         rng = torch.Generator().manual_seed(int(state[0] >> 1))
         images = self._images[torch.from_numpy(rows)]
-        kinds = list(TRANSFORMATIONS.values())
+        kinds = list(TRANSFORMATIONS.items())
+        recipes: list[str] = []
         for group in torch.arange(len(rows)).split(_GROUP):
-            apply = kinds[int(torch.randint(len(kinds), (), generator=rng))]
-            images[group] = apply(images[group], self._background, rng)
-        return rows, images
+            name, transformation = kinds[int(torch.randint(len(kinds), (), generator=rng))]
+            strengths = transformation.draw(images.shape[-2:], rng)
+            images[group] = transformation.apply(images[group], self._background, strengths)
+            recipes += [str(Step(name, tuple(strengths.items())))] * len(group)
+        return images, Origins(rows, tuple(recipes))
 
     def checkpoint(self) -> Checkpoint:
         return {"batches": self._batches}

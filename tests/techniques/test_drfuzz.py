@@ -11,6 +11,7 @@ import torch
 from diffgen.config import DrFuzzConfig, SearchConfig
 from diffgen.errors import RunError
 from diffgen.models import BlackBox
+from diffgen.origins import Origins
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages, drfuzz
 from diffgen.techniques.drfuzz import MUTATORS, DrFuzz, mutator_scores
@@ -28,7 +29,7 @@ def corpus(count: int) -> Corpus:
 def grow(entries: Corpus, parents: list[int], drifts: list[int]) -> None:
     zeros = np.zeros(len(parents), dtype=np.float32)
     images = np.zeros((len(parents), 1, 2, 2), dtype=np.uint8)
-    entries.add(images, np.array(parents), drift=np.array(drifts), right_a=zeros, right_b=zeros)
+    entries.add(images, np.array(parents), ["a()"] * len(images), drift=np.array(drifts), right_a=zeros, right_b=zeros)
 
 
 def test_weights_decay_with_generation_and_selections() -> None:
@@ -106,7 +107,7 @@ def test_what_is_learned_from_an_answer(start: Callable[..., SearchLoop], real: 
     mutants = np.full((5, *real.images.shape[1:]), 3, dtype=np.uint8)
     which = np.array([0, 1, 2, 3, 4])
     size = len(technique._corpus)
-    technique._reward(drfuzz._Round(seeds, which, np.arange(5), mutants), answers)
+    technique._reward(drfuzz._Round(seeds, which, np.arange(5), mutants, Origins.drawn(5)), answers)
 
     assert np.argwhere(technique._types).tolist() == [[0, wrong[0]]]
     assert np.flatnonzero(technique._corpus.columns["retired"]).tolist() == [0]
@@ -128,7 +129,7 @@ def test_nine_types_of_fault_are_enough_for_one_image(start: Callable[..., Searc
         answer = np.full((1, 2, 10), 0.01, dtype=np.float32)
         answer[0, 0, label] = answer[0, 1, other] = 0.9
         mutant = np.full((1, *technique._corpus.images(np.array([0])).shape[1:]), number, dtype=np.uint8)
-        technique._reward(drfuzz._Round(np.array([0]), np.array([0]), np.array([0]), mutant), answer)
+        technique._reward(drfuzz._Round(np.array([0]), np.array([0]), np.array([0]), mutant, Origins.drawn(1)), answer)
     assert technique._corpus.banned[0]
     assert technique._corpus.weights()[0] == 0
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
+from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
 from diffgen.models import load as load_model
+from diffgen.origins import read_recipe
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages
 from diffgen.types import ImageSet
@@ -42,3 +45,15 @@ def test_the_seed_decides(start: Callable[..., SearchLoop], real: RealImages) ->
         loop.run()
         runs.append(loop.evaluator.archive.digest())
     assert runs[0] == runs[1] != runs[2]
+
+
+def test_the_recipe_makes_the_picture_again(start: Callable[..., SearchLoop], digits: ImageSet) -> None:
+    proposal = start("real_data", "64q").technique.propose(64)
+    assert proposal.origins is not None
+    real = torch.from_numpy(digits.images)
+    background = plain_background(real)
+    for image, row, recipe in zip(proposal.images, proposal.origins.seeds, proposal.origins.recipes, strict=True):
+        (step,) = read_recipe(recipe)
+        made = TRANSFORMATIONS[step.operator].apply(real[row][None], background, dict(step.strengths))[0]
+        # strengths are written with six digits
+        assert (made.int() - image.int()).abs().max() <= 1

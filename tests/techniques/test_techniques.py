@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.config import SearchConfig
+from diffgen.config import DrFuzzConfig, SearchConfig
 from diffgen.errors import UserError
+from diffgen.origins import Origins, read_recipe
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import PRESETS, Needs, Technique, TechniqueContext, preset, technique_class, technique_names
@@ -57,7 +59,8 @@ def page_technique(repository: Path) -> type[Technique]:
     """The technique that docs/techniques.md shows."""
     text = (repository / "docs" / "techniques.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {
-        each.__name__: each for each in (Answers, Mapping, Needs, Proposal, SearchConfig, Technique, TechniqueContext)
+        each.__name__: each
+        for each in (Answers, Mapping, Needs, Origins, Proposal, SearchConfig, Technique, TechniqueContext)
     }
     names |= {"Any": Any, "Checkpoint": Checkpoint, "np": np, "torch": torch}
     code = re.search(r"```python\n(class .*?)```", text, re.DOTALL)
@@ -86,3 +89,26 @@ def test_the_technique_of_the_page_runs_and_resumes(
     first, second = again.technique.propose(64), other.technique.propose(64)
     assert first.generation == second.generation == 6
     assert torch.equal(first.images, second.images)
+
+
+@pytest.mark.parametrize("name", ["real_data", "drfuzz", "dflare"])
+def test_recipes_belong_to_the_pictures_and_survive_a_resumption(name: str, start: Callable[..., SearchLoop]) -> None:
+    config = SearchConfig(drfuzz=DrFuzzConfig(fidelity="none"))
+    whole, other = start(name, "600q", config=config), start(name, "600q", config=config)
+    for _ in range(6):
+        assert whole.generation()
+    # through JSON, as a checkpoint keeps what is no array
+    state = {
+        key: value.copy() if isinstance(value, np.ndarray) else json.loads(json.dumps(value))
+        for key, value in whole.technique.checkpoint().items()
+    }
+    other.technique.restore(state)
+    first, again = (loop.technique.propose(64).origins for loop in (whole, other))
+    assert first is not None
+    assert again is not None
+    assert first.recipes == again.recipes
+    np.testing.assert_array_equal(first.seeds, again.seeds)
+    lengths = [len(read_recipe(recipe)) for recipe in first.recipes]
+    assert min(lengths) == 1
+    # what was kept is mutated on: its recipe grows
+    assert (max(lengths) > 1) == (name != "real_data")

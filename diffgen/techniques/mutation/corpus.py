@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class Corpus:
         self.roots = count
         self._real = images
         self._added: list[UInt8Array] = []
+        self._recipes: list[str] = []  # of those that were added
         self.banned = np.zeros(count, dtype=np.bool_)
         self.columns: dict[str, NDArray[Any]] = {
             "root": np.arange(count),
@@ -57,6 +58,10 @@ class Corpus:
         """uint8 (len(entries), C, H, W)."""
         roots = self.roots
         return np.stack([self._real[e] if e < roots else self._added[e - roots] for e in entries.tolist()])
+
+    def recipe(self, entry: int) -> str:
+        """How an entry was made from its real image; see :mod:`diffgen.origins`."""
+        return "" if entry < self.roots else self._recipes[entry - self.roots]
 
     def weights(self) -> NDArray[np.float64]:
         """(len(self),): exp(-a (g + s / 2)) for an entry of generation g that was selected s times.
@@ -85,8 +90,8 @@ class Corpus:
         self.columns["selected"][chosen] += 1
         return np.asarray(chosen, dtype=np.int64)
 
-    def add(self, images: UInt8Array, parents: Int64Array, **columns: NDArray[Any]) -> None:
-        """Take in mutants of the entries ``parents``; the columns are those of the constructor."""
+    def add(self, images: UInt8Array, parents: Int64Array, recipes: Sequence[str], **columns: NDArray[Any]) -> None:
+        """Take in mutants of the entries ``parents`` with their recipes; the columns are those of the constructor."""
         count = len(images)
         new = {
             "root": self.columns["root"][parents],
@@ -97,6 +102,7 @@ class Corpus:
             **columns,
         }
         self._added.extend(images)
+        self._recipes.extend(recipes)
         self.columns = {name: np.concatenate([self.columns[name], new[name]]) for name in _COLUMNS}
 
     def retire(self, entry: int, fault: int) -> None:
@@ -107,10 +113,11 @@ class Corpus:
             entry = int(self.columns["parent"][entry])
 
     def state(self) -> dict[str, Any]:
-        """Everything but the real images, as arrays."""
+        """Everything but the real images, as arrays and JSON values."""
         shape = (0, *self._real.shape[1:])
         added = np.stack(self._added) if self._added else np.empty(shape, dtype=np.uint8)
-        return {**{f"corpus_{name}": self.columns[name] for name in _COLUMNS}, "added": added, "banned": self.banned}
+        columns = {f"corpus_{name}": self.columns[name] for name in _COLUMNS}
+        return {**columns, "added": added, "recipes": list(self._recipes), "banned": self.banned}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` gave.
@@ -120,8 +127,9 @@ class Corpus:
         """
         self.columns = {name: np.asarray(state[f"corpus_{name}"], dtype=kind) for name, kind in _COLUMNS.items()}
         self._added = list(state["added"])
+        self._recipes = list(state["recipes"])
         self.banned = state["banned"]
-        if len(self.banned) != self.roots or len(self) != self.roots + len(self._added):
+        if len(self.banned) != self.roots or not len(self) - self.roots == len(self._added) == len(self._recipes):
             raise ValueError("the corpus belongs to other real images")
 
 

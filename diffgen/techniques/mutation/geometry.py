@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from diffgen.techniques.mutation.mutator import Mutator, to_bytes
+from diffgen.techniques.mutation.mutator import Mutated, Mutator, steps_of, to_bytes
 from diffgen.types import UInt8Array
 
 # torchvision's affine takes one set of parameters for a whole batch; it calls the same two functions of torch
@@ -45,8 +45,10 @@ def _unit(count: int) -> NDArray[np.float64]:
 def translation(least: int, most: int) -> Mutator:
     """Moves an image by whole pixels from ``least`` to ``most`` in x and in y."""
 
-    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
-        return warp(images, _unit(len(images)), rng.integers(least, most + 1, (len(images), 2)))
+    def apply(images: UInt8Array, rng: np.random.Generator) -> Mutated:
+        shifts = rng.integers(least, most + 1, (len(images), 2))
+        moved = warp(images, _unit(len(images)), shifts)
+        return Mutated(moved, steps_of("shift", len(images), right=shifts[:, 0], down=shifts[:, 1]))
 
     return apply
 
@@ -54,9 +56,11 @@ def translation(least: int, most: int) -> Mutator:
 def scale(least: float, most: float) -> Mutator:
     """Enlarges an image about its middle by a factor, bicubically."""
 
-    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
-        matrices = _unit(len(images)) / rng.uniform(least, most, len(images))[:, None, None]
-        return warp(images, matrices, np.zeros((len(images), 2)), interpolation="bicubic")
+    def apply(images: UInt8Array, rng: np.random.Generator) -> Mutated:
+        factors = rng.uniform(least, most, len(images))
+        matrices = _unit(len(images)) / factors[:, None, None]
+        made = warp(images, matrices, np.zeros((len(images), 2)), interpolation="bicubic")
+        return Mutated(made, steps_of("scale", len(images), factor=factors))
 
     return apply
 
@@ -64,10 +68,11 @@ def scale(least: float, most: float) -> Mutator:
 def shear(most: float) -> Mutator:
     """Moves the rows of an image sideways, by up to ``most`` of their distance from its middle."""
 
-    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+    def apply(images: UInt8Array, rng: np.random.Generator) -> Mutated:
         matrices = _unit(len(images))
-        matrices[:, 0, 1] = rng.uniform(-most, most, len(images))
-        return warp(images, matrices, np.zeros((len(images), 2)))
+        matrices[:, 0, 1] = shares = rng.uniform(-most, most, len(images))
+        made = warp(images, matrices, np.zeros((len(images), 2)))
+        return Mutated(made, steps_of("shear", len(images), degrees=np.rad2deg(np.arctan(shares))))
 
     return apply
 
@@ -75,9 +80,11 @@ def shear(most: float) -> Mutator:
 def rotation(degrees: float) -> Mutator:
     """Turns an image about its middle by up to ``degrees`` either way."""
 
-    def apply(images: UInt8Array, rng: np.random.Generator) -> UInt8Array:
+    def apply(images: UInt8Array, rng: np.random.Generator) -> Mutated:
         angle = np.deg2rad(rng.uniform(-degrees, degrees, len(images)))
         matrices = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1).reshape(-1, 2, 2)
-        return warp(images, matrices, np.zeros((len(images), 2)))
+        made = warp(images, matrices, np.zeros((len(images), 2)))
+        # clockwise is positive, as in torchvision
+        return Mutated(made, steps_of("rotation", len(images), degrees=-np.rad2deg(angle)))
 
     return apply
