@@ -38,11 +38,12 @@ from diffgen.config import (
 )
 from diffgen.data import load
 from diffgen.errors import DiffgenError
+from diffgen.events import Progress
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.files import write_json
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import save_onnx, save_torchscript
 from diffgen.workflows.quantize import quantize

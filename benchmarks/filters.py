@@ -33,12 +33,13 @@ from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.gan_source import DomainModels, prepare_gan
 from diffgen.config import FILTER_PRESETS, FILTERS, CompareConfig, FilterConfig, replace
 from diffgen.data import load
+from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.filters import FilterPipeline
 from diffgen.generators.prior import draw_latents
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
-from diffgen.types import ImageSet, Progress, UInt8Array
+from diffgen.types import ImageSet, UInt8Array
 
 _CPU = torch.device("cpu")
 _REAL, _WRECKED, _GENERATED, _TRIGGERS = 2000, 500, 2000, 2000

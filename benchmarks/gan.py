@@ -26,10 +26,11 @@ from torchvision.utils import save_image
 
 from benchmarks.judge import GENERATED_IMAGES, judge_for, measure
 from benchmarks.quick import add_quick, hardly_trained
-from diffgen.cli.progress import TerminalProgress
+from diffgen.cli.progress import TerminalListener
 from diffgen.comparison.gan_source import train_and_save
 from diffgen.config import GanConfig, replace
 from diffgen.data import load
+from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.gan_training import networks, trainer
 from diffgen.generators import gan as gan_loader
@@ -75,7 +76,7 @@ def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: P
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     judge = judge_for(training, test)
     file = out / f"{name.replace(' ', '-').replace(',', '')}-{config.seed}.safetensors"
-    progress = TerminalProgress()
+    progress = Progress(TerminalListener())
     encoder = cells.prepare(test, device=device, progress=progress).encoder
     wall, processor = time.monotonic(), time.process_time()
     with ExitStack() as changed:

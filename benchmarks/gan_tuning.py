@@ -28,10 +28,11 @@ from diffgen.comparison.device import resolve_device
 from diffgen.comparison.gan_source import train_and_save
 from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
+from diffgen.events import Event, Message, Progress
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
 from diffgen.generators import gan as gan_loader
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.train_gan import score, train_gan
 
 RESULTS = Path(__file__).parent / "results" / "gan-tuning.md"
@@ -39,12 +40,9 @@ FRESH_SEEDS = (101, 102, 103)
 _SCORES = ("fid", "kid", "precision", "recall", "coverage")
 
 
-class _Print(Progress):
-    def say(self, message: str) -> None:
-        print(message, flush=True)
-
-    def warn(self, message: str) -> None:
-        print(f"warning: {message}", flush=True)
+def _print(event: Event) -> None:
+    if isinstance(event, Message) and event.level != "detail":
+        print(f"{'warning: ' if event.level == 'warning' else ''}{event.text}", flush=True)
 
 
 def fresh_scores(
@@ -154,7 +152,7 @@ def main() -> None:
         draws=arguments.draws,
         images=arguments.images,
     )
-    result = train_gan(data, config=config, progress=_Print())
+    result = train_gan(data, config=config, progress=Progress(_print))
     header = read_header(Path(result.gan))
     seeds = FRESH_SEEDS[: arguments.seeds]
     print("before", flush=True)

@@ -31,10 +31,10 @@ from benchmarks.warm_up import warm_up
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, Preprocessing, replace
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
-from diffgen.types import Progress
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import save_onnx, save_torchscript
 

@@ -23,8 +23,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,9 +36,9 @@ from benchmarks.lenet_pair import train
 from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, GanConfig
 from diffgen.data import load
+from diffgen.events import Event, Listener, StageAdvanced
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
-from diffgen.types import Progress, Task
 from diffgen.workflows.demo import (
     convolutional_classifier,
     dense_classifier,
@@ -123,7 +122,7 @@ def inputs(folder: Path, pair: str) -> tuple[Path, Path, str]:
     return first, second, str(data)
 
 
-def run_golden(golden: Golden, folder: Path, output: Path, *, progress: Progress | None = None) -> None:
+def run_golden(golden: Golden, folder: Path, output: Path, *, events: Listener | None = None) -> None:
     """Make a run folder at ``output``."""
     first, second, data = inputs(folder, golden.pair)
     diffgen.compare(
@@ -141,39 +140,25 @@ def run_golden(golden: Golden, folder: Path, output: Path, *, progress: Progress
         ),
         output=output,
         force=True,
-        progress=progress,
+        events=events,
     )
 
 
-class Killer(Progress):
-    """Ends its own process by SIGKILL when a search has asked so many queries."""
+def killer(queries: int) -> Listener:
+    """A listener that ends its own process by SIGKILL when a search has asked so many queries."""
 
-    def __init__(self, queries: int) -> None:
-        self._queries = queries
-
-    @contextmanager
-    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
-        """See the base class."""
-        with super().task(description, total) as task:
-            yield _Fuse(self._queries) if description == "Searching for disagreements" else task
-
-
-class _Fuse:
-    def __init__(self, queries: int) -> None:
-        self._queries = queries
-
-    def advance(self, amount: float = 1.0, **figures: Any) -> None:
-        pass
-
-    def reach(self, completed: float, **figures: Any) -> None:
-        if completed >= self._queries:
+    def listen(event: Event) -> None:
+        searches = isinstance(event, StageAdvanced) and event.name == "Searching for disagreements"
+        if searches and event.done >= queries:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    return listen
 
 
 def run_and_die(golden: Golden, folder: Path, output: Path) -> None:
     """Do half of a run, with a checkpoint after every generation, and be killed."""
     checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
-    run_golden(golden, folder, output, progress=Killer(golden.queries // 2))
+    run_golden(golden, folder, output, events=killer(golden.queries // 2))
 
 
 def apart(target: Callable[..., object], *arguments: object) -> int:

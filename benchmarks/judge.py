@@ -34,6 +34,7 @@ from torchvision.transforms import v2
 from diffgen.comparison.gan_source import settings_of
 from diffgen.config import GanConfig
 from diffgen.data import load
+from diffgen.events import Progress
 from diffgen.gan_training.header import read_header
 from diffgen.gan_training.split import split_rows
 from diffgen.generators import gan as gan_loader
@@ -41,7 +42,7 @@ from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
 from diffgen.sampling import random_rows
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 CONFIDENT = 0.9
 NEIGHBOURS = 5

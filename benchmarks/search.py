@@ -42,6 +42,7 @@ from diffgen.comparison.image_source import prepare_generator
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig
 from diffgen.data import load as load_data
+from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
@@ -60,7 +61,6 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.techniques import Technique, TechniqueContext, make, preset
-from diffgen.types import Progress
 
 _CPU = torch.device("cpu")
 _DEFAULT = preset("diffgan", "default")

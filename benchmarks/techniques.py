@@ -50,6 +50,7 @@ from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_generator
 from diffgen.config import Budget, CompareConfig, SelectorConfig
 from diffgen.data import load as load_data
+from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
@@ -65,7 +66,7 @@ from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import FEWEST_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.techniques import PRESETS, technique_names
-from diffgen.types import Int64Array, Progress
+from diffgen.types import Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.resume import resume

@@ -39,3 +39,10 @@ class ServiceError(RunError):
 
     Other images, or the same ones in another form, would fare no better; asking later may.
     """
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody stopped the work (:class:`diffgen.events.StopToken`) where it cannot end in good order.
+
+    What can be gone on with is kept. As after Ctrl-C, which it is a kind of, nothing on its way takes it for a failure.
+    """

@@ -7,11 +7,9 @@ the program. This module imports neither torch nor any other heavy package.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,41 +103,3 @@ class Scorer(Protocol):
             float32 (N,), higher is more real; no fixed range.
         """
         ...
-
-
-class Task(Protocol):
-    """One running progress bar."""
-
-    def advance(self, amount: float = 1.0, **figures: Any) -> None:
-        """Move on by ``amount`` and show ``figures`` (name -> value) beside the bar."""
-        ...
-
-    def reach(self, completed: float, **figures: Any) -> None:
-        """Move to ``completed`` and show ``figures`` beside the bar."""
-        ...
-
-
-class Progress:
-    """Where long work says how far it is. This base class is silent; the command line's own draws bars on stderr."""
-
-    @contextmanager
-    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
-        """A bar that is shown while the block runs; ``total`` None means that the end is not known."""
-        yield _SilentTask()
-
-    def say(self, message: str) -> None:
-        """A line for the user; not shown with ``-q``."""
-
-    def detail(self, message: str) -> None:
-        """A line that is shown with ``-v`` only."""
-
-    def warn(self, message: str) -> None:
-        """A warning, always shown by a reporter that shows anything."""
-
-
-class _SilentTask:
-    def advance(self, amount: float = 1.0, **figures: Any) -> None:
-        pass
-
-    def reach(self, completed: float, **figures: Any) -> None:
-        pass

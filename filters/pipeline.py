@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from diffgen.events import Progress
 from diffgen.filters.base import Filter
 from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.metrics.counting import ACCEPTED
-from diffgen.types import Float32Array, Int64Array, Progress
+from diffgen.types import Float32Array, Int64Array
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class FilterPipeline:
         """Judge images, uint8 (N, C, H, W)."""
         scores = np.full((len(images), len(self.filters)), np.nan, dtype=np.float32)
         rejected_by = np.full(len(images), ACCEPTED, dtype=np.int64)
-        with (progress or Progress()).task("Filtering", total=len(images)) as task:
+        with (progress or Progress()).stage("Filtering", total=len(images)) as task:
             for start in range(0, len(images), batch_size):
                 rows = np.arange(start, min(start + batch_size, len(images)))
                 for index, each in enumerate(self.filters):

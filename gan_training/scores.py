@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.fid import frechet_distance
 from diffgen.gan_training.kid import kernel_distance
 from diffgen.gan_training.manifold import COVERAGE_NEIGHBORS, PRECISION_NEIGHBORS, ManifoldScores, manifold_scores
-from diffgen.types import Int64Array, Progress
+from diffgen.types import Int64Array
 
 DRAWS = 10
 IMAGES = 10_000
@@ -105,7 +106,7 @@ def score_generator(
     real_features = _in_double(extractor.encode(real, batch_size=batch_size))
     found: dict[str, list[float]] = {}
     covered, seen = (np.zeros(0 if labels is None else int(labels.max()) + 1) for _ in range(2))
-    with (progress or Progress()).task("Scoring the generator", total=draws) as task:
+    with (progress or Progress()).stage("Scoring the generator", total=draws) as task:
         for number in range(draws):
             rows = torch.randperm(len(real), generator=rng)[:count]
             generated = _encode(draw, extractor, images, rng, batch_size)

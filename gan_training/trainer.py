@@ -20,6 +20,7 @@ from torch import nn
 
 from diffgen.config import GanConfig
 from diffgen.errors import RunError
+from diffgen.events import Progress
 from diffgen.gan_training import training_state
 from diffgen.gan_training.batches import Batches
 from diffgen.gan_training.half_precision import autocast, has_bfloat16
@@ -32,7 +33,6 @@ from diffgen.gan_training.networks import (
 from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.training_state import TrainingState
 from diffgen.gan_training.watch import Reading, Watch
-from diffgen.types import Progress
 
 _Network = TypeVar("_Network", bound=nn.Module)
 
@@ -122,7 +122,7 @@ def train(
         training_state.load(state, training, progress)
     watch_every = max(1, steps // config.readings) if watch is not None and config.readings else None
     saved = time.monotonic()
-    with progress.task("Training the GAN", total=steps) as task:
+    with progress.stage("Training the GAN", total=steps) as task:
         while training.step < steps:
             started = time.monotonic()
             _update(training, batches, config, steps, half)
@@ -241,12 +241,12 @@ def generator_loss(fake: torch.Tensor) -> torch.Tensor:
     return -fake.mean()
 
 
-def _figures(training: TrainingState) -> dict[str, str]:
+def _figures(training: TrainingState) -> dict[str, float]:
     d_loss, g_loss = training.losses[training.step - 1].tolist()
-    figures = {"d_loss": f"{d_loss:.2f}", "g_loss": f"{g_loss:.2f}"}
+    figures = {"d_loss": d_loss, "g_loss": g_loss}
     if training.readings:
         last = training.readings[-1]
-        figures |= {"recognised": f"{last.recognised:.0%}", "covered": f"{last.covered:.0%}"}
+        figures |= {"recognised_share": last.recognised, "covered_share": last.covered}
     return figures
 
 

@@ -15,10 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from diffgen.events import Progress
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
 from diffgen.gan_training.watch import Reading
 from diffgen.runs.files import write_whole
-from diffgen.types import Progress
 
 _FORMAT = "diffgen-gan-training-1"
 

@@ -28,11 +28,11 @@ from safetensors import SafetensorError
 
 from diffgen.config import GanConfig, TuningConfig
 from diffgen.errors import RunError, UserError
+from diffgen.events import Progress
 from diffgen.gan_training.sampler import SeededByTrial
 from diffgen.gan_training.study_storage import open_storage
 from diffgen.gan_training.tuning_space import check_space, own_values, suggest
 from diffgen.runs.lock import RunLock, check_free
-from diffgen.types import Progress
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
 _FORMAT = "diffgen-gan-study-1"

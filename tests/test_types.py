@@ -6,13 +6,12 @@ import hashlib
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from diffgen.data import load
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
 from diffgen.generators.gan import DiscriminatorScorer, GanGenerator
-from diffgen.types import Generator, ImageSet, Progress, Scorer
+from diffgen.types import Generator, ImageSet, Scorer
 
 
 def image_set(**changes: Any) -> ImageSet:
@@ -79,13 +78,3 @@ def test_the_trained_networks_are_a_generator_and_a_scorer() -> None:
     assert not isinstance(generator, Scorer)
     assert isinstance(scorer, Scorer)
     assert not isinstance(scorer, Generator)
-
-
-def test_base_progress_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    progress = Progress()
-    with progress.task("work", total=3) as task:
-        task.advance()
-        task.reach(3, figure="x")
-    for speak in (progress.say, progress.detail, progress.warn):
-        speak("hello")
-    assert capfd.readouterr() == ("", "")

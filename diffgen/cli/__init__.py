@@ -27,9 +27,12 @@ from diffgen.cli import (
     shrink,
     train_gan,
 )
+from diffgen.cli.interruption import signals_stop
+from diffgen.cli.progress import TerminalListener
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
 from diffgen.cli.streams import lenient_streams
 from diffgen.errors import DiffgenError, UserError
+from diffgen.events import Progress
 
 BROKE_OFF = 3
 _LONGEST_ARGUMENT = 4096  # characters, as the longest path on Linux
@@ -164,7 +167,11 @@ def _verb(argv: Sequence[str] | None) -> int:
     if arguments.verb is None:
         parser.print_help()
         return 0
-    code: int = arguments.run(arguments)
+    # some verbs take no -q and no -v
+    listener = TerminalListener(quiet=getattr(arguments, "quiet", False), verbose=getattr(arguments, "verbose", False))
+    arguments.progress = Progress(listener)
+    with signals_stop(arguments.progress):
+        code: int = arguments.run(arguments)
     return code
 
 

@@ -20,7 +20,7 @@ from diffgen.config import (
     replace,
 )
 from diffgen.errors import UserError
-from diffgen.types import Progress
+from diffgen.events import Progress
 
 if TYPE_CHECKING:
     from diffgen.gate.result import CheckResult
@@ -175,7 +175,8 @@ def run(arguments: argparse.Namespace) -> int:
         config=config,
         output=arguments.output,
         force=arguments.force,
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
         command=shlex.join(["diffgen", *sys.argv[1:]]),
     )
     return _print(arguments, result)
@@ -195,7 +196,8 @@ def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
         data=arguments.data,
         store=arguments.store,
         options=model_options.apply(arguments, CompareConfig()),
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     return _print(arguments, result)
 

@@ -13,7 +13,7 @@ from diffgen.cli.config_file import ConfigFile
 from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, SearchConfig, replace
 from diffgen.config.limits import check_limits
 from diffgen.errors import UserError
-from diffgen.types import Progress
+from diffgen.events import Progress
 
 _EXAMPLES = """\
 examples:
@@ -267,7 +267,8 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model_b,
             data=arguments.data,
             options=model_options.apply(arguments, CompareConfig()),
-            progress=progress,
+            events=progress.listener,
+            stop=progress.stop,
         )
     else:
         result = compare(
@@ -277,7 +278,8 @@ def run(arguments: argparse.Namespace) -> int:
             config=config,
             output=arguments.output,
             force=arguments.force,
-            progress=progress,
+            events=progress.listener,
+            stop=progress.stop,
             command=shlex.join(["diffgen", *sys.argv[1:]]),
         )
     table.print_result(result)

@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         "seed": arguments.seed,
         "device": arguments.device,
         "batch_size": options.batch_size(arguments.batch_size),
-        "progress": progress,
+        "events": progress.listener,
+        "stop": progress.stop,
         "command": shlex.join(["diffgen", *sys.argv[1:]]),
     }
     if arguments.gate:

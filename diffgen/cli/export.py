@@ -42,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.output,
         everything=arguments.all,
         force=arguments.force,
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     print(f"{result.pictures:,} pictures and {' and '.join(result.tables)}: {result.folder}")
     if arguments.json:

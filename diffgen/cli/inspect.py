@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         config=config,
         write=arguments.write,
         force=arguments.force,
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     _print(found)
     if arguments.json:

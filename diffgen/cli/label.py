@@ -70,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
         config = LabelConfig(
             count=arguments.count, confidence=arguments.confidence, margin=arguments.margin, seed=arguments.seed
         )
-        sheet = label.export_sheet(arguments.run_folder, arguments.export, config=config, progress=progress)
+        sheet = label.export_sheet(
+            arguments.run_folder, arguments.export, config=config, events=progress.listener, stop=progress.stop
+        )
         print(f"{sheet.pictures:,} of {sheet.valid_triggers:,} valid triggers: {sheet.folder}/label.html")
         print("Open that page in a browser, or fill in labels.csv; then import the file.")
         return _finish(arguments, sheet.as_dict())
@@ -95,7 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
             options=opening,
             device=arguments.device,
             force=arguments.force,
-            progress=progress,
+            events=progress.listener,
+            stop=progress.stop,
         )
     else:
         result = label.label_as_intended(arguments.run_folder, force=arguments.force)

@@ -6,9 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from diffgen.cli.progress import TerminalProgress
 from diffgen.errors import UserError
-from diffgen.types import Progress
+from diffgen.events import Progress
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +46,9 @@ def batch_size(text: str) -> int | None:
 
 
 def make_progress(arguments: argparse.Namespace) -> Progress:
-    """Bars on a terminal, plain lines in a log, nothing with -q."""
-    return TerminalProgress(quiet=arguments.quiet, verbose=arguments.verbose)
+    """Where the verb says how far it is, and what a signal stops."""
+    progress: Progress = arguments.progress
+    return progress
 
 
 def print_json(values: dict[str, Any]) -> None:

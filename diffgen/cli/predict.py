@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
         force=arguments.force,
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     if arguments.json:
         options.print_json(result.as_dict())

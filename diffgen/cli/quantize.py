@@ -93,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         calibration_data=arguments.calibrate_on,
         config=config,
         force=arguments.force,
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     for warning in result.warnings:
         progress.warn(warning)

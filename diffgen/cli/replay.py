@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         images_only=arguments.images,
         device=arguments.device,
         options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     share = f" ({result.reproduced / result.replayed:.2%})" if result.replayed else ""
     print(f"{result.reproduced:,} of {result.replayed:,} triggers still trigger{share}.")

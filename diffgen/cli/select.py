@@ -77,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
         device=arguments.device,
         force=arguments.force,
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     _print(result)
     if arguments.json:

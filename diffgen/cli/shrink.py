@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         data=arguments.data,
         device=arguments.device,
         options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     print(f"{result.shrunk:,} of {result.tried:,} triggers shrunk.")
     if result.after is not None:

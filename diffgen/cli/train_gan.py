@@ -125,7 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
         output=arguments.output,
         anew=arguments.anew,
         force=arguments.force,
-        progress=progress,
+        events=progress.listener,
+        stop=progress.stop,
     )
     _print(result, config)
     if arguments.json:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import digest_of
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import Technique
-from diffgen.types import Progress
 
 SECONDS = 5.0  # between two checkpoints at least
 SHARE = 0.01  # of the time that checkpoints may take

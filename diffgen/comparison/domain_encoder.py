@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from diffgen.config import GanConfig
+from diffgen.events import Progress
 from diffgen.features import encoder as encoders
 from diffgen.gan_training.split import split_rows
 from diffgen.runs.cache import cache_file, cached
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
 

@@ -10,6 +10,7 @@ import torch
 from diffgen.comparison.domain_encoder import prepare_encoder
 from diffgen.comparison.gan_source import DomainModels
 from diffgen.config import CompareConfig
+from diffgen.events import Progress
 from diffgen.features import vae as vaes
 from diffgen.features.encoder import DomainEncoder
 from diffgen.filters import (
@@ -21,7 +22,7 @@ from diffgen.filters import (
     SsimFilter,
 )
 from diffgen.runs.cache import cache_file, cached
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
 

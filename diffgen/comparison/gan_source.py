@@ -13,6 +13,7 @@ import torch
 
 from diffgen.config import GanConfig, replace
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.header import class_labels, read_header
@@ -22,7 +23,7 @@ from diffgen.gan_training.trainer import TrainedGan, train
 from diffgen.gan_training.watch import Reading, Watch, collapse
 from diffgen.generators import gan as gan_loader
 from diffgen.runs.cache import cache_file, cached
-from diffgen.types import Generator, ImageSet, Progress, Scorer
+from diffgen.types import Generator, ImageSet, Scorer
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from diffgen.comparison.gan_source import DomainModels, prepare_gan, read_gan
 from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.split import split_rows
 from diffgen.generators.file import FileGenerator, FileScorer
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 _ROLES = ("file", "discriminator")  # settings that name files
 

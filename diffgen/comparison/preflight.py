@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from diffgen.errors import RunError, SomeAnswersError, UserError
+from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
 from diffgen.report.data import Preflight
 from diffgen.search.divergence import answer_margin
-from diffgen.types import Float32Array, ImageSet, Int64Array, Progress
+from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
 _SMALLEST_MARGIN, _LARGEST_MARGIN = 1e-6, 0.1
@@ -120,7 +121,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     """
     a, b = models
     answers = [np.empty((len(data), model.num_classes), dtype=np.float32) for model in models]
-    with progress.task("Asking both models about the real images", total=len(data)) as task:
+    with progress.stage("Asking both models about the real images", total=len(data)) as task:
         for start in range(0, len(data), _BATCH):
             batch = data.images[start : start + _BATCH]
             for model, said in zip(models, answers, strict=True):
@@ -176,7 +177,7 @@ def _ask_alone(model: BlackBox, data: ImageSet, progress: Progress) -> Float32Ar
             f"{model.images_left:,} images, and this takes {needed:,}: give a larger --query-budget."
         )
     parts = []
-    with progress.task("Asking one image at a time", total=len(data)) as task:
+    with progress.stage("Asking one image at a time", total=len(data)) as task:
         for start in range(0, len(data), _BATCH):
             parts.append(model.predict(data.images[start : start + _BATCH]))
             task.advance(len(parts[-1]))

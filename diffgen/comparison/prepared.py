@@ -10,11 +10,12 @@ import torch
 from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.config import CompareConfig
+from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 
 @dataclass(frozen=True)

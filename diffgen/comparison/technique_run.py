@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
 from diffgen.comparison.device import search_batch_size
-from diffgen.comparison.interruption import graceful_stop
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.errors import RunError, UserError
+from diffgen.models.isolation.patience import impatient
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
@@ -21,7 +22,7 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
-from diffgen.types import ImageSet, Task
+from diffgen.types import ImageSet
 
 
 @dataclass
@@ -107,6 +108,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         budget=config.budget,
         batch_size=search_batch_size(prepared.batch_size),
         saturation_queries=config.saturation_queries if until_saturated else None,
+        stop=progress.stop,
     )
     outcome = SearchOutcome()
     if found is not None:
@@ -117,19 +119,16 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     checkpointer = Checkpointer(folder, technique, loop, outcome.history)
     by_time = config.budget.seconds is not None
     total = config.budget.seconds if by_time else config.budget.queries
-    with progress.task("Searching for disagreements", total=total) as task, graceful_stop(loop.stop, progress):
-
-        def show() -> None:
-            _show(task, loop, by_time=by_time)
-
+    with progress.stage("Searching for disagreements", total=total) as stage, impatient(progress.stop):
+        announce = Announcements(progress, stage, loop, folder.path, by_time=by_time)
         loop.start(queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
         try:
-            loop.run(on_generation=checkpointer.after_generation, on_answer=show)
+            loop.run(on_generation=checkpointer.after_generation, on_answer=announce)
         except BaseException as error:
             _keep_what_was_found(archive, error)
             raise
         outcome.queries, outcome.seconds = evaluator.queries, loop.seconds
-        outcome.interrupted = loop.stopped
+        outcome.interrupted = progress.stop.stopped
         outcome.saturated = loop.saturated
         if loop.spent is not None:
             progress.warn(
@@ -144,6 +143,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
             archive.flush(everything=True)
         else:
             checkpointer.finish()
+        announce()
     return outcome
 
 
@@ -166,22 +166,3 @@ def _keep_what_was_found(archive: Archive, error: BaseException) -> None:
         archive.flush(everything=True)
     except RunError as second:
         error.add_note(str(second))
-
-
-def _show(task: Task, loop: SearchLoop, *, by_time: bool) -> None:
-    """What is known so far; where the filters are asked after the search only, nobody can count behaviours in it."""
-    evaluator, seconds = loop.evaluator, max(loop.seconds, 1e-3)
-    figures: dict[str, Any] = {
-        "queries_per_s": f"{evaluator.queries / seconds:,.0f}",
-        "triggers": f"{len(evaluator.archive):,} ({len(evaluator.archive) / seconds:,.0f}/s)",
-    }
-    found = evaluator.behaviours
-    if found is not None:
-        if evaluator.asks_filters and len(evaluator.archive) > 0:
-            figures["valid"] = f"{found.pictures / len(evaluator.archive):.0%}"
-        figures["behaviours" if evaluator.asks_filters else "kinds_of_triggers"] = f"{len(found):,}"
-        if loop.saturation_queries is not None:
-            figures["queries_since_new"] = f"{evaluator.queries - found.latest_query:,}"
-        if evaluator.asks_filters:
-            figures["label_pairs"] = found.label_pairs
-    task.reach(seconds if by_time else evaluator.queries, **figures)

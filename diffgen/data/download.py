@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diffgen.errors import UserError
-from diffgen.types import Progress
+from diffgen.events import Progress
 
 _SECONDS = 30.0  # that a server may keep silent
 _CHUNK = 2**18
@@ -81,7 +81,7 @@ def _download(url: str, path: Path, name: str, progress: Progress) -> str:
     with (
         urllib.request.urlopen(request, timeout=_SECONDS) as response,
         path.open("wb") as file,
-        progress.task(f"Fetching {name}", total=response.length) as task,
+        progress.stage(f"Fetching {name}", total=response.length) as task,
     ):
         received = 0
         while piece := response.read(_CHUNK):

@@ -18,7 +18,8 @@ import numpy as np
 from diffgen.data.checks import check_size_in_memory, checked
 from diffgen.data.pixels import channels_first
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Progress, UInt8Array
+from diffgen.events import Progress
+from diffgen.types import ImageSet, UInt8Array
 
 _IMAGES_NAME = re.compile(r"images([-._])idx[34]", re.IGNORECASE)
 _LABELS_NAME = re.compile(r"labels[-._]idx1", re.IGNORECASE)
@@ -141,7 +142,7 @@ def _read_values(stream: BinaryIO, shape: tuple[int, ...], path: Path, progress:
     # In pieces, so that a header that lies about the size allocates nothing.
     declared = int(np.prod(shape, dtype=object))
     values = bytearray()
-    with progress.task(f"Reading {path.name}", total=declared) as task:
+    with progress.stage(f"Reading {path.name}", total=declared) as task:
         while len(values) <= declared:
             piece = stream.read(_CHUNK)
             if not piece:

@@ -16,7 +16,8 @@ from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
 from diffgen.data.picture_file import SUFFIXES, decode
 from diffgen.data.picture_stack import stack
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Int64Array, Progress
+from diffgen.events import Progress
+from diffgen.types import ImageSet, Int64Array
 
 
 @dataclass(frozen=True)

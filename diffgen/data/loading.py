@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
+from diffgen.events import Progress
+from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 Split: TypeAlias = Literal["train", "test"]
 Source: TypeAlias = (

@@ -16,7 +16,8 @@ import numpy as np
 from diffgen.data.checks import MAX_BYTES, MAX_CLASSES, checked
 from diffgen.data.pixels import channels_first, to_grey_levels
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Progress
+from diffgen.events import Progress
+from diffgen.types import ImageSet
 
 # What the arrays are called, images and labels in pairs, by the split that is wished for. Keras writes x_test, MedMNIST
 # test_images, numpy.savez(file, images, labels) arr_0 and arr_1.
@@ -197,7 +198,7 @@ def _check_size(size: int, shape: tuple[int, ...], member: zipfile.ZipInfo, name
 def _read_values(stream: IO[bytes], size: int, name: str, progress: Progress) -> bytearray:
     """At most one byte more than ``size``; in pieces, so that lies about the size allocate nothing."""
     values = bytearray()
-    with progress.task(f"Reading {name}", total=size) as task:
+    with progress.stage(f"Reading {name}", total=size) as task:
         while len(values) <= size:
             piece = stream.read(min(_CHUNK, size + 1 - len(values)))
             if not piece:

@@ -20,8 +20,9 @@ from diffgen.data.file_tree import MAX_FILE_BYTES, MAX_ZIP_BYTES, SPLIT_NAMES, F
 from diffgen.data.picture_file import decode
 from diffgen.data.picture_stack import stack
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.opening import check_regular
-from diffgen.types import ImageSet, Progress, UInt8Array
+from diffgen.types import ImageSet, UInt8Array
 
 SUFFIX = ".parquet"
 MAGIC = b"PAR1"

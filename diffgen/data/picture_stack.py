@@ -9,7 +9,8 @@ import numpy as np
 from diffgen.data.checks import check_size_in_memory
 from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
-from diffgen.types import Progress, UInt8Array
+from diffgen.events import Progress
+from diffgen.types import UInt8Array
 
 
 def stack(
@@ -36,7 +37,7 @@ def stack(
     gathered: list[UInt8Array] = []
     first = ""
     # One after the other: for pictures as small as these, threads were not faster.
-    with progress.task("Reading images", total=count) as task:
+    with progress.stage("Reading images", total=count) as task:
         for name, original in pictures:
             picture = to_size(original)
             if not gathered:

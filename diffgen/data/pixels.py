@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.types import Progress, UInt8Array
+from diffgen.events import Progress
+from diffgen.types import UInt8Array
 
 _WHITE = 255
 # Images converted at once: double precision takes eight times the room of the result.

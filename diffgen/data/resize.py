@@ -15,7 +15,8 @@ import numpy as np
 from PIL import Image
 
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Progress, UInt8Array
+from diffgen.events import Progress
+from diffgen.types import ImageSet, UInt8Array
 
 _SMALLEST, _LARGEST = 4, 1024
 _SIZES_SHOWN = 3
@@ -92,7 +93,7 @@ def resized(given: ImageSet, side: int, progress: Progress) -> ImageSet:
         return given
     count, channels = given.images.shape[:2]
     images = np.empty((count, channels, side, side), dtype=np.uint8)
-    with progress.task("Resizing images", total=count) as task:
+    with progress.stage("Resizing images", total=count) as task:
         for position, image in enumerate(given.images):
             if channels == 1:
                 images[position, 0] = resize(image[0])

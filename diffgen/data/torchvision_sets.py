@@ -25,9 +25,10 @@ from diffgen.data.download import fetch
 from diffgen.data.idx import load_idx
 from diffgen.data.pixels import channels_first
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.cache import cache_kind
 from diffgen.runs.files import write_whole
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 PREFIX = "torchvision:"
 Split: TypeAlias = Literal["train", "test"]

@@ -16,10 +16,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder, train
 from diffgen.runs.cache import cache_file, cached
 from diffgen.runs.files import write_whole
-from diffgen.types import ImageSet, Int64Array, Progress
+from diffgen.types import ImageSet, Int64Array
 
 FORMAT = "diffgen-cells-1"
 CELLS = 30

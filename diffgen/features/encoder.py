@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.files import write_whole
-from diffgen.types import Progress
 
 FORMAT = "diffgen-encoder-1"
 FEATURES = 64
@@ -83,7 +83,7 @@ def train(
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]
     optimiser = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
-    with (progress or Progress()).task("Learning the image domain", total=_STEPS) as task:
+    with (progress or Progress()).stage("Learning the image domain", total=_STEPS) as task:
         for _ in range(_STEPS):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
             batch = images[rows].to(device)

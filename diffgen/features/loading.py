@@ -7,9 +7,10 @@ import os
 import torch
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.features.base import FeatureExtractor
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 EXTRACTORS = ("domain", "inception", "vgg16")
 

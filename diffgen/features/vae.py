@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.files import write_whole
-from diffgen.types import Progress
 
 FORMAT = "diffgen-vae-1"
 LATENT = 16
@@ -105,7 +105,7 @@ def train(
         vae = Vae((channels, height, width)).to(device)
     optimiser = torch.optim.Adam(vae.parameters(), lr=_LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps)
-    with (progress or Progress()).task("Learning to redraw real images", total=steps) as task:
+    with (progress or Progress()).stage("Learning to redraw real images", total=steps) as task:
         for _ in range(steps):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
             noise = torch.randn(_BATCH, LATENT, generator=rng)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline, Verdicts
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, behaviour_keys
 from diffgen.models import BlackBox
-from diffgen.types import Float32Array, Int64Array, Progress, UInt8Array
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
 PICTURES_A_BEHAVIOUR = 5  # that the report shows at most
@@ -61,12 +62,12 @@ def judge_triggers(
     rounds = in_rounds(behaviour_keys(labels, which)[accepted], probabilities[accepted])
     order = np.concatenate([accepted[rounds], np.flatnonzero(~verdicts.accepted)])
     single, rest = order[:verify_limit], order[verify_limit:]
-    with progress.task("Asking again, one image at a time", total=len(single)) as task:
+    with progress.stage("Asking again, one image at a time", total=len(single)) as task:
         for row in single:
             if _same_answers(models, tensor[row : row + 1], labels[row : row + 1])[0]:
                 confirmed[row] = CONFIRMED_SINGLE
             task.advance()
-    with progress.task("Asking again, in batches", total=len(rest)) as task:
+    with progress.stage("Asking again, in batches", total=len(rest)) as task:
         for start in range(0, len(rest), _ODD_BATCH):
             rows = rest[start : start + _ODD_BATCH]
             same = _same_answers(models, tensor[torch.from_numpy(rows)], labels[rows])

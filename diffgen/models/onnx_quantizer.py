@@ -14,9 +14,10 @@ import numpy as np
 
 from diffgen.config import QuantizeConfig
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.models.onnx import OnnxModel
 from diffgen.models.wording import reason
-from diffgen.types import Progress, UInt8Array
+from diffgen.types import UInt8Array
 
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger"})
 _QUANTIZED_STARTS = ("QLinear", "QGemm", "QAttention", "MatMulNBits", "MatMulIntegerTo", "DynamicQuantize")
@@ -56,7 +57,7 @@ def quantize_file(
     assert model.path is not None
     batch = model.fixed_batch or min(model.batch_size, len(images))
     calls = 0 if config.method == "dynamic" else -(-len(images) // batch)
-    bar = progress.task("Calibrating and quantizing" if calls else "Quantizing", total=calls + 1)
+    bar = progress.stage("Calibrating and quantizing" if calls else "Quantizing", total=calls + 1)
     try:
         with tempfile.TemporaryDirectory() as name, bar as task, _quiet():
             prepared = Path(name) / "prepared.onnx"

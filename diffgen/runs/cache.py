@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import platformdirs
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.opening import read_text
-from diffgen.types import Progress
 
 _Made = TypeVar("_Made")
 

@@ -75,6 +75,11 @@ class Archive:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    @property
+    def written(self) -> int:
+        """How many of them the sink was handed so far."""
+        return self._flushed
+
     def add(self, triggers: Triggers) -> Int64Array:
         """Take in a batch; an image that is known already is not stored again.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from diffgen.config import Budget
+from diffgen.events import StopToken
 from diffgen.models import BlackBox
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.proposal import Answers, Proposal
@@ -37,10 +38,10 @@ class SearchLoop:
         budget: of seconds and queries; whichever is reached first.
         batch_size: most images of a proposal.
         saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
+        stop: ends the search before its next proposal, as if the budget were used up.
         clock: seconds; a parameter for tests.
 
     Attributes:
-        stopped: whether :meth:`stop` was called.
         spent: the model whose own limit of images ended the search, or None.
     """
 
@@ -52,6 +53,7 @@ class SearchLoop:
         budget: Budget,
         batch_size: int,
         saturation_queries: int | None = None,
+        stop: StopToken | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.technique = technique
@@ -59,7 +61,7 @@ class SearchLoop:
         self.budget = budget
         self.batch_size = batch_size
         self.saturation_queries = saturation_queries
-        self.stopped = False
+        self.stop = StopToken() if stop is None else stop
         self.spent: BlackBox | None = None
         self._clock = clock
         self._started: float | None = None
@@ -68,10 +70,6 @@ class SearchLoop:
         """Start the clock; a resumed search says how many ``queries`` and ``seconds`` were used before."""
         self._started = self._clock() - seconds
         self.evaluator.queries = queries
-
-    def stop(self) -> None:
-        """End the search before its next proposal, as if the budget were used up."""
-        self.stopped = True
 
     @property
     def seconds(self) -> float:
@@ -126,7 +124,7 @@ class SearchLoop:
     def room(self) -> int:
         """How many images may be asked about now; 0 when the search ends."""
         budget, queries = self.budget, self.evaluator.queries
-        if self.stopped or self.saturated or (budget.seconds is not None and self.seconds >= budget.seconds):
+        if self.stop.stopped or self.saturated or (budget.seconds is not None and self.seconds >= budget.seconds):
             return 0
         room = self.batch_size
         for model in self.evaluator.black_boxes:

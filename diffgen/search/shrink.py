@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from diffgen.events import Progress
 from diffgen.generators.prior import draw_latents
-from diffgen.types import Float32Array, Generator, Progress, UInt8Array
+from diffgen.types import Float32Array, Generator, UInt8Array
 
 # 8 ways of 16 stops: 128 pictures to find the nearest agreeing one among
 _WAYS = 8
@@ -74,7 +75,7 @@ def smallest_steps(
     rng = torch.Generator().manual_seed(seed)
     found = torch.zeros(len(latents), dtype=torch.bool)
     low, high = latents.clone(), latents.clone()
-    with (progress or Progress()).task("Looking for agreeing pictures", total=len(latents)) as task:
+    with (progress or Progress()).stage("Looking for agreeing pictures", total=len(latents)) as task:
         for row, latent in enumerate(latents):
             candidates = _ways(latent, generator, rng)
             usable = candidates[judged(candidates)[0]]
@@ -87,7 +88,7 @@ def smallest_steps(
     first = low.clone()
     # 0 is the agreeing end of the part of the way that is left, 1 the triggering one
     share = torch.full((len(rows), 1), 0.5)
-    with (progress or Progress()).task("Halving the way", total=_HALVINGS) as task:
+    with (progress or Progress()).stage("Halving the way", total=_HALVINGS) as task:
         for _ in range(_HALVINGS if len(rows) else 0):
             middle = low[rows] + share * (high[rows] - low[rows])
             agrees, triggers = judged(middle)

@@ -12,11 +12,11 @@ from diffgen.comparison.line import CompareResult
 from diffgen.comparison.requirements import needs_of
 from diffgen.config import Budget, CheckConfig, CompareConfig, from_dict, replace
 from diffgen.errors import DiffgenError, UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.gate.result import CheckResult
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
-from diffgen.types import Progress
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_hooks import CheckHooks
 from diffgen.workflows.compare import run_comparison, settled
@@ -36,7 +36,8 @@ def check(
     config: CheckConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
     command: str = "diffgen.check(...)",
 ) -> CheckResult:
     """Ask whether a candidate may replace a base, and write a run folder with the answer.
@@ -54,7 +55,7 @@ def check(
         config: the limits, every other setting, and the defaults of the ones above.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
         command: what the user typed, for the report.
 
     Returns:
@@ -64,7 +65,7 @@ def check(
         UserError: something given cannot be used.
         RunError: it broke off before the search was prepared.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     config = config or CheckConfig()
     comparison = settled(config.compare, budget, None, None, seed, device, None)
     if gan is not None:
@@ -100,7 +101,8 @@ def resume_check(
     data: Any = None,
     store: str | Path | None = None,
     options: CompareConfig | None = None,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> CheckResult:
     """Go on with a check that broke off; with a budget in queries it ends as it would have without the break.
 
@@ -112,7 +114,7 @@ def resume_check(
         base, candidate, data: needed only where the check was given objects instead of files, or files have moved.
         store: where the store is now, or None: where it was.
         options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Returns:
         the outcome; ERROR when it broke off again.
@@ -121,7 +123,7 @@ def resume_check(
         UserError: the run is no check, models or data are not those of the run, or another process works in the folder.
         RunError: it broke off before the search was prepared.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
         about = folder.manifest.get("check")

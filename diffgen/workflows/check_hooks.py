@@ -16,6 +16,7 @@ from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names, preflight_record
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.gate.classes import worst_class
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.known import nearest_known, spread_out
@@ -41,7 +42,7 @@ from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.store import Store, check_shape
 from diffgen.search.divergence import answer_margin
-from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
+from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
@@ -164,7 +165,7 @@ class CheckHooks(ComparisonHooks):
         )
         answers: list[Float32Array] = []
         count = drawn = accepted = 0
-        with self.progress.task("Asking about random generated images", total=wanted) as task:
+        with self.progress.stage("Asking about random generated images", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
                 images = generator.generate(latents.draw(prepared.batch_size)).cpu()
                 drawn += len(images)
@@ -329,7 +330,7 @@ class CheckHooks(ComparisonHooks):
 def _ask(models: Sequence[BlackBox], images: UInt8Array, title: str, progress: Progress) -> Float32Array:
     """float32 (N, 2, K)."""
     parts = []
-    with progress.task(title, total=len(images)) as task:
+    with progress.stage(title, total=len(images)) as task:
         for start in range(0, len(images), _BATCH):
             batch = images[start : start + _BATCH]
             parts.append(np.stack([model.predict(batch) for model in models], axis=1))

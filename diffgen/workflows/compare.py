@@ -24,12 +24,12 @@ from diffgen.config import Budget, CompareConfig, replace, to_dict
 from diffgen.config.limits import check_limits
 from diffgen.data import is_word
 from diffgen.data import load as load_data
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
 from diffgen.runs.folder import RunFolder, check_output
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
 from diffgen.techniques import preset_gan
-from diffgen.types import Progress
 
 
 def compare(
@@ -50,7 +50,8 @@ def compare(
     config: CompareConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
     command: str = "diffgen.compare(...)",
 ) -> CompareResult:
     """Search for realistic pictures on which two models disagree, and write a run folder.
@@ -70,7 +71,7 @@ def compare(
         config: every other setting, and the defaults of the ones above.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
         command: what the user typed, for the report.
 
     Raises:
@@ -81,7 +82,14 @@ def compare(
     config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
     config = config if resize is None else replace(config, resize=resize)
     return run_comparison(
-        model_a, model_b, data=data, config=config, output=output, force=force, progress=progress, command=command
+        model_a,
+        model_b,
+        data=data,
+        config=config,
+        output=output,
+        force=force,
+        progress=Progress(events, stop),
+        command=command,
     )
 
 
@@ -93,7 +101,7 @@ def run_comparison(
     config: CompareConfig,
     output: str | Path | None,
     force: bool,
-    progress: Progress | None,
+    progress: Progress,
     command: str,
     hooks: ComparisonHooks | None = None,
 ) -> CompareResult:
@@ -102,7 +110,6 @@ def run_comparison(
     Raises:
         UserError, RunError: see :func:`compare`.
     """
-    progress = progress or Progress()
     hooks = hooks or ComparisonHooks()
     check_limits(config)
     place = resolve_device(config.device)

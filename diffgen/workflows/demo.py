@@ -13,11 +13,12 @@ from diffgen.comparison.device import resolve_device
 from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, replace
 from diffgen.data import load as load_data
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.gate.result import CheckResult
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import check_output
 from diffgen.runs.outputs import output_file
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
 from diffgen.workflows.quantize import quantize
@@ -57,7 +58,8 @@ def demo(
     seed: int = 0,
     device: str = "auto",
     batch_size: int | None = None,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
     command: str = "diffgen demo",
 ) -> CompareResult:
     """Train two classifiers on half of the digits, save them as files, and compare them on the other half.
@@ -65,7 +67,7 @@ def demo(
     Raises:
         UserError: the output folder is not empty, or the device does not exist.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     path = Path(output)
     names = "convolutional.pt", "dense.onnx"
     file_a, file_b, training = _prepare(path, names, force=force, device=device, progress=progress)
@@ -89,7 +91,8 @@ def demo(
         ),
         output=path,
         force=force,
-        progress=progress,
+        events=events,
+        stop=stop,
         command=command,
     )
 
@@ -102,7 +105,8 @@ def demo_gate(
     seed: int = 0,
     device: str = "auto",
     batch_size: int | None = None,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
     command: str = "diffgen demo --gate",
 ) -> CheckResult:
     """Train a classifier on half of the digits, quantize it to 8 bits, and check on the other half what that changed.
@@ -112,7 +116,7 @@ def demo_gate(
     Raises:
         UserError: the output folder is not empty, or the device does not exist.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     path = Path(output)
     names = "float.onnx", "int8.onnx"
     base, candidate, training = _prepare(path, names, force=force, device=device, progress=progress)
@@ -140,7 +144,8 @@ def demo_gate(
         config=replace(defaults, compare=comparison),
         output=path,
         force=force,
-        progress=progress,
+        events=events,
+        stop=stop,
         command=command,
     )
 
@@ -181,7 +186,7 @@ def train_classifier(
             if isinstance(layer, nn.Conv2d | nn.Linear):
                 layer.reset_parameters()
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-    with (progress or Progress()).task(f"Training {name}", total=passes) as task:
+    with (progress or Progress()).stage(f"Training {name}", total=passes) as task:
         for _ in range(passes):
             for rows in torch.randperm(len(images), generator=rng).split(_BATCH):
                 loss = F.cross_entropy(network(images[rows]), labels[rows])

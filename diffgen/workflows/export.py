@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.metrics.counting import ACCEPTED, is_counted, is_valid
 from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.outputs import filled, output_folder
-from diffgen.types import Progress, UInt8Array
+from diffgen.types import UInt8Array
 from diffgen.workflows.tables import plain_cell
 
 _CSV, _PARQUET = "triggers.csv", "triggers.parquet"
@@ -55,7 +56,8 @@ def export(
     *,
     everything: bool = False,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> ExportResult:
     """Write every valid trigger of a run as a PNG in a folder of its label pair, and a table of them.
 
@@ -67,20 +69,20 @@ def export(
         output: the folder to make, or None for ``RUN-export`` beside the run.
         everything: also the triggers that a filter rejected.
         force: replace a folder that an earlier export made, with nothing else in it.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: no finished run there, or the output folder cannot be used.
         RunError: the disk is full.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     folder = RunFolder.open(run)
     target = Path(output) if output is not None else folder.path.with_name(f"{folder.path.absolute().name}-export")
     place = output_folder(target, kind="export", force=force, hint=", or add --force to replace an export")
     with folder.reading():
         rows, images, filters = _rows(folder, everything=everything)
     with filled(place) as unfinished:
-        with progress.task("Writing pictures", total=len(rows)) as task:
+        with progress.stage("Writing pictures", total=len(rows)) as task:
             for row, image in zip(rows, images, strict=True):
                 make_folder((unfinished / row["file"]).parent)
                 _write_png(unfinished / row["file"], image)

@@ -16,6 +16,7 @@ from diffgen.comparison.model_pair import isolation
 from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, Preprocessing, is_address, replace
 from diffgen.data import load as load_data
 from diffgen.errors import RunError, ServiceError, UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.models.onnx import OnnxModel
@@ -25,7 +26,7 @@ from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized as has_quantized_code
 from diffgen.runs.files import write_text
 from diffgen.runs.outputs import output_file
-from diffgen.types import ImageSet, Int64Array, Progress, UInt8Array
+from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 IMAGES = 1000  # are asked about for each candidate
 _TWO_SIGMA = 2.0
@@ -106,7 +107,8 @@ def inspect_model(
     config: CompareConfig | None = None,
     write: bool = False,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> Inspection:
     """Try every plausible pre-processing of a model on real images.
 
@@ -117,13 +119,13 @@ def inspect_model(
             what is said there is not varied. What the model's sidecar says is one candidate among the others.
         write: write the best into the model's sidecar.
         force: also when there is one.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: model or data cannot be used, the model takes the images in no way that was tried, or the sidecar
             exists.
     """
-    progress, config = progress or Progress(), config or CompareConfig()
+    progress, config = Progress(events, stop), config or CompareConfig()
     beside = _writable_sidecar(model, force=force) if write else None
     device = resolve_device(config.device)
     box = load_model(
@@ -233,7 +235,7 @@ def _try_all(
     found: list[Candidate] = []
     seen: set[Preprocessing] = set()
     first_error: UserError | None = None
-    with progress.task("Trying pre-processings", total=len(plans)) as task:
+    with progress.stage("Trying pre-processings", total=len(plans)) as task:
         for name, preprocessing in plans:
             settled = preprocessing.over(DEFAULT_PREPROCESSING)
             if settled not in seen:

@@ -16,6 +16,7 @@ from diffgen.comparison.model_pair import isolation
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, LabelConfig
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.generators.layout import LatentLayout
 from diffgen.labels.agreement import merge
 from diffgen.labels.automatic import intended_labels, oracle_labels
@@ -28,7 +29,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
 from diffgen.sampling import random_rows
-from diffgen.types import Int64Array, Progress
+from diffgen.types import Int64Array
 from diffgen.workflows.finds import Finds, read_finds
 
 _BATCH = 1024
@@ -86,7 +87,12 @@ class LabelResult:
 
 
 def export_sheet(
-    run: str | Path, output: str | Path, *, config: LabelConfig | None = None, progress: Progress | None = None
+    run: str | Path,
+    output: str | Path,
+    *,
+    config: LabelConfig | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> SheetResult:
     """Write a blind label sheet of valid triggers: labels.csv, label.html and pictures/. Whole or not at all.
 
@@ -94,13 +100,13 @@ def export_sheet(
         run: the run folder.
         output: the folder to make; it must not hold anything.
         config: how many pictures, and which.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: no finished run there, it has no valid trigger, or the folder cannot be used.
         RunError: the disk is full.
     """
-    config, progress = config or LabelConfig(), progress or Progress()
+    config, progress = config or LabelConfig(), Progress(events, stop)
     folder = RunFolder.open(run)
     place = output_folder(Path(output), kind="label sheet", option="--export")
     finds = read_finds(folder)
@@ -166,7 +172,8 @@ def label_with_oracles(
     options: CompareConfig | None = None,
     device: str | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> LabelResult:
     """Label every valid trigger on which all of one or more reference models say the same.
 
@@ -176,13 +183,13 @@ def label_with_oracles(
         options: how they are opened and fed (``preprocessing_a`` and ``model_a``, for all of them), or None.
         device: where to ask, or None for the run's own device.
         force: replace labels by reference models that the run has.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: a model cannot be used, has other classes, or is one of those under test; other labels would be
             replaced.
     """
-    progress, options = progress or Progress(), options or CompareConfig()
+    progress, options = Progress(events, stop), options or CompareConfig()
     folder = RunFolder.open(run)
     finds = read_finds(folder)
     config = stored_settings(folder)
@@ -213,7 +220,7 @@ def label_with_oracles(
             )
         models.append(model)
     parts: list[Int64Array] = []
-    with progress.task("Asking the reference models", total=len(finds)) as task:
+    with progress.stage("Asking the reference models", total=len(finds)) as task:
         for start in range(0, len(finds), _BATCH):
             parts.append(oracle_labels(models, finds.images[start : start + _BATCH]))
             task.advance(len(parts[-1]))

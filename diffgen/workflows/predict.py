@@ -18,6 +18,7 @@ from diffgen.data.file_tree import MAX_FILE_BYTES
 from diffgen.data.picture_file import SUFFIXES, decode
 from diffgen.data.picture_stack import stack
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.opening import read_bytes
@@ -25,7 +26,7 @@ from diffgen.runs.outputs import output_file
 from diffgen.selector.ensemble import SelectorEnsemble
 from diffgen.selector.onnx_file import load_selector
 from diffgen.selector.rules import Rule
-from diffgen.types import Progress, UInt8Array
+from diffgen.types import UInt8Array
 from diffgen.workflows.select import SELECTOR_FILE
 from diffgen.workflows.tables import plain_cell
 
@@ -71,7 +72,8 @@ def predict_folder(
     device: str | None = None,
     options: CompareConfig | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> PredictResult:
     """Predict every picture in a folder and the folders below it.
 
@@ -83,12 +85,12 @@ def predict_folder(
         device: or None for the run's own.
         options: allows again what runs code; see :func:`diffgen.replay`.
         force: replace the CSV file.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: no selector, no pictures, pictures of another shape than the run's, or the file exists.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     if rule == "oracle":
         raise UserError(
             "The rule 'oracle' needs to know what the pictures show; use selector, soft-vote or confidence."

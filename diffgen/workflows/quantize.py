@@ -17,6 +17,7 @@ from diffgen.comparison.preflight import inspect_real_images, prepare_model, pre
 from diffgen.config import QuantizeConfig, is_address
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.models.loading import identify
@@ -26,7 +27,7 @@ from diffgen.models.sidecar import sidecar_path, sidecar_text
 from diffgen.models.sniffing import FileKind
 from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.outputs import output_file
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 _EXPORT = "export the model to ONNX first (torch.onnx.export)"
 
@@ -77,7 +78,8 @@ def quantize(
     calibration_data: Any = None,
     config: QuantizeConfig | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> QuantizeResult:
     """Make the 8-bit version of an ONNX file with onnxruntime's quantizer, and a sidecar that says how to feed it.
 
@@ -88,12 +90,12 @@ def quantize(
         calibration_data: real images that the ranges of a static one are measured on, or None: those of ``data``.
         config: how; what its pre-processing does not say is taken from the sidecar of ``model``.
         force: replace files that are there.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: model or data cannot be used, it is quantized already, or the file exists or cannot be written.
     """
-    progress, config = progress or Progress(), config or QuantizeConfig()
+    progress, config = Progress(events, stop), config or QuantizeConfig()
     if is_address(model):
         raise UserError(f"The model at {model} cannot be quantized from here; give its ONNX file.")
     source = Path(model).expanduser()

@@ -14,10 +14,11 @@ from diffgen.comparison.model_pair import match_classes, stored_model
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.metrics.counting import is_counted
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.pictures import read_png
-from diffgen.types import Int64Array, Progress, UInt8Array
+from diffgen.types import Int64Array, UInt8Array
 
 _BATCH = 1024
 _PNG_NAME = re.compile(r"trigger-(\d{6,12})-A(\d{1,9})-B(\d{1,9})\.png")
@@ -57,7 +58,8 @@ def replay(
     images_only: bool = False,
     device: str | None = None,
     options: CompareConfig | None = None,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> ReplayResult:
     """Ask two models about the reported triggers of a run.
 
@@ -68,12 +70,12 @@ def replay(
         device: where to ask, or None for the run's own device.
         options: how other models are opened and fed, and what may run code again (``preprocessing_a``, ``model_a``,
             ..., ``label_map``; the rest is not looked at), or None.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: no finished run there, or its models are gone or have changed.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     folder = RunFolder.open(run)
     config = stored_settings(folder)
     place = resolve_device(device or config.device)
@@ -96,7 +98,7 @@ def replay(
                     f"{folder.path} with {len(names):,}; give one with the same classes."
                 )
         match_classes(models, None if options is None else options.label_map)
-    with progress.task("Asking again", total=len(images)) as task:
+    with progress.stage("Asking again", total=len(images)) as task:
         for start in range(0, len(images), _BATCH):
             batch = images[start : start + _BATCH]
             for column, model in enumerate(models):

@@ -21,9 +21,9 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
-from diffgen.types import Progress
 
 
 def resume(
@@ -33,7 +33,8 @@ def resume(
     *,
     data: Any = None,
     options: CompareConfig | None = None,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> CompareResult:
     """Go on with a run that was broken off; with a budget in queries it ends as it would have without the break.
 
@@ -49,7 +50,7 @@ def resume(
             in the folder.
         RunError: the run broke off again.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
         if "check" in folder.manifest:

@@ -20,6 +20,7 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, SelectorConfig, to_dict
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.features.vgg16 import Vgg16
 from diffgen.gan_training.split import split_rows
 from diffgen.labels.store import SOURCES
@@ -37,7 +38,7 @@ from diffgen.selector.forest import cross_validated, fit_forest
 from diffgen.selector.networks import PixelNetwork, Vgg16Network, downloaded_vgg16
 from diffgen.selector.onnx_file import Selector, load_selector, save_selector
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
-from diffgen.types import Float32Array, ImageSet, Int64Array, Progress, UInt8Array
+from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
 from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.label import read_store
 
@@ -120,7 +121,8 @@ def train_selector(
     options: CompareConfig | None = None,
     device: str | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> SelectResult:
     """Train the selector of a run on its labelled triggers and write selector.onnx, selection.npz and the report.
 
@@ -133,14 +135,14 @@ def train_selector(
         options: allows again what runs code; see :func:`diffgen.replay`.
         device: or None for the run's own.
         force: replace the selector that the run has.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: no finished run, no labels, labels of one kind only, features that cannot be made, or the run has a
             selector; ``data`` have no labels, another shape, or no image that is not the run's own. Nothing is
             written then.
     """
-    config, progress = config or SelectorConfig(), progress or Progress()
+    config, progress = config or SelectorConfig(), Progress(events, stop)
     folder = RunFolder.open(run)
     if folder.file(SELECTOR_FILE).exists() and not force:
         raise UserError(f"The run {folder.path} has a selector; add --force to train it anew.")
@@ -252,7 +254,7 @@ def _evaluations(
 ) -> tuple[Evaluation, ...]:
     """Cross-validated on the triggers: divided at random as published, and by behaviour."""
     found = []
-    with progress.task("Training and judging the selector", total=2) as task:
+    with progress.stage("Training and judging the selector", total=2) as task:
         for name, groups in (("random", None), ("by behaviour", examples.groups)):
             said = cross_validated(features, examples.targets, groups, config)
             if said is None:

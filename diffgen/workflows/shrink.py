@@ -19,6 +19,7 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
 from diffgen.generators.prior import latent_length
 from diffgen.metrics.counting import behaviour_keys
@@ -29,7 +30,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.search.divergence import answer_margin
 from diffgen.search.shrink import smallest_steps
-from diffgen.types import Float32Array, Int64Array, Progress, UInt8Array
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
 
@@ -67,7 +68,8 @@ def shrink(
     data: Any = None,
     device: str | None = None,
     options: CompareConfig | None = None,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> ShrinkResult:
     """Find the smallest step that still triggers for some triggers of a run, and add the pairs to its report.
 
@@ -80,13 +82,13 @@ def shrink(
         data: the real images, where the run was given them in memory or they have moved; None for the run's own.
         device: where to compute, or None for the run's own device.
         options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: no finished run there, its models, data or GAN are gone or have changed, or its triggers have no
             latent vectors.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     if limit < 1:
         raise UserError(f"The limit is {limit}; give a number of triggers from 1.")
     with RunLock(RunFolder.open(run).path):

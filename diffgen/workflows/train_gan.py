@@ -19,6 +19,7 @@ from diffgen.config import GanConfig, TrainGanConfig
 from diffgen.config.limits import check_limits
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
 from diffgen.features import loading as feature_loading
 from diffgen.features.base import FeatureExtractor
@@ -35,7 +36,7 @@ from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_file
 from diffgen.runs.files import make_folder, write_whole
 from diffgen.runs.outputs import output_file
-from diffgen.types import Generator, ImageSet, Progress
+from diffgen.types import Generator, ImageSet
 from diffgen.workflows.gan_report import write_gan_report
 
 
@@ -76,7 +77,8 @@ def train_gan(
     output: str | Path | None = None,
     anew: bool = False,
     force: bool = False,
-    progress: Progress | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> TrainGanResult:
     """Train the GAN of a data set and put it where ``compare`` looks for it.
 
@@ -86,13 +88,13 @@ def train_gan(
         output: another file that the GAN is copied to, its report beside it.
         anew: train although there is a GAN for these settings; a tuned one goes before an untuned one.
         force: replace the files of ``output``.
-        progress: where to say how far it is.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: something given cannot be used.
         RunError: the training diverged, or every trial did.
     """
-    progress = progress or Progress()
+    progress = Progress(events, stop)
     config = config or TrainGanConfig()
     check_limits(config)
     check_resize(config.resize)

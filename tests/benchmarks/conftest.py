@@ -17,8 +17,8 @@ from benchmarks.quick import trained_as_asked
 from diffgen.comparison.gan_source import prepare_gan
 from diffgen.config import Budget, CompareConfig
 from diffgen.data import load
+from diffgen.events import Progress
 from diffgen.features import cells
-from diffgen.types import Progress
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import (
     convolutional_classifier,

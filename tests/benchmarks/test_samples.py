@@ -12,10 +12,10 @@ from benchmarks.filters import _WRECKED, _image_sets
 from benchmarks.judge import judge_for, measure
 from diffgen.comparison.gan_source import prepare_gan
 from diffgen.data import load
+from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.gan_training.split import split_rows
 from diffgen.sampling import random_rows
-from diffgen.types import Progress
 from tests.benchmarks.conftest import SMALL
 
 

@@ -13,8 +13,8 @@ from diffgen.cli import build_parser
 from diffgen.cli.check import config_from
 from diffgen.cli.config_file import ConfigFile, read
 from diffgen.config import CheckConfig, Limits
+from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
-from diffgen.types import Progress
 from diffgen.workflows.demo import save_onnx
 from tests.cli.conftest import classifier
 

@@ -18,9 +18,9 @@ from diffgen.cli.config_file import ConfigFile
 from diffgen.config import Budget, CompareConfig, GanConfig, replace, to_dict
 from diffgen.config.limits import LIMITS, check_limits
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.techniques import preset
-from diffgen.types import Progress
 from diffgen.workflows.compare import settled
 
 

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.cli.interruption import signals_stop
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
-from diffgen.comparison.interruption import graceful_stop
+from diffgen.errors import Stopped
 from diffgen.models import load
+from diffgen.models.isolation.patience import impatient
 from diffgen.models.isolation.wall import walls
-from diffgen.types import Progress
+from tests.recording import Recording
 
 
 class Looping(torch.nn.Module):
@@ -90,11 +92,12 @@ def test_an_isolated_model_that_loops_does_not_hold_up_a_search_that_is_to_stop(
 ) -> None:
     monkeypatch.setattr("diffgen.models.isolation.patience.GRACE", 0.5)
     box = load(looping, model_timeout=100)
-    asked: list[bool] = []
+    recording = Recording()
     timer = threading.Timer(1.0, os.kill, (os.getpid(), number))
-    with graceful_stop(lambda: asked.append(True), Progress()):
+    with signals_stop(recording.progress), impatient(recording.progress.stop):
         timer.start()
-        with pytest.raises(KeyboardInterrupt) as caught:
+        with pytest.raises(Stopped) as caught:
             box.prepare(np.zeros((2, 1, 8, 8), dtype=np.uint8))
-    assert asked == [True]
+    assert recording.progress.stop.stopped
+    assert any("Stopping" in line for line in recording.warnings)
     assert "loop.pt was asked to stop, but did not come back" in caught.value.__notes__[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import struct
 import tempfile
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from diffgen.data import load
 from diffgen.data.idx import read_idx
 from diffgen.errors import UserError
-from diffgen.types import Progress
+from tests.recording import Recording
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (60, 6, 5), dtype=np.uint8)
@@ -213,22 +212,10 @@ def test_four_axes_without_channels(tmp_path: Path, make: Any, refused: Any) -> 
 
 
 def test_progress_reaches_its_total(tmp_path: Path, make: Any) -> None:
-    class Recorder(Progress):
-        def __init__(self) -> None:
-            self.read: Counter[str] = Counter()
-            self.totals: dict[str, float | None] = {}
-
-        def task(self, description: str, total: float | None = None) -> Any:
-            from contextlib import nullcontext
-            from types import SimpleNamespace
-
-            self.totals[description] = total
-            return nullcontext(SimpleNamespace(advance=lambda amount=1: self.read.update({description: amount})))
-
-    recorder = Recorder()
-    load(mnist_like(make, tmp_path), progress=recorder)
+    recorder = Recording()
+    load(mnist_like(make, tmp_path), progress=recorder.progress)
     assert recorder.totals
-    assert dict(recorder.read) == recorder.totals
+    assert {name: recorder.reached(name)[-1] for name in recorder.totals} == recorder.totals
 
 
 @pytest.mark.parametrize(("method", "ending"), [("open", "ubyte"), ("iterdir", "set")])

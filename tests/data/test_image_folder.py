@@ -15,17 +15,7 @@ from PIL import Image
 from diffgen.data import file_tree, load
 from diffgen.data.picture_file import decode
 from diffgen.errors import UserError
-from diffgen.types import Progress
-
-
-class Listener(Progress):
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def say(self, message: str) -> None:
-        self.heard.append(message)
-
-    warn = say
+from tests.recording import Recording
 
 
 def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
@@ -56,12 +46,12 @@ def test_one_class_folder_gives_no_labels(tmp_path: Path, make: Any) -> None:
 
 def test_numbers_are_sorted_by_value_and_the_user_hears_of_it(tmp_path: Path, make: Any) -> None:
     names = tuple(str(number) for number in range(11))
-    heard = Listener()
-    found = load(make.write_folder(tmp_path, make.classes(names, each=5, mode="1")), progress=heard)
+    heard = Recording()
+    found = load(make.write_folder(tmp_path, make.classes(names, each=5, mode="1")), progress=heard.progress)
     assert found.class_names == names
     assert "2 before 10" in heard.heard[0]
-    heard = Listener()
-    load(make.write_folder(tmp_path / "short", make.classes(names[:10], each=5, mode="1")), progress=heard)
+    heard = Recording()
+    load(make.write_folder(tmp_path / "short", make.classes(names[:10], each=5, mode="1")), progress=heard.progress)
     assert heard.heard == []
 
 
@@ -227,9 +217,9 @@ def test_kinds_of_grey_files(tmp_path: Path, make: Any, suffix: str) -> None:
 
 
 def test_grey_and_colour_together(tmp_path: Path, make: Any) -> None:
-    heard = Listener()
+    heard = Recording()
     files = make.classes() | {"dog/003.png": make.picture(77, mode="RGB")}
-    found = load(make.write_folder(tmp_path, files), progress=heard)
+    found = load(make.write_folder(tmp_path, files), progress=heard.progress)
     assert found.images.shape == (50, 3, 8, 8)
     assert np.array_equal(found.images[0, 0], found.images[0, 2])
     assert found.images[28, :, 0, 0].tolist() == [77, 77, 77]

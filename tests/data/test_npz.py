@@ -19,20 +19,13 @@ from hypothesis import strategies as st
 from diffgen.data import load
 from diffgen.data.pixels import channels_first, to_grey_levels
 from diffgen.errors import UserError
-from diffgen.types import Progress
+from diffgen.events import Progress
+from tests.recording import Recording
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (60, 6, 5), dtype=np.uint8)
 LABELS = RANDOM.integers(0, 3, 60)
 NO_FIXTURE_RESET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
-
-
-class Listener(Progress):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
 
 
 def save(path: Path, **arrays: Any) -> Path:
@@ -125,16 +118,16 @@ def test_arrays_that_run_column_by_column(tmp_path: Path) -> None:
 def test_whole_grey_levels_in_fractions_are_read_exactly(tmp_path: Path, dtype: str, highest: int) -> None:
     levels = np.resize(np.arange(256, dtype=np.uint8), (64, 4, 8))
     values = (levels / (255 if highest == 1 else 1)).astype(dtype)
-    listener = Listener()
-    found = load(save(tmp_path / "set.npz", images=values), progress=listener)
+    listener = Recording()
+    found = load(save(tmp_path / "set.npz", images=values), progress=listener.progress)
     assert np.array_equal(found.images[:, 0], levels)
     assert listener.warnings == []
 
 
 def test_other_fractions_are_rounded_and_it_is_said(tmp_path: Path) -> None:
     values = RANDOM.random((60, 6, 5), dtype=np.float32)
-    listener = Listener()
-    found = load(save(tmp_path / "set.npz", images=values), progress=listener)
+    listener = Recording()
+    found = load(save(tmp_path / "set.npz", images=values), progress=listener.progress)
     assert np.array_equal(found.images[:, 0], np.rint(values.astype(np.float64) * 255))
     (warning,) = listener.warnings
     assert "rounded" in warning
@@ -150,8 +143,8 @@ def test_whole_numbers_of_other_types(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "int64"])
 def test_zeros_and_ones_are_warned_about(tmp_path: Path, dtype: str) -> None:
     for values, warned in (((IMAGES > 99).astype(dtype), True), (IMAGES.astype(dtype), False)):
-        listener = Listener()
-        found = load(save(tmp_path / "set.npz", images=values), progress=listener)
+        listener = Recording()
+        found = load(save(tmp_path / "set.npz", images=values), progress=listener.progress)
         assert np.array_equal(found.images[:, 0], values)
         assert ["nearly so" in line for line in listener.warnings] == [True] * warned
 

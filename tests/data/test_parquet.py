@@ -17,7 +17,7 @@ from PIL import Image
 
 from diffgen.data import load, parquet
 from diffgen.errors import UserError
-from diffgen.types import Progress
+from tests.recording import Recording
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -27,14 +27,6 @@ PIXELS = RANDOM.integers(0, 256, (60, 6, 5), dtype=np.uint8)
 LABELS = [int(label) for label in RANDOM.integers(0, 3, 60)]
 NAMES = ["ant", "bee", "cat"]
 NO_FIXTURE_RESET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
-
-
-class Listener(Progress):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
 
 
 def png(pixels: np.ndarray) -> bytes:
@@ -100,8 +92,8 @@ def test_several_columns_of_classes(tmp_path: Path) -> None:
     classes = {"_type": "ClassLabel", "names": NAMES}
     columns = {"image": ENCODED, "size": LABELS, "kind": LABELS}
     path = write(tmp_path / "set.parquet", hugging_face(size=classes, kind=classes), **columns)
-    listener = Listener()
-    assert load(path, progress=listener).labels is None
+    listener = Recording()
+    assert load(path, progress=listener.progress).labels is None
     assert "size, kind" in listener.warnings[0]
 
 
@@ -117,16 +109,16 @@ def test_without_labels(tmp_path: Path) -> None:
 
 
 def test_unknown_labels_of_a_test_set(tmp_path: Path) -> None:
-    listener = Listener()
+    listener = Recording()
     path = write(tmp_path / "set.parquet", hugging_face(**FEATURES), image=ENCODED, label=[-1] * 60)
-    assert load(path, progress=listener).labels is None
+    assert load(path, progress=listener.progress).labels is None
     assert "-1" in listener.warnings[0]
 
 
 def test_colours_and_modes(tmp_path: Path) -> None:
     colours = [png(np.stack([pixels, pixels // 2, 255 - pixels], axis=2)) for pixels in PIXELS[:30]]
-    listener = Listener()
-    found = load(write(tmp_path / "set.parquet", image=colours + ENCODED[30:]), progress=listener)
+    listener = Recording()
+    found = load(write(tmp_path / "set.parquet", image=colours + ENCODED[30:]), progress=listener.progress)
     assert found.images.shape == (60, 3, 6, 5)
     assert np.array_equal(found.images[3, 2], 255 - PIXELS[3])
     assert np.array_equal(found.images[40, 2], PIXELS[40])

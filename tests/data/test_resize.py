@@ -14,17 +14,10 @@ from PIL import Image
 from diffgen.data import load
 from diffgen.data.resize import Resizer, resized
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
+from tests.recording import Recording
 
 RANDOM = np.random.default_rng(0)
-
-
-class Listener(Progress):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, message: str) -> None:
-        self.lines.append(message)
 
 
 def image_set(*shape: int) -> ImageSet:
@@ -70,16 +63,16 @@ def test_large_pictures_are_smoothed() -> None:
 
 
 def test_nothing_is_done_to_the_right_size() -> None:
-    given_set, listener = image_set(3, 32, 32), Listener()
+    given_set, listener = image_set(3, 32, 32), Recording()
     assert resized(given_set, 32, listener) is given_set
-    assert load(given_set, resize=32, progress=listener) is given_set
+    assert load(given_set, resize=32, progress=listener.progress) is given_set
     assert listener.lines == []
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_image_sets(channels: int) -> None:
-    given_set, listener = image_set(channels, 20, 24), Listener()
-    found = load(given_set, resize=28, progress=listener)
+    given_set, listener = image_set(channels, 20, 24), Recording()
+    found = load(given_set, resize=28, progress=listener.progress)
     assert found.images.shape == (50, channels, 28, 28)
     assert found.class_names == given_set.class_names
     assert found.labels is given_set.labels
@@ -119,8 +112,8 @@ def test_folders_of_mixed_sizes(tmp_path: Path, make: Any, refused: Any, packed:
     files = make.classes() | {f"dog/x{n}.png": make.picture(n, size=(30 + n, 90 - n)) for n in range(20)}
     source = make.write_zip(tmp_path / "set.zip", files) if packed else make.write_folder(tmp_path / "set", files)
     refused(source, "differ in size", "--resize")
-    listener = Listener()
-    found = load(source, resize=32, progress=listener)
+    listener = Recording()
+    found = load(source, resize=32, progress=listener.progress)
     assert found.image_shape == (1, 32, 32)
     assert found.class_names == ("cat", "dog")
     (line,) = listener.lines

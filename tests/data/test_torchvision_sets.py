@@ -24,8 +24,9 @@ from torchvision import datasets
 from diffgen.data import load
 from diffgen.data.download import fetch
 from diffgen.data.torchvision_sets import KNOWN
-from diffgen.errors import UserError
-from diffgen.types import Progress
+from diffgen.errors import Stopped, UserError
+from diffgen.events import Event, Progress, StopToken
+from tests.recording import Recording
 
 RANDOM = np.random.default_rng(0)
 GREY = RANDOM.integers(0, 256, (60, 28, 28), dtype=np.uint8)
@@ -102,18 +103,12 @@ def test_the_training_half(root: Path, served: Any, make: Any, monkeypatch: pyte
 
 
 def test_progress_of_fetching(root: Path, served: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Recorder(Progress):
-        totals: dict[str, float | None] = {}  # noqa: RUF012
-
-        def task(self, description: str, total: float | None = None) -> Any:
-            self.totals[description] = total
-            return super().task(description, total)
-
     files = idx_files(make)
     publish(monkeypatch, served, files)
-    load("torchvision:MNIST", progress=Recorder())
+    recorder = Recording()
+    load("torchvision:MNIST", progress=recorder.progress)
     for name, content in files.items():
-        assert Recorder.totals[f"Fetching {name}"] == len(content)
+        assert recorder.totals[f"Fetching {name}"] == len(content)
 
 
 def test_what_arrives_damaged_is_not_kept(
@@ -320,13 +315,14 @@ def test_a_server_that_sends_too_much(tmp_path: Path, served: Any, monkeypatch: 
 
 
 def test_interrupted_fetching_leaves_nothing(tmp_path: Path, served: Any) -> None:
-    class Interrupting(Progress):
-        def task(self, description: str, total: float | None = None) -> Any:
-            raise KeyboardInterrupt
-
     (served[0] / "x").write_bytes(b"x")
-    with pytest.raises(KeyboardInterrupt):
-        fetch([served[1] + "x"], tmp_path / "kept" / "x", md5(b"x"), name="x", progress=Interrupting())
+    stop = StopToken()
+
+    def listen(event: Event) -> None:
+        stop.stop()
+
+    with pytest.raises(Stopped):
+        fetch([served[1] + "x"], tmp_path / "kept" / "x", md5(b"x"), name="x", progress=Progress(listen, stop))
     assert list((tmp_path / "kept").iterdir()) == []
 
 

@@ -16,15 +16,8 @@ from diffgen.features import encoder as encoders
 from diffgen.features.cells import Cells
 from diffgen.features.encoder import FEATURES, DomainEncoder
 from diffgen.runs.cache import ENVIRONMENT
-from diffgen.types import ImageSet, Progress
-
-
-class Listener(Progress):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
+from diffgen.types import ImageSet
+from tests.recording import Recording
 
 
 @pytest.fixture(scope="module")
@@ -230,13 +223,13 @@ def test_damaged_cells_in_the_cache_are_made_anew(
     whole = file.read_bytes()
     for damage in (whole[:-100], b"", b"nonsense"):
         file.write_bytes(damage)
-        listener = Listener()
-        again = cell_store.prepare(few, progress=listener)
+        listener = Recording()
+        again = cell_store.prepare(few, progress=listener.progress)
         assert [("cannot be read" in line, line.endswith("It is made anew now.")) for line in listener.warnings] == [
             (True, True)
         ]
         assert torch.equal(again.centroids, made.centroids)
         assert file.read_bytes() == whole
-    listener = Listener()
-    assert same_weights(cell_store.prepare(few, progress=listener).encoder, made.encoder)
+    listener = Recording()
+    assert same_weights(cell_store.prepare(few, progress=listener.progress).encoder, made.encoder)
     assert listener.warnings == []

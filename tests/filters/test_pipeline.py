@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 
 from diffgen.filters import DiscriminatorFilter, FilterPipeline, SsimFilter, Verdicts
 from diffgen.metrics.counting import ACCEPTED
-from diffgen.types import Progress
+from tests.recording import Recording
 
 
 class PixelFilter:
@@ -194,21 +192,10 @@ def test_without_filters_everything_is_accepted(parts: Any) -> None:
 
 
 def test_progress_counts_images(parts: Any, real_filters: list[Any]) -> None:
-    class Notes(Progress):
-        def __init__(self) -> None:
-            self.reached: list[float] = []
-
-        @contextmanager
-        def task(self, description: str, total: float | None = None) -> Iterator[Any]:
-            assert total == 100
-            yield self
-
-        def reach(self, completed: float, **figures: Any) -> None:
-            self.reached.append(completed)
-
-    notes = Notes()
-    FilterPipeline(real_filters).apply(parts.mixed, batch_size=30, progress=notes)
-    assert notes.reached == [30, 60, 90, 100]
+    notes = Recording()
+    FilterPipeline(real_filters).apply(parts.mixed, batch_size=30, progress=notes.progress)
+    assert notes.totals == {"Filtering": 100}
+    assert notes.reached("Filtering") == [30, 60, 90, 100]
 
 
 def test_the_violation_is_zero_for_what_is_accepted_and_the_worst_filter_s_for_the_rest(parts: Any) -> None:

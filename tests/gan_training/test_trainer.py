@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +11,7 @@ from diffgen.config import GanConfig
 from diffgen.errors import RunError, UserError
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_unit
 from diffgen.gan_training.trainer import TrainedGan, train
-from diffgen.types import Progress
+from tests.recording import Recording
 
 SHORT = GanConfig(latent_dim=8, width=4, steps=5, batch_size=16, augment=False)
 
@@ -181,24 +178,11 @@ def test_unsupported_sizes_are_refused_before_anything_is_computed() -> None:
 
 
 def test_progress_reaches_the_end(images: torch.Tensor) -> None:
-    class Notes(Progress):
-        def __init__(self) -> None:
-            self.total: float | None = None
-            self.reached: list[float] = []
-
-        @contextmanager
-        def task(self, description: str, total: float | None = None) -> Iterator[Any]:
-            self.total = total
-            yield self
-
-        def reach(self, completed: float, **figures: Any) -> None:
-            assert set(figures) == {"d_loss", "g_loss"}
-            self.reached.append(completed)
-
-    notes = Notes()
-    train(images[:60], replace(SHORT, steps=23), progress=notes)
-    assert notes.total == 23
-    assert notes.reached == [10, 20, 23]
+    notes = Recording()
+    train(images[:60], replace(SHORT, steps=23), progress=notes.progress)
+    assert notes.totals == {"Training the GAN": 23}
+    assert notes.reached("Training the GAN") == [10, 20, 23]
+    assert set(notes.figures) == {"d_loss", "g_loss"}
 
 
 # -- divergence ------------------------------------------------------------------------------------------------------

@@ -8,26 +8,16 @@ import pytest
 import torch
 
 from diffgen.config import GanConfig
+from diffgen.events import Progress
 from diffgen.features import encoder as encoders
 from diffgen.gan_training import trainer, training_state
 from diffgen.gan_training.trainer import TrainedGan, train
 from diffgen.gan_training.training_state import TrainingState
 from diffgen.gan_training.watch import Watch
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
+from tests.recording import Recording
 
 CONFIG = GanConfig(latent_dim=8, width=4, steps=24, batch_size=16, readings=6)
-
-
-class Warnings(Progress):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.warned: list[str] = []
-
-    def say(self, message: str) -> None:
-        self.said.append(message)
-
-    def warn(self, message: str) -> None:
-        self.warned.append(message)
 
 
 class PowerCut(BaseException):
@@ -77,9 +67,9 @@ def test_resumed_training_ends_with_the_same_gan(
     with pytest.raises(PowerCut):
         training(digits, watch, path)
     monkeypatch.setattr(training_state, "save", save)
-    progress = Warnings()
-    resumed = training(digits, watch, path, progress)
-    assert any(f"after step {break_after} of 24" in line for line in progress.said)
+    progress = Recording()
+    resumed = training(digits, watch, path, progress.progress)
+    assert any(f"after step {break_after} of 24" in line for line in progress.lines)
     for name, value in weights(uninterrupted).items():
         assert torch.equal(weights(resumed)[name], value), name
     assert torch.equal(resumed.losses, uninterrupted.losses)
@@ -93,7 +83,7 @@ def test_a_damaged_file_is_said_and_training_starts_anew(
 ) -> None:
     path = tmp_path / "gan.unfinished"
     path.write_bytes(content)
-    progress = Warnings()
-    trained = training(digits, watch, path, progress)
-    assert any("starts anew" in line for line in progress.warned)
+    progress = Recording()
+    trained = training(digits, watch, path, progress.progress)
+    assert any("starts anew" in line for line in progress.warnings)
     assert torch.equal(trained.losses, uninterrupted.losses)

@@ -14,6 +14,7 @@ from optuna.trial import FixedTrial
 
 from diffgen.config import GanConfig, TuningConfig, replace
 from diffgen.errors import RunError, UserError
+from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.gan_training import tuning, tuning_space
 from diffgen.gan_training.fid import frechet_distance
@@ -25,7 +26,7 @@ from diffgen.gan_training.schedule import SCHEDULES
 from diffgen.gan_training.study_storage import open_storage
 from diffgen.gan_training.trainer import train
 from diffgen.gan_training.watch import Reading, Watch
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 
 SPACE = TuningConfig(trials=3, batch_sizes=(32,), widths=(8,), latent_dims=(16,), startup=1, warmup=1)
 

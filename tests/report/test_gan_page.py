@@ -12,11 +12,11 @@ import torch
 from diffgen.comparison.gan_source import train_and_save
 from diffgen.config import GanConfig
 from diffgen.data import load
+from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.gan_training.header import add_to_header
 from diffgen.report.charts import Curve, curves_chart, trials_chart
 from diffgen.report.gan_page import GanReportData, render_gan_page
-from diffgen.types import Progress
 from diffgen.workflows.gan_report import gan_report_data, write_gan_report
 from diffgen.workflows.train_gan import score
 from tests.report.conftest import Page

@@ -126,8 +126,8 @@ def test_time_and_queries_used_before_a_resume_count(make_loop: Callable[..., Se
 def test_stop_ends_the_search_before_the_next_proposal(make_loop: Callable[..., SearchLoop]) -> None:
     loop = make_loop("1000q")
     loop.start()
-    loop.run(on_answer=loop.stop)
-    assert (loop.evaluator.queries, loop.stopped) == (64, True)
+    loop.run(on_answer=loop.stop.stop)
+    assert (loop.evaluator.queries, loop.stop.stopped) == (64, True)
 
 
 def test_a_model_that_may_be_asked_about_few_images_ends_the_search(

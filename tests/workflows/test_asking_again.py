@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.data import load as load_data
+from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.features.encoder import DomainEncoder
 from diffgen.filters import FilterPipeline, SsimFilter
 from diffgen.judging.verdicts import in_rounds, judge_triggers
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE
 from diffgen.models import load
-from diffgen.types import Progress
 
 
 class Linear:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +19,14 @@ from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, RemoteConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.events import Event, StageEnded, StageStarted, StopToken
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.store import read_store
 from diffgen.testing import assert_no_regression, failure_message
-from diffgen.types import Float32Array, ImageSet, Progress, Task
+from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check, resume_check
 from diffgen.workflows.replay import replay
@@ -286,7 +285,7 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-class InSearch(Progress):
+class InSearch:
     """Does something, once, when the candidate is asked for the second time in the search."""
 
     def __init__(self, model_file: Path, then: Callable[[], None]) -> None:
@@ -297,12 +296,9 @@ class InSearch(Progress):
         self._then = then
         self._asked: int | None = None
 
-    @contextmanager
-    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
-        if description == "Searching for disagreements":
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted) and event.name == "Searching for disagreements":
             self._asked = 0
-        with super().task(description, total) as silent:
-            yield silent
 
     def candidate(self, images: np.ndarray) -> Float32Array:
         if self._asked is not None:
@@ -321,7 +317,7 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     watch = InSearch(model_files["b"], fail)
     limited = replace(config, limits=replace(config.limits, max_disagreement=1.0, max_new_behaviours=1000))
     run = tmp_path / "broken"
-    result = check(model_files["a"], watch.candidate, data="digits:test", config=limited, output=run, progress=watch)
+    result = check(model_files["a"], watch.candidate, data="digits:test", config=limited, output=run, events=watch)
     assert (result.status, result.exit_code) == (Status.ERROR, 3)
     record = record_of(result)
     statuses = {each["name"]: each["status"] for each in record["conditions"]}
@@ -362,9 +358,16 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
 
 
 def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config: CheckConfig, tmp_path: Path) -> None:
-    watch = InSearch(model_files["a"], lambda: os.kill(os.getpid(), signal.SIGINT))
+    stop = StopToken()
+    watch = InSearch(model_files["a"], stop.stop)
     result = check(
-        model_files["a"], watch.candidate, data="digits:test", config=config, output=tmp_path / "cut", progress=watch
+        model_files["a"],
+        watch.candidate,
+        data="digits:test",
+        config=config,
+        output=tmp_path / "cut",
+        events=watch,
+        stop=stop,
     )
     assert (result.status, result.exit_code) == (Status.ERROR, 3)
     assert "interrupted" in record_of(result)["values"]["search"]["problem"]
@@ -388,8 +391,8 @@ def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(
     assert result.status is Status.ERROR
 
 
-class Witness(Progress):
-    """Knows what the candidate was asked about in each task."""
+class Witness:
+    """Knows what the candidate was asked about in each stage."""
 
     def __init__(self, model_file: Path) -> None:
         from diffgen.models import load as load_model
@@ -399,12 +402,11 @@ class Witness(Progress):
         self.asked: dict[str, set[bytes]] = {}
         self._seen: set[bytes] = set()
 
-    @contextmanager
-    def task(self, description: str, total: float | None = None) -> Iterator[Task]:
-        self._seen = self.asked.setdefault(description, set())
-        with super().task(description, total) as silent:
-            yield silent
-        self._seen = set()
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted):
+            self._seen = self.asked.setdefault(event.name, set())
+        elif isinstance(event, StageEnded):
+            self._seen = set()
 
     def candidate(self, images: np.ndarray) -> Float32Array:
         pixels = np.round(images * 255).astype(np.uint8)
@@ -424,7 +426,7 @@ def test_no_image_of_the_rates_is_one_of_the_searchs_own(
         data="digits:test",
         config=drawn,
         output=tmp_path / "drawn",
-        progress=witness,
+        events=witness,
     )
     rates = witness.asked["Asking about random generated images"]
     assert len(rates) == 300

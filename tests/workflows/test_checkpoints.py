@@ -11,10 +11,10 @@ import pytest
 
 from diffgen.comparison import checkpoints
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
+from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.types import Progress
 
 
 class Clock:

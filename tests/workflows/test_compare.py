@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,34 +20,11 @@ from diffgen.metrics.counting import CONFIRMED_SINGLE
 from diffgen.report.from_run import report_data
 from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
-
-
-class Listener(Progress):
-    """Keeps what was said, and the last figures beside the bars."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.warnings: list[str] = []
-        self.figures: dict[str, Any] = {}
-
-    @contextmanager
-    def task(self, description: str, total: float | None = None) -> Iterator[Any]:
-        yield self
-
-    def advance(self, amount: float = 1.0, **figures: Any) -> None:
-        self.figures |= figures
-
-    reach = advance
-
-    def say(self, message: str) -> None:
-        self.lines.append(message)
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
+from tests.recording import Recording
 
 
 def stored_images(run: str | Path) -> np.ndarray:
@@ -151,7 +125,7 @@ def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResul
 def test_same_seed_same_run_and_nothing_is_trained_again(
     finished: CompareResult, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:
-    listener = Listener()
+    listener = Recording()
     before = sorted(cache.cache_folder().rglob("*.safetensors"))
     again = compare(
         model_files["a"],
@@ -159,16 +133,16 @@ def test_same_seed_same_run_and_nothing_is_trained_again(
         data="digits:test",
         config=small_config,
         output=tmp_path / "again",
-        progress=listener,
+        events=listener,
     )
     assert sorted(cache.cache_folder().rglob("*.safetensors")) == before
     assert any("nothing to train" in line for line in listener.lines)
     assert np.array_equal(stored_images(again.run), stored_images(finished.run))
     assert replace(again, run="", seconds=0) == replace(finished, run="", seconds=0)
     # the bar counted what is counted at the end: the filters were asked in the search
-    assert listener.figures["behaviours"] == f"{finished.behaviours:,}"
+    assert listener.figures["behaviours"] == finished.behaviours
     assert listener.figures["label_pairs"] == finished.label_pairs
-    assert listener.figures["valid"] == f"{finished.valid_triggers / finished.triggers:.0%}"
+    assert listener.figures["valid_share"] == finished.valid_triggers / finished.triggers
 
 
 def test_the_run_folder_holds_what_the_house_rules_ask_for(finished: CompareResult) -> None:
@@ -305,11 +279,9 @@ def test_a_model_that_looks_wrongly_fed_is_warned_about(
         with torch.inference_mode():
             return network(1 - torch.from_numpy(images)).numpy()
 
-    listener = Listener()
+    listener = Recording()
     config = replace(small_config, budget=Budget(queries=100))
-    compare(
-        model_files["a"], upside_down, data="digits:test", config=config, output=tmp_path / "run", progress=listener
-    )
+    compare(model_files["a"], upside_down, data="digits:test", config=config, output=tmp_path / "run", events=listener)
     assert len(listener.warnings) == 1
     assert "Model B" in listener.warnings[0]
     assert "pre-processing" in listener.warnings[0]

@@ -22,11 +22,12 @@ from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, from_dict, replace
 from diffgen.data import load
 from diffgen.errors import RunError, UserError
+from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.features import encoder as encoders
 from diffgen.generators.file import FileGenerator
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import label_as_intended, read_store

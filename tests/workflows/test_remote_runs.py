@@ -13,30 +13,18 @@ from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, ModelConfig, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
 from tests.models.remote.fault_proxy import FaultProxy
 from tests.models.remote.mlserver_process import MlServer, mlserver_python
 from tests.models.remote.oip_server import OipServer, onnx_model
+from tests.recording import Recording
 
 SECRET = "Bearer s3cr3t-t0ken"
 VARIABLE = "H3_TOKEN"
 PROBED = 128  # real images that are asked about again, to see the numeric noise, at most
-
-
-class Noted(Progress):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def warn(self, text: str) -> None:
-        self.said.append(text)
 
 
 def digests(images: np.ndarray) -> list[bytes]:
@@ -55,7 +43,7 @@ def test_faults_and_the_servers_death_change_nothing(
     model_files: dict[str, Path], quick: CompareConfig, finished: CompareResult, digits: ImageSet, tmp_path: Path
 ) -> None:
     """The archive is that of the run with the file, no image is sent twice, and the secret is nowhere."""
-    run, progress = tmp_path / "run", Noted()
+    run, progress = tmp_path / "run", Recording()
     hidden = ("error", "busy", "dropped")  # what the server itself does not see
     with (
         OipServer({"b": onnx_model(model_files["b"])}, token=SECRET, binary=True) as server,
@@ -69,7 +57,7 @@ def test_faults_and_the_servers_death_change_nothing(
                 data="digits:test",
                 config=quick,
                 output=run,
-                progress=progress,
+                events=progress,
             )
         assert caught.value.exit_code == 3
         (note,) = caught.value.__notes__
@@ -87,7 +75,7 @@ def test_faults_and_the_servers_death_change_nothing(
             resume(run, options=options)
         assert server.images == before
         options = replace(quick, model_b=replace(quick.model_b, allow_remote=True))
-        result = resume(run, options=options, progress=progress)
+        result = resume(run, options=options, events=progress)
         assert proxy.injected.total() > 5
         seen = dict(server.seen)
         again = replay(run, options=options)
@@ -109,7 +97,7 @@ def test_faults_and_the_servers_death_change_nothing(
     assert b"127.0.0.1" in written  # that much is known of the server
     for secret in (SECRET, SECRET.split()[1]):
         assert secret.encode() not in written
-        assert not any(secret in text for text in [*progress.said, str(caught.value), note])
+        assert not any(secret in text for text in [*progress.heard, str(caught.value), note])
 
 
 def _hang_up(handler: object) -> bool:
@@ -120,7 +108,7 @@ def _hang_up(handler: object) -> bool:
 def test_the_query_budget_ends_the_search_and_leaves_enough_to_verify(
     model_files: dict[str, Path], quick: CompareConfig, tmp_path: Path
 ) -> None:
-    progress = Noted()
+    progress = Recording()
     with OipServer({"b": onnx_model(model_files["b"])}, binary=True) as server:
 
         def limited(budget: int) -> CompareConfig:
@@ -138,11 +126,11 @@ def test_the_query_budget_ends_the_search_and_leaves_enough_to_verify(
             data="digits:test",
             config=limited(1400),
             output=tmp_path / "run",
-            progress=progress,
+            events=progress,
         )
         assert server.images <= 1400
         assert 100 < result.queries < 600 and result.triggers > 0
-        assert any("query budget of model b ended the search" in text for text in progress.said)
+        assert any("query budget of model b ended the search" in text for text in progress.heard)
         verdicts = RunFolder.open(tmp_path / "run").read_arrays("verdicts")
         assert (verdicts["confirmed"] > 0).all()
         assert RunFolder.open(tmp_path / "run").manifest["status"] == "done"

@@ -21,28 +21,15 @@ from diffgen.comparison import line as comparison
 from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.errors import RunError, UserError
+from diffgen.events import StopToken
 from diffgen.runs import files
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock
-from diffgen.types import Progress
 from diffgen.workflows.compare import compare
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
-
-
-class Listener(Progress):
-    """Keeps what was said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.warnings: list[str] = []
-
-    def say(self, message: str) -> None:
-        self.lines.append(message)
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
+from tests.recording import Recording
 
 
 class Fragile:
@@ -198,8 +185,8 @@ def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
             small = False
 
     monkeypatch.setattr(comparison, "run_search", run_search)
-    listener = Listener()
-    result = start(hungry, progress=listener)
+    listener = Recording()
+    result = start(hungry, events=listener)
     assert result.queries == finished.queries
     # smaller batches round otherwise: one grey level here and there
     difference = np.abs(columns(result.run)["images"].astype(int) - columns(finished.run)["images"])
@@ -230,21 +217,18 @@ def test_no_memory_for_a_single_image(
 # -- what the user may do --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_in_the_search(
-    number: signal.Signals,
+def test_a_stop_in_the_search(
     start: Callable[..., CompareResult],
     arm: Callable[[Fragile], None],
     model_files: dict[str, Path],
     finished: CompareResult,
 ) -> None:
-    model = Fragile(model_files["a"], lambda images: os.kill(os.getpid(), number), after=330)
+    stop = StopToken()
+    model = Fragile(model_files["a"], lambda images: stop.stop(), after=330)
     arm(model)
-    listener = Listener()
-    result = start(model, progress=listener)
+    result = start(model, stop=stop)
     assert result.interrupted
     assert 300 < result.queries < 600
-    assert any("Stopping" in line for line in listener.warnings)
     assert RunFolder.open(result.run).manifest["status"] == "interrupted"
     assert (Path(result.run) / "report.html").is_file()
     (Path(result.run) / "images" / "trigger-999999-A0-B1.png").touch()
@@ -284,8 +268,8 @@ def test_after_the_search_nothing_is_searched_again(
             start()
     assert "--resume" in caught.value.__notes__[0]
     parts = {file: file.stat().st_mtime_ns for file in (tmp_path / "run" / "triggers").iterdir()}
-    listener = Listener()
-    result = resume(tmp_path / "run", progress=listener)
+    listener = Recording()
+    result = resume(tmp_path / "run", events=listener)
     assert any("search is finished (600 queries)" in line for line in listener.lines)
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "run" / "triggers").iterdir()} == parts
     assert_same(result.run, finished.run)
@@ -293,8 +277,8 @@ def test_after_the_search_nothing_is_searched_again(
 
 def test_a_run_that_is_done_stays_as_it_is(finished: CompareResult) -> None:
     before = {file: file.read_bytes() for file in Path(finished.run).rglob("*") if file.is_file()}
-    listener = Listener()
-    assert resume(finished.run, progress=listener) == finished
+    listener = Recording()
+    assert resume(finished.run, events=listener) == finished
     assert any("is done" in line for line in listener.lines)
     assert {file: file.read_bytes() for file in Path(finished.run).rglob("*") if file.is_file()} == before
 
@@ -367,8 +351,8 @@ def test_damage_is_recognised_and_the_checkpoint_before_is_used(
     name: str, damage: Callable[[Path], None], broken: Path, finished: CompareResult
 ) -> None:
     damage(broken / name)
-    listener = Listener()
-    result = resume(broken, progress=listener)
+    listener = Recording()
+    result = resume(broken, events=listener)
     assert any("after 300 queries" in line for line in listener.lines)
     lost_in_the_middle_of_a_renaming = damage is Path.unlink and name == "checkpoint.npz"
     assert len(listener.warnings) == (0 if lost_in_the_middle_of_a_renaming else 1)
@@ -377,8 +361,8 @@ def test_damage_is_recognised_and_the_checkpoint_before_is_used(
 
 def test_without_any_usable_checkpoint_the_search_starts_again(broken: Path, finished: CompareResult) -> None:
     flip(broken / "triggers" / "part-00000.npz")
-    listener = Listener()
-    result = resume(broken, progress=listener)
+    listener = Recording()
+    result = resume(broken, events=listener)
     assert any("starts from its beginning" in line for line in listener.warnings)
     assert_same(result.run, finished.run)
 
@@ -406,8 +390,8 @@ def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: Comp
     (broken / "triggers" / "part-00008.npz").write_bytes(b"not named in the manifest")
     folder = RunFolder.open(broken)
     folder.save_manifest(versions={**folder.manifest["versions"], "torch": "2.0.1"}, gan="0" * 64)
-    listener = Listener()
-    result = resume(broken, progress=listener)
+    listener = Recording()
+    result = resume(broken, events=listener)
     assert any("torch 2.0.1 then" in line for line in listener.warnings)
     assert any("GAN" in line for line in listener.warnings)
     assert_same(result.run, finished.run)

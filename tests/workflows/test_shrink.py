@@ -15,10 +15,11 @@ from diffgen.comparison.line import CompareResult
 from diffgen.comparison.model_pair import stored_model
 from diffgen.config import CompareConfig, from_dict
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.report.from_run import report_data
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.shrink import ShrinkResult, shrink
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,29 +24,14 @@ from diffgen.config import (
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
 from diffgen.workflows.label import label_as_intended
 from diffgen.workflows.replay import replay
 from diffgen.workflows.shrink import shrink
-
-
-class Figures(Progress):
-    """Keeps the last figures beside the bars."""
-
-    def __init__(self) -> None:
-        self.last: dict[str, Any] = {}
-
-    @contextmanager
-    def task(self, description: str, total: float | None = None) -> Iterator[Any]:
-        yield self
-
-    def advance(self, amount: float = 1.0, **figures: Any) -> None:
-        self.last |= figures
-
-    reach = advance
+from tests.recording import Recording
 
 
 @pytest.fixture
@@ -70,7 +53,7 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
         budget=Budget(queries=500),
         filters=FilterConfig(names=("reconstruction", "ssim"), training_steps=80),
     )
-    shown = Figures()
+    shown = Recording()
     result = compare(
         model_files["a"],
         model_files["b"],
@@ -78,11 +61,11 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
         technique="dflare",
         config=config,
         output=tmp_path / "r",
-        progress=shown,
+        events=shown,
     )
     # it asks no filters in the search, so that its bar cannot count behaviours and does not say so
-    assert int(shown.last["kinds_of_triggers"]) >= result.behaviours
-    assert shown.last.keys().isdisjoint({"behaviours", "valid", "label_pairs"})
+    assert int(shown.figures["kinds_of_triggers"]) >= result.behaviours
+    assert shown.figures.keys().isdisjoint({"behaviours", "valid_share", "label_pairs"})
     folder, digits = RunFolder.open(result.run), load("digits:test")
     columns, results = folder.read_parts(), folder.results()
     assert result.queries == 500

@@ -19,12 +19,14 @@ from diffgen.comparison.gan_source import prepare_gan
 from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.events import Listener
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
 from diffgen.gan_training.split import split_rows
 from diffgen.generators import gan as gan_loader
-from diffgen.types import ImageSet, Progress
+from diffgen.types import ImageSet
 from diffgen.workflows.train_gan import TrainGanResult, score, train_gan
+from tests.recording import Recording
 
 CPU = torch.device("cpu")
 GAN = GanConfig(
@@ -51,19 +53,9 @@ tuned_until(int(sys.argv[2]), sys.argv[1])
 """
 
 
-class Said(Progress):
-    """Keeps what was said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, message: str) -> None:
-        self.lines.append(message)
-
-
-def tuned_until(trials: int, storage: str, progress: Progress | None = None) -> TrainGanResult:
+def tuned_until(trials: int, storage: str, events: Listener | None = None) -> TrainGanResult:
     config = replace(SMALL, tuning=replace(SPACE, trials=trials, storage=storage))
-    return train_gan("digits:test", config=config, progress=progress)
+    return train_gan("digits:test", config=config, events=events)
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +77,8 @@ def test_the_best_trial_is_kept_where_compare_looks(tuned: TrainGanResult, digit
     # a GAN that the guard calls collapsed comes after all others
     assert study["best"] == min(complete, key=lambda number: (complete[number]["collapsed"], complete[number]["kid"]))
     assert {name: header["gan"][name] for name in study["settings"]} == study["settings"]
-    said = Said()
-    found = prepare_gan(digits, GAN, cells.prepare(digits).encoder, device=CPU, progress=said)
+    said = Recording()
+    found = prepare_gan(digits, GAN, cells.prepare(digits).encoder, device=CPU, progress=said.progress)
     assert str(found.path) == tuned.gan
     assert any("nothing to train" in line for line in said.lines)
 
@@ -126,8 +118,8 @@ def test_only_the_best_trials_gan_is_left(tuned: TrainGanResult) -> None:
 
 
 def test_without_tuning_a_gan_in_the_cache_is_only_scored(tuned: TrainGanResult) -> None:
-    said = Said()
-    result = train_gan("digits:test", config=replace(SMALL, tuning=TuningConfig()), progress=said)
+    said = Recording()
+    result = train_gan("digits:test", config=replace(SMALL, tuning=TuningConfig()), events=said)
     assert result.gan == tuned.gan
     assert any("--anew" in line for line in said.lines)
     assert set(result.scores) >= {"fid", "kid", "precision", "recall", "density", "coverage"}
@@ -176,7 +168,7 @@ def test_a_killed_study_goes_on(repository: Path, tmp_path: Path, digits: ImageS
     assert process.returncode == -signal.SIGKILL
     with journal.open("a") as file:  # what a power cut leaves
         file.write('{"op_code": 6, "trial')
-    said = Said()
+    said = Recording()
     result = tuned_until(2, str(journal), said)
     assert "Trial 1 was broken off; it runs again." in said.lines
     trials = read_header(Path(result.gan))["tuning"]["trials"]

@@ -1,31 +1,41 @@
-"""How long a child may take: its own limit, and less once somebody has asked diffgen to stop."""
+"""How long a child may take: its own limit, and less once somebody has asked the search to stop."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from diffgen.events import StopToken
 
 GRACE = 5.0
 _TIMES_THE_LONGEST = 3.0
 
-_hurried_at: float | None = None
+# of the search that this thread runs: another one in this process, stopped or not, is none of its business
+_stop: ContextVar[StopToken | None] = ContextVar("stop", default=None)
 
 
-def hurry() -> None:
-    """Somebody asked diffgen to stop: a batch that is being computed gets a short grace from now on."""
-    global _hurried_at
-    _hurried_at = time.monotonic()
+@contextmanager
+def impatient(stop: StopToken) -> Iterator[None]:
+    """While the block runs, it ends in good order at a stop, for which a batch that is being computed gets short grace.
 
-
-def take_time() -> None:
-    """As before :func:`hurry`."""
-    global _hurried_at
-    _hurried_at = None
+    A child that does not come back in time is ended, and :class:`diffgen.errors.Stopped` is raised.
+    """
+    before = _stop.set(stop)
+    try:
+        with stop.heeding():
+            yield
+    finally:
+        _stop.reset(before)
 
 
 def hurried_until(longest: float) -> float | None:
-    """When (``time.monotonic``) a running batch is given up because of :func:`hurry`; None for not at all.
+    """When (``time.monotonic``) a running batch is given up because of a stop; None for not at all.
 
     Args:
         longest: seconds that a batch of this model has taken so far; a slow model gets more than :data:`GRACE`.
     """
-    return None if _hurried_at is None else _hurried_at + max(GRACE, _TIMES_THE_LONGEST * longest)
+    stop = _stop.get()
+    if stop is None or stop.stopped_at is None:
+        return None
+    return stop.stopped_at + max(GRACE, _TIMES_THE_LONGEST * longest)

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from diffgen.errors import RunError, ServiceError, UserError
+from diffgen.errors import RunError, ServiceError, Stopped, UserError
 from diffgen.models.isolation.channel import Gone, ProtocolError, receive, receive_with_descriptors, send
 from diffgen.models.isolation.memory import SharedMemory, bytes_of
 from diffgen.models.isolation.patience import hurried_until
@@ -278,7 +278,7 @@ class Child:
                 raise ModelDied(self._ended)
             until = hurried_until(self._longest)
             if until is not None and now > until:
-                error = KeyboardInterrupt()
+                error = Stopped()
                 error.add_note(f"model {self._name} was asked to stop, but did not come back, so its process was ended")
                 raise error
 

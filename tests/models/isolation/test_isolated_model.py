@@ -15,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from diffgen.config import Preprocessing
-from diffgen.errors import RunError, UserError
+from diffgen.errors import RunError, Stopped, UserError
+from diffgen.events import StopToken
 from diffgen.models import load
 from diffgen.models.base import BlackBox
 from diffgen.models.isolation import process
 from diffgen.models.isolation.channel import ProtocolError, parsed, send
 from diffgen.models.isolation.model import IsolatedModel
-from diffgen.models.isolation.patience import hurry, take_time
+from diffgen.models.isolation.patience import impatient
 from diffgen.models.network import Network
 from diffgen.models.wording import cleaned
 
@@ -297,12 +298,10 @@ def test_a_running_batch_gets_a_short_grace_once_somebody_asked_to_stop(
     monkeypatch.setattr("diffgen.models.isolation.patience.GRACE", 0.5)
     box = load(scripted(Looping()), model_timeout=60)
     pid = child_of(box).pid
-    hurry()
-    try:
-        with pytest.raises(KeyboardInterrupt) as caught:
-            box.prepare(images)
-    finally:
-        take_time()
+    stop = StopToken()
+    with impatient(stop), pytest.raises(Stopped) as caught:
+        stop.stop()
+        box.prepare(images)
     assert caught.value.__notes__ == [
         "model model.pt was asked to stop, but did not come back, so its process was ended"
     ]
