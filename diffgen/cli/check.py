@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from diffgen import api
 from diffgen.cli import compare, config_file, model_options, options
 from diffgen.cli.config_file import ConfigFile
 from diffgen.config import (
@@ -165,9 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
     config = config_from(arguments, file, progress)
-    from diffgen.workflows.check import check
-
-    result = check(
+    result = api.check(
         arguments.model_a,
         arguments.model_b,
         data=arguments.data,
@@ -187,9 +186,7 @@ def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
     given = [name.replace("_", "-") for name in named if getattr(arguments, name) is not None]
     if given:
         raise UserError(f"A check that is resumed keeps what it was started with; leave --{given[0]} out.")
-    from diffgen.workflows.check import resume_check
-
-    result = resume_check(
+    result = api.resume_check(
         arguments.resume,
         arguments.model_a,
         arguments.model_b,
@@ -213,9 +210,7 @@ def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
 def _accept(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
         raise UserError("The store is missing; name the folder that shall know them with --store.")
-    from diffgen.workflows.accept import accept
-
-    accepted = accept(arguments.accept, arguments.store)
+    accepted = api.accept(arguments.accept, arguments.store)
     print(f"{accepted.added:,} behaviours added to {accepted.store}; {accepted.known:,} were known.")
     if arguments.json:
         options.print_json(accepted.as_dict())

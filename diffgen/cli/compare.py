@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
+from diffgen import api
 from diffgen.cli import config_file, model_options, options, table
 from diffgen.cli.config_file import ConfigFile
 from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, SearchConfig, replace
@@ -257,11 +258,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print_config:
         print(config_file.to_toml(config, base, arguments), end="")
         return 0
-    from diffgen.workflows.compare import compare
-    from diffgen.workflows.resume import resume
-
     if arguments.resume is not None:
-        result = resume(
+        result = api.resume(
             arguments.resume,
             arguments.model_a,
             arguments.model_b,
@@ -271,7 +269,7 @@ def run(arguments: argparse.Namespace) -> int:
             stop=progress.stop,
         )
     else:
-        result = compare(
+        result = api.compare(
             arguments.model_a,
             arguments.model_b,
             data=arguments.data,

@@ -7,6 +7,7 @@ import shlex
 import sys
 from typing import Any
 
+from diffgen import api
 from diffgen.cli import check, options, table
 from diffgen.config import Budget, CheckConfig
 from diffgen.errors import UserError
@@ -51,8 +52,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("A seed must not be negative; give 0 or more.")
     given = None if arguments.budget is None else Budget.parse(arguments.budget)
     progress = options.make_progress(arguments)
-    from diffgen.workflows.demo import demo, demo_gate
-
     common: dict[str, Any] = {
         "output": arguments.output,
         "force": arguments.force,
@@ -64,12 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
         "command": shlex.join(["diffgen", *sys.argv[1:]]),
     }
     if arguments.gate:
-        verdict = demo_gate(budget=given, **common)
+        verdict = api.demo_gate(budget=given, **common)
         check.print_verdict(verdict)
         if arguments.json:
             options.print_json(verdict.as_dict())
         return verdict.exit_code
-    result = demo(budget=given or _BUDGET, **common)
+    result = api.demo(budget=given or _BUDGET, **common)
     table.print_result(result)
     if arguments.json:
         options.print_json(result.as_dict())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from diffgen import api
 from diffgen.cli import options
 
 if TYPE_CHECKING:
-    from diffgen.workflows.doctor import Examination
+    from diffgen.api import Examination
 
 _EXAMPLES = """\
 examples:
@@ -34,10 +35,8 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the examination, or what was removed."""
-    from diffgen.workflows.doctor import clear_cache, examine
-
     if arguments.clear_cache:
-        freed = clear_cache()
+        freed = api.clear_cache()
         if arguments.json:
             options.print_json({"freed": freed})
         else:
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"removed {kind}: {_size(size)}")
             print(f"freed {_size(sum(freed.values()))}")
         return 0
-    found = examine()
+    found = api.doctor()
     if arguments.json:
         options.print_json(found.as_dict())
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from diffgen import api
 from diffgen.cli import options
 
 _EXAMPLES = """\
@@ -35,9 +36,7 @@ def add_parser(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Export, and print where to."""
     progress = options.make_progress(arguments)
-    from diffgen.workflows.export import export
-
-    result = export(
+    result = api.export(
         arguments.run_folder,
         arguments.output,
         everything=arguments.all,

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
@@ -56,9 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         model_a=opening,
     )
     progress = options.make_progress(arguments)
-    from diffgen.workflows.inspect import inspect_model
-
-    found = inspect_model(
+    found = api.inspect(
         arguments.model,
         data=arguments.data,
         config=config,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.config import CompareConfig, LabelConfig, replace
 from diffgen.errors import UserError
@@ -64,25 +65,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.partial and not arguments.sheets:
         raise UserError("--partial goes with --import; leave it out.")
     progress = options.make_progress(arguments)
-    from diffgen.workflows import label
-
     if arguments.export is not None:
         config = LabelConfig(
             count=arguments.count, confidence=arguments.confidence, margin=arguments.margin, seed=arguments.seed
         )
-        sheet = label.export_sheet(
+        sheet = api.label_export(
             arguments.run_folder, arguments.export, config=config, events=progress.listener, stop=progress.stop
         )
         print(f"{sheet.pictures:,} of {sheet.valid_triggers:,} valid triggers: {sheet.folder}/label.html")
         print("Open that page in a browser, or fill in labels.csv; then import the file.")
         return _finish(arguments, sheet.as_dict())
     if not (arguments.sheets or arguments.oracle or arguments.intended):
-        outcomes, sources = label.outcome_counts(arguments.run_folder)
+        outcomes, sources = api.label_counts(arguments.run_folder)
         _print_counts(sources)
         _print_counts(outcomes)
         return _finish(arguments, {"run": arguments.run_folder, "sources": sources, "outcomes": outcomes})
     if arguments.sheets:
-        result = label.import_sheets(
+        result = api.label_import(
             arguments.run_folder, arguments.sheets, partial=arguments.partial, force=arguments.force
         )
     elif arguments.oracle:
@@ -91,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
             preprocessing_a=model_options.preprocessing_from(arguments),
             model_a=model_options.opening_from(arguments),
         )
-        result = label.label_with_oracles(
+        result = api.label_oracle(
             arguments.run_folder,
             arguments.oracle,
             options=opening,
@@ -101,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
             stop=progress.stop,
         )
     else:
-        result = label.label_as_intended(arguments.run_folder, force=arguments.force)
+        result = api.label_intended(arguments.run_folder, force=arguments.force)
     print(f"{result.labelled:,} pictures labelled ({result.source}), {result.invalid:,} invalid.")
     if result.undecided:
         print(f"{result.undecided:,} pictures got no label: no majority, no agreement, or nothing said.")

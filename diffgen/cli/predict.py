@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.config import CompareConfig
 
@@ -46,9 +47,7 @@ def add_parser(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Predict and print."""
     progress = options.make_progress(arguments)
-    from diffgen.workflows.predict import predict_folder
-
-    result = predict_folder(
+    result = api.predict(
         arguments.run_folder,
         arguments.pictures,
         rule=arguments.rule,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.config import QUANTIZE_CHOICES, QuantizeConfig
 
@@ -84,9 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         preprocessing=model_options.preprocessing_from(arguments),
     )
     progress = options.make_progress(arguments)
-    from diffgen.workflows.quantize import quantize
-
-    result = quantize(
+    result = api.quantize(
         arguments.model,
         data=arguments.data,
         output=arguments.out,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
@@ -42,9 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.model_a is not None and arguments.model_b is None:
         raise UserError("The second model is missing; name both models, or none to ask those of the run.")
     progress = options.make_progress(arguments)
-    from diffgen.workflows.replay import replay
-
-    result = replay(
+    result = api.replay(
         arguments.run_folder,
         arguments.model_a,
         arguments.model_b,

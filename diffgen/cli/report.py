@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from diffgen import api
 from diffgen.cli import options
 
 
@@ -24,9 +25,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw and print the path of the report."""
-    from diffgen.workflows.report import draw_report
-
-    page = draw_report(arguments.run_folder)
+    page = api.report(arguments.run_folder)
     print(f"report: {page}")
     if arguments.json:
         options.print_json({"run": arguments.run_folder, "report": str(page)})

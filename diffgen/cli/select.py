@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.config import CompareConfig, SelectorConfig
 
@@ -68,9 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     progress = options.make_progress(arguments)
-    from diffgen.workflows.select import train_selector
-
-    result = train_selector(
+    result = api.select(
         arguments.run_folder,
         config=config,
         data=arguments.data,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.config import CompareConfig
 
@@ -37,9 +38,9 @@ def add_parser(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Shrink and print how far it went."""
     progress = options.make_progress(arguments)
-    from diffgen.workflows.shrink import LIMIT, shrink
+    from diffgen.workflows.shrink import LIMIT
 
-    result = shrink(
+    result = api.shrink(
         arguments.run_folder,
         limit=LIMIT if arguments.limit is None else arguments.limit,
         data=arguments.data,

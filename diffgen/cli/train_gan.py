@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from diffgen import api
 from diffgen.cli import options
 from diffgen.config import TrainGanConfig, replace
 from diffgen.config.limits import check_limits
@@ -117,9 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("The real images are missing; name them (a folder, a zip, or 'digits').")
     config = config_from(arguments)
     progress = options.make_progress(arguments)
-    from diffgen.workflows.train_gan import train_gan
-
-    result = train_gan(
+    result = api.train_gan(
         arguments.data,
         config=config,
         output=arguments.output,

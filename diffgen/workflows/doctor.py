@@ -93,7 +93,7 @@ class Examination:
         return asdict(self)
 
 
-def examine() -> Examination:
+def doctor() -> Examination:
     """Look at this machine; reaches no network and changes nothing."""
     problems: list[str] = []
     versions = {

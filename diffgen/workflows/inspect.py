@@ -100,7 +100,7 @@ class Inspection:
     written: str | None = None
 
 
-def inspect_model(
+def inspect(
     model: Any,
     *,
     data: Any,

@@ -86,7 +86,7 @@ class LabelResult:
         return asdict(self)
 
 
-def export_sheet(
+def label_export(
     run: str | Path,
     output: str | Path,
     *,
@@ -122,7 +122,7 @@ def export_sheet(
     return SheetResult(str(folder.path), str(place.path), len(rows), len(finds))
 
 
-def import_sheets(
+def label_import(
     run: str | Path, sheets: Sequence[str | Path], *, partial: bool = False, force: bool = False
 ) -> LabelResult:
     """Take filled-in sheets back; several are taken for several people's and merged by majority.
@@ -165,7 +165,7 @@ def import_sheets(
     return _put(folder, finds, "human", chosen, merged.labels, about, len(paths), merged.kappa, force=force)
 
 
-def label_with_oracles(
+def label_oracle(
     run: str | Path,
     oracles: Sequence[Any],
     *,
@@ -229,7 +229,7 @@ def label_with_oracles(
     return _put(folder, finds, "oracle", rows, np.concatenate(parts), about, len(models), None, force=force)
 
 
-def label_as_intended(run: str | Path, *, force: bool = False) -> LabelResult:
+def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
     """Label every valid trigger with the class that a conditional generator was asked for.
 
     Raises:
@@ -265,7 +265,7 @@ def _latent_layout(folder: RunFolder, finds: Finds) -> LatentLayout:
     return LatentLayout(config.gan.latent_dim, len(finds.class_names), "normal")
 
 
-def outcome_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
+def label_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
     """What is labelled in a run.
 
     Returns:

@@ -63,7 +63,7 @@ class PredictResult:
         return text.getvalue()
 
 
-def predict_folder(
+def predict(
     run: str | Path,
     pictures: str | Path,
     *,

@@ -111,7 +111,7 @@ class SelectResult:
         }
 
 
-def train_selector(
+def select(
     run: str | Path,
     *,
     config: SelectorConfig | None = None,

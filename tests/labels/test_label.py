@@ -24,11 +24,11 @@ from diffgen.labels.store import INVALID, UNLABELLED, LabelStore
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import (
-    export_sheet,
-    import_sheets,
-    label_as_intended,
-    label_with_oracles,
-    outcome_counts,
+    label_counts,
+    label_export,
+    label_import,
+    label_intended,
+    label_oracle,
     read_store,
 )
 from tests.labels.conftest import TRIGGERS, make_run, truth_of
@@ -69,7 +69,7 @@ def test_a_sample_is_never_larger_than_what_there_is(population: int, confidence
 
 
 def test_the_sheet_holds_the_pictures_byte_for_byte(run: RunFolder, tmp_path: Path) -> None:
-    result = export_sheet(run.path, tmp_path / "sheet")
+    result = label_export(run.path, tmp_path / "sheet")
     assert (result.pictures, result.valid_triggers) == (sample_size(VALID, confidence=0.95, margin=0.05), VALID)
     finds = read_finds(run)
     by_id = {image_id(digest): image for digest, image in zip(finds.hashes, finds.images, strict=True)}
@@ -86,28 +86,28 @@ def test_a_sheet_replaces_nothing(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "sheet").mkdir()
     (tmp_path / "sheet" / "labels.csv").write_text("my labels")
     with pytest.raises(UserError, match="name another folder"):
-        export_sheet(run.path, tmp_path / "sheet")
+        label_export(run.path, tmp_path / "sheet")
     assert (tmp_path / "sheet" / "labels.csv").read_text() == "my labels"
 
 
 def test_labels_keep_their_source_and_people_come_first(
     run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path
 ) -> None:
-    label_with_oracles(run.path, [classifier(0)])
+    label_oracle(run.path, [classifier(0)])
     before, _ = read_store(run, read_finds(run)).of(read_finds(run).hashes)
     rows = [(identifier, "invalid" if n == 0 else label) for n, (identifier, label) in enumerate(truth_rows[:10])]
-    result = import_sheets(run.path, [write_csv(tmp_path / "a.csv", rows)])
+    result = label_import(run.path, [write_csv(tmp_path / "a.csv", rows)])
     assert (result.labelled, result.invalid) == (9, 1)
     finds = read_finds(run)
     labels, sources = read_store(run, finds).of(finds.hashes)
     assert sources.tolist() == ["human"] * 10 + ["oracle"] * (VALID - 10)
     assert labels[:10].tolist() == [INVALID, *truth_of(VALID)[1:10]]
     assert np.array_equal(labels[10:], before[10:])
-    assert outcome_counts(run.path)[1] == {"human": 10, "oracle": VALID, "intended": 0}
+    assert label_counts(run.path)[1] == {"human": 10, "oracle": VALID, "intended": 0}
 
 
 def test_the_outcomes_are_counted(run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path) -> None:
-    result = import_sheets(run.path, [write_csv(tmp_path / "a.csv", truth_rows)])
+    result = label_import(run.path, [write_csv(tmp_path / "a.csv", truth_rows)])
     assert result.outcomes == {"only A right": 20, "only B right": 20, "both wrong": 19, "invalid": 0}
 
 
@@ -121,7 +121,7 @@ def test_three_annotators(run: RunFolder, truth_rows: list[tuple[str, object]], 
         write_csv(tmp_path / f"{name}.csv", list(zip(ids, labels, strict=True)))
         for name, labels in (("a", truth), ("b", second), ("c", third))
     ]
-    result = import_sheets(run.path, sheets)
+    result = label_import(run.path, sheets)
     finds = read_finds(run)
     store = read_store(run, finds)
     labels, _ = store.of(finds.hashes)
@@ -154,7 +154,7 @@ def test_majority_against_counting(annotations: list[list[int]]) -> None:
 
 def test_reference_models_have_to_agree(run: RunFolder) -> None:
     oracles = [classifier(0, 300), classifier(1, 60)]
-    result = label_with_oracles(run.path, oracles)
+    result = label_oracle(run.path, oracles)
     finds = read_finds(run)
     said = [oracle(finds.images.astype(np.float32) / 255).argmax(axis=1) for oracle in oracles]
     labels, _ = read_store(run, finds).of(finds.hashes)
@@ -162,22 +162,22 @@ def test_reference_models_have_to_agree(run: RunFolder) -> None:
     assert 0 < result.undecided < VALID
     assert result.labelled == VALID - result.undecided
     # the same again changes nothing and needs no --force; other answers do
-    assert label_with_oracles(run.path, oracles).labelled == result.labelled
+    assert label_oracle(run.path, oracles).labelled == result.labelled
     with pytest.raises(UserError, match="add --force"):
-        label_with_oracles(run.path, [classifier(2, 40)])
-    assert label_with_oracles(run.path, [classifier(2, 40)], force=True).labelled == VALID
+        label_oracle(run.path, [classifier(2, 40)])
+    assert label_oracle(run.path, [classifier(2, 40)], force=True).labelled == VALID
 
 
 def test_a_reference_model_with_other_classes(run: RunFolder) -> None:
     with pytest.raises(UserError, match="7 classes but the run has 10"):
-        label_with_oracles(run.path, [lambda pixels: np.full((len(pixels), 7), 1 / 7, np.float32)])
+        label_oracle(run.path, [lambda pixels: np.full((len(pixels), 7), 1 / 7, np.float32)])
 
 
 def test_intended_classes(tmp_path: Path) -> None:
     truth = truth_of(TRIGGERS)
     latents = np.column_stack([np.zeros((TRIGGERS, GanConfig().latent_dim)), truth]).astype(np.float32)
     run = make_run(tmp_path / "run", latents=latents)
-    assert label_as_intended(run.path).labelled == VALID
+    assert label_intended(run.path).labelled == VALID
     labels, sources = read_store(run, read_finds(run)).of(read_finds(run).hashes)
     assert np.array_equal(labels, truth[:VALID])
     assert set(sources.tolist()) == {"intended"}
@@ -187,7 +187,7 @@ def test_intended_classes(tmp_path: Path) -> None:
 def test_no_class_was_intended(tmp_path: Path, latents: np.ndarray | None) -> None:
     run = make_run(tmp_path / "run", latents=latents)
     with pytest.raises(UserError, match="no class was intended"):
-        label_as_intended(run.path)
+        label_intended(run.path)
     assert not (run.path / "labels.npz").exists()
 
 
@@ -202,7 +202,7 @@ def with_class(latent_dim: int) -> np.ndarray:
 def test_intended_classes_of_a_gan_that_is_not_as_the_settings_say(tmp_path: Path) -> None:
     """As of a tuned one, or of one from a file: the manifest knows its latent vectors."""
     run = make_run(tmp_path / "run", latents=with_class(20), manifest={"latents": layout(20, 10)})
-    assert label_as_intended(run.path).labelled == VALID
+    assert label_intended(run.path).labelled == VALID
     labels, _ = read_store(run, read_finds(run)).of(read_finds(run).hashes)
     assert np.array_equal(labels, truth_of(VALID))
 
@@ -212,7 +212,7 @@ def test_a_generator_that_has_one_value_more_than_the_gan_was_asked_for_no_class
     latents = np.random.default_rng(0).normal(size=(TRIGGERS, values)).astype(np.float32)
     run = make_run(tmp_path / "run", latents=latents, manifest={"latents": layout(values, 0)})
     with pytest.raises(UserError, match="no class was intended"):
-        label_as_intended(run.path)
+        label_intended(run.path)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_generator_that_has_one_value_more_than_the_gan_was_asked_for_no_class
 def test_latent_vectors_that_cannot_be(entry: object, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", latents=with_class(20), manifest={"latents": entry})
     with pytest.raises(UserError, match="the run folder is damaged"):
-        label_as_intended(run.path)
+        label_intended(run.path)
     assert not (run.path / "labels.npz").exists()
 
 
@@ -237,20 +237,20 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_bad_sheets(mistake: str, run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path) -> None:
-    label_with_oracles(run.path, [classifier(0)])
+    label_oracle(run.path, [classifier(0)])
     before = (run.path / "labels.npz").read_bytes()
     spoil, message = MISTAKES[mistake]
     with pytest.raises(UserError, match=message):
-        import_sheets(run.path, [write_csv(tmp_path / "a.csv", spoil(truth_rows))])
+        label_import(run.path, [write_csv(tmp_path / "a.csv", spoil(truth_rows))])
     assert (run.path / "labels.npz").read_bytes() == before
 
 
 def test_sheets_that_do_not_match(run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path) -> None:
     a, b = write_csv(tmp_path / "a.csv", truth_rows[:20]), write_csv(tmp_path / "b.csv", truth_rows[1:20])
     with pytest.raises(UserError, match="do not hold the same pictures \\(1 are in one of them only"):
-        import_sheets(run.path, [a, b])
+        label_import(run.path, [a, b])
     with pytest.raises(UserError, match="named twice"):
-        import_sheets(run.path, [a, a])
+        label_import(run.path, [a, a])
     assert not (run.path / "labels.npz").exists()
 
 
@@ -266,29 +266,29 @@ def test_sheets_that_do_not_match(run: RunFolder, truth_rows: list[tuple[str, ob
 def test_files_that_are_no_sheets(content: bytes, message: str, run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(UserError, match=message):
-        import_sheets(run.path, [tmp_path / "a.csv"])
+        label_import(run.path, [tmp_path / "a.csv"])
     with pytest.raises(UserError, match="cannot be read"):
-        import_sheets(run.path, [tmp_path / "missing.csv"])
+        label_import(run.path, [tmp_path / "missing.csv"])
 
 
 def test_a_spreadsheet_of_another_country(run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path) -> None:
     lines = ["\ufeffID;file;Label", *(f"{identifier};x.png; {label} " for identifier, label in truth_rows)]
     (tmp_path / "a.csv").write_bytes("\r\n".join(lines).encode())
-    assert import_sheets(run.path, [tmp_path / "a.csv"]).labelled == VALID
+    assert label_import(run.path, [tmp_path / "a.csv"]).labelled == VALID
 
 
 def test_part_of_a_sheet(run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path) -> None:
     rows = [(identifier, label if n < 7 else "") for n, (identifier, label) in enumerate(truth_rows)]
-    result = import_sheets(run.path, [write_csv(tmp_path / "a.csv", rows)], partial=True)
+    result = label_import(run.path, [write_csv(tmp_path / "a.csv", rows)], partial=True)
     assert (result.labelled, result.undecided) == (7, VALID - 7)
 
 
 def test_a_run_without_triggers(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", triggers=0)
     for action in (
-        lambda: export_sheet(run.path, tmp_path / "sheet"),
-        lambda: import_sheets(run.path, [tmp_path / "a.csv"]),
-        lambda: label_as_intended(run.path),
+        lambda: label_export(run.path, tmp_path / "sheet"),
+        lambda: label_import(run.path, [tmp_path / "a.csv"]),
+        lambda: label_intended(run.path),
     ):
         with pytest.raises(UserError, match="has no valid trigger"):
             action()
@@ -298,7 +298,7 @@ def test_a_run_without_triggers(tmp_path: Path) -> None:
 def test_damaged_labels_are_told(run: RunFolder) -> None:
     (run.path / "labels.npz").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(UserError, match="cannot be read"):
-        outcome_counts(run.path)
+        label_counts(run.path)
 
 
 def test_names_are_numbers_only_where_no_name_is_one() -> None:

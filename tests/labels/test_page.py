@@ -13,7 +13,7 @@ from diffgen.config import LabelConfig
 from diffgen.labels.page import render_page
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.finds import read_finds
-from diffgen.workflows.label import export_sheet, import_sheets, read_store
+from diffgen.workflows.label import label_export, label_import, read_store
 from tests.labels.browser import Browser, find_browser, wait_for
 
 BROWSER = find_browser()
@@ -23,7 +23,7 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="There is no Chromium
 @needs_browser
 def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet"
-    export_sheet(run.path, sheet, config=LabelConfig(count=10, seed=4))
+    label_export(run.path, sheet, config=LabelConfig(count=10, seed=4))
     with (sheet / "labels.csv").open(newline="") as file:
         ids = [row["id"] for row in csv.DictReader(file)]
     downloads = tmp_path / "downloads"
@@ -54,7 +54,7 @@ def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
             return bool(page.value("document.getElementById('progress').textContent") == "10 of 10")
 
         wait_for(knows)
-    result = import_sheets(run.path, [saved])
+    result = label_import(run.path, [saved])
     assert (result.labelled, result.invalid, result.undecided, result.kappa) == (9, 1, 0, None)
     finds = read_finds(run)
     labels, sources = read_store(run, finds).of(finds.hashes)
@@ -90,7 +90,7 @@ def test_many_classes_are_chosen_by_name_and_names_do_no_harm(tmp_path: Path) ->
 
 
 def test_the_page_is_blind_and_loads_nothing(run: RunFolder, tmp_path: Path) -> None:
-    export_sheet(run.path, tmp_path / "sheet", config=LabelConfig(count=20))
+    label_export(run.path, tmp_path / "sheet", config=LabelConfig(count=20))
     text = (tmp_path / "sheet" / "label.html").read_text()
     assert "http:" not in text
     assert "https:" not in text

@@ -12,7 +12,7 @@ from diffgen.config import Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.models import BlackBox, load
-from diffgen.workflows.inspect import inspect_model
+from diffgen.workflows.inspect import inspect
 
 
 class Column(torch.nn.Module):
@@ -116,7 +116,7 @@ def test_images_of_another_size_are_refused_with_what_converts_them(trained, tmp
 
 
 def test_inspect_finds_the_row(trained, tmp_path):
-    found = inspect_model(saved(trained, "onnx-column", tmp_path), data="digits:test")
+    found = inspect(saved(trained, "onnx-column", tmp_path), data="digits:test")
     assert found.chosen.preprocessing.layout == "flat-1"
     assert found.chosen.accuracy > 0.85
     assert found.takes[0] == (1, 28, 28)

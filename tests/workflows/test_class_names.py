@@ -22,7 +22,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
-from diffgen.workflows.inspect import inspect_model
+from diffgen.workflows.inspect import inspect
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
 
@@ -93,9 +93,9 @@ def test_inspect_names_what_a_comparison_would(model_files: dict[str, Path], tmp
     graph = onnx.load(model_files["b"])
     graph.metadata_props.add(key="names", value=str([f"file {number}" for number in range(10)]))
     onnx.save(graph, model)
-    assert inspect_model(model, data="digits:test").class_names == tuple(f"file {number}" for number in range(10))
+    assert inspect(model, data="digits:test").class_names == tuple(f"file {number}" for number in range(10))
     model.with_name("b.onnx.toml").write_text(f"class_names = {json.dumps(NAMES)}\n")
-    found = inspect_model(model, data="digits:test", write=True, force=True)
+    found = inspect(model, data="digits:test", write=True, force=True)
     assert found.class_names == NAMES == load_model(model).class_names
 
 

@@ -12,14 +12,14 @@ import torch
 from diffgen.errors import UserError
 from diffgen.runs.cache import ENVIRONMENT, cache_file, cache_kind
 from diffgen.workflows import doctor
-from diffgen.workflows.doctor import clear_cache, examine
+from diffgen.workflows.doctor import clear_cache
 
 
 def test_the_examination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
     (tmp_path / "gan").mkdir()
     (tmp_path / "gan" / "x.safetensors").write_bytes(bytes(1000))
-    found = examine()
+    found = doctor.doctor()
     assert found.versions["torch"] == metadata.version("torch")
     assert found.devices[0] == "cpu"
     assert any(device.startswith("cuda") for device in found.devices) == torch.cuda.is_available()

@@ -15,7 +15,7 @@ from diffgen.errors import UserError
 from diffgen.models import load, read_sidecar
 from diffgen.models.sidecar import sidecar_path
 from diffgen.types import ImageSet
-from diffgen.workflows.inspect import inspect_model
+from diffgen.workflows.inspect import inspect
 
 
 class Fed(torch.nn.Module):
@@ -45,7 +45,7 @@ def save(module: torch.nn.Module, path: Path, shape: tuple[int, ...] = (2, 1, 28
 
 
 def test_the_plain_one_is_chosen_where_several_do(model_files: dict[str, Path], digits: ImageSet) -> None:
-    found = inspect_model(model_files["a_onnx"], data=digits)
+    found = inspect(model_files["a_onnx"], data=digits)
     assert (found.format, found.takes, found.classes, found.labelled) == ("an ONNX file", ((1, 28, 28),), 10, True)
     assert found.chosen.name == "0..1"
     assert found.candidates.index(found.chosen) < found.alike
@@ -59,16 +59,16 @@ def test_the_plain_one_is_chosen_where_several_do(model_files: dict[str, Path], 
 
 def test_inversion_is_found_and_written(network: torch.nn.Module, digits: ImageSet, tmp_path: Path) -> None:
     path = save(Fed(network, factor=-255.0, shift=255.0), tmp_path / "inverted.pt")
-    found = inspect_model(path, data=digits, write=True)
+    found = inspect(path, data=digits, write=True)
     assert found.chosen.preprocessing.invert
     assert found.written == str(tmp_path / "inverted.pt.toml")
     box = load(path)  # as the sidecar says
     box.prepare(digits.images[:256])
     assert (box.predict(digits.images).argmax(axis=1) == digits.labels).mean() == found.chosen.accuracy > 0.8
     with pytest.raises(UserError, match="exists; add --force"):
-        inspect_model(path, data=digits, write=True)
+        inspect(path, data=digits, write=True)
     sidecar_path(path).write_text('scale = "0..255"\nclass_names = ["z","o","t","th","f","fi","s","se","e","n"]')
-    again = inspect_model(path, data=digits, write=True, force=True)
+    again = inspect(path, data=digits, write=True, force=True)
     assert "as the sidecar says" in {each.name for each in again.candidates}
     assert again.chosen.name == found.chosen.name
     assert read_sidecar(path).class_names[0] == "z"  # what a person wrote there is kept
@@ -79,7 +79,7 @@ def test_a_larger_model_in_colour_is_fed(network: torch.nn.Module, digits: Image
     some = ImageSet(digits.images[:200], digits.labels[:200], None, "some digits")
     with pytest.raises(UserError, match=r"takes 3x224x224 .* add --channels grey-to-rgb --size 224"):
         load(path).prepare(some.images)
-    found = inspect_model(path, data=some)
+    found = inspect(path, data=some)
     assert found.takes[0] == (3, 224, 224)
     assert (found.chosen.preprocessing.channels, found.chosen.preprocessing.size) == ("grey-to-rgb", (224, 224))
     assert found.chosen.accuracy > 0.8
@@ -98,20 +98,20 @@ def test_bgr_and_its_mean(digits: ImageSet) -> None:
         level = pixels[:, 2].mean(axis=(1, 2)) / 25
         return -np.abs(level[:, None] - np.arange(10)[None])
 
-    found = inspect_model(last_channel, data=colour)
+    found = inspect(last_channel, data=colour)
     assert found.chosen.name == "0..255, BGR"
     assert found.chosen.accuracy == 1
     swapped = next(each for each in found.candidates if each.name == "ImageNet mean and std, BGR").preprocessing
     assert swapped.mean == (0.406, 0.456, 0.485)
     with pytest.raises(UserError, match="Python object; give a file"):
-        inspect_model(last_channel, data=colour, write=True)
+        inspect(last_channel, data=colour, write=True)
 
 
 def test_without_labels_sure_and_varied_answers_count(
     network: torch.nn.Module, digits: ImageSet, tmp_path: Path
 ) -> None:
     path = save(Fed(network, factor=1 / 255), tmp_path / "grey-levels.pt")
-    found = inspect_model(path, data=replace(digits, labels=None))
+    found = inspect(path, data=replace(digits, labels=None))
     assert not found.labelled
     assert all(each.accuracy is None for each in found.candidates)
     assert found.chosen.preprocessing.scale == "0..255"
@@ -120,7 +120,7 @@ def test_without_labels_sure_and_varied_answers_count(
 
 def test_what_the_options_say_is_not_varied(model_files: dict[str, Path], digits: ImageSet) -> None:
     config = CompareConfig(preprocessing_a=Preprocessing(mean=(0.3,), invert=False))
-    found = inspect_model(model_files["a"], data=digits, config=config)
+    found = inspect(model_files["a"], data=digits, config=config)
     assert [each.name for each in found.candidates] == ["as the options say"]
     assert found.chosen.preprocessing.mean == (0.3,)
 
@@ -130,10 +130,10 @@ def test_a_model_that_takes_nothing(digits: ImageSet) -> None:
         raise KeyError("weights")
 
     with pytest.raises(UserError, match="Model broken fails on the data's 1x28x28 images: KeyError"):
-        inspect_model(broken, data=digits)
+        inspect(broken, data=digits)
 
     def several(pixels: np.ndarray) -> dict[str, np.ndarray]:
         return {"one": pixels, "two": pixels}
 
     with pytest.raises(UserError, match="--output-name"):
-        inspect_model(several, data=digits)
+        inspect(several, data=digits)

@@ -11,7 +11,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import read_finds
-from diffgen.workflows.label import label_as_intended, read_store
+from diffgen.workflows.label import label_intended, read_store
 
 
 def test_threes_and_sevens(digits: ImageSet, model_files: dict[str, Path], tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_threes_and_sevens(digits: ImageSet, model_files: dict[str, Path], tmp_p
     # the class in a stored latent vector is the place of its label among those
     classes = folder.read_parts()["latents"][:, -1]
     assert set(classes.tolist()) == {0.0, 1.0}
-    label_as_intended(folder.path)
+    label_intended(folder.path)
     finds = read_finds(folder)
     labels, _ = read_store(folder, finds).of(finds.hashes)
     assert labels.tolist() == [(3, 7)[int(each)] for each in classes[finds.numbers]]

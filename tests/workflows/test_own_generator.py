@@ -30,7 +30,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import read_finds
-from diffgen.workflows.label import label_as_intended, read_store
+from diffgen.workflows.label import label_intended, read_store
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
 
@@ -271,7 +271,7 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
         "prior": "normal",
         "class_labels": list(range(10)),
     }
-    assert label_as_intended(folder.path).labelled == result.valid_triggers > 0
+    assert label_intended(folder.path).labelled == result.valid_triggers > 0
     finds = read_finds(folder)
     labels, _ = read_store(folder, finds).of(finds.hashes)
     assert finds.latents is not None and finds.latents.shape[1] == 13
@@ -280,4 +280,4 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
 
 def test_an_own_generator_was_asked_for_no_class(own: CompareResult) -> None:
     with pytest.raises(UserError, match="no class was intended"):
-        label_as_intended(own.run)
+        label_intended(own.run)

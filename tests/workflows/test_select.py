@@ -26,9 +26,9 @@ from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.selector.onnx_file import load_selector
 from diffgen.workflows.finds import read_finds
-from diffgen.workflows.label import import_sheets, label_with_oracles
-from diffgen.workflows.predict import predict_folder
-from diffgen.workflows.select import measure_cost, train_selector
+from diffgen.workflows.label import label_import, label_oracle
+from diffgen.workflows.predict import predict
+from diffgen.workflows.select import measure_cost, select
 
 CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
 OTHER = replace(CONFIG, seed=2)  # whose file has other bytes
@@ -50,7 +50,7 @@ def labelled(finished: CompareResult, oracle: object, tmp_path_factory: pytest.T
     folder = RunFolder.open(run)
     verdicts = folder.read_arrays("verdicts")
     folder.write_arrays("verdicts", {**verdicts, "rejected_by": np.full_like(verdicts["rejected_by"], -1)})
-    result = label_with_oracles(run, [oracle])
+    result = label_oracle(run, [oracle])
     assert min(result.outcomes["only A right"], result.outcomes["only B right"]) >= 5
     return run
 
@@ -58,7 +58,7 @@ def labelled(finished: CompareResult, oracle: object, tmp_path_factory: pytest.T
 @pytest.fixture(scope="module")
 def selected(labelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = Path(shutil.copytree(labelled, tmp_path_factory.mktemp("selected") / "run"))
-    train_selector(run, config=CONFIG, data="digits:train")
+    select(run, config=CONFIG, data="digits:train")
     return run
 
 
@@ -106,14 +106,14 @@ def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> None:
-    train_selector(run, config=CONFIG, data="digits:train")
+    select(run, config=CONFIG, data="digits:train")
     images = load("digits:test").images[:200]
     first, second = (load_selector(folder / "selector.onnx").probabilities(images) for folder in (selected, run))
     assert np.array_equal(first, second)
 
 
 def test_features_of_the_domain(run: Path) -> None:
-    result = train_selector(run, config=replace(CONFIG, features="auto", both_wrong=True))
+    result = select(run, config=replace(CONFIG, features="auto", both_wrong=True))
     assert result.features == "domain"
     assert [each.source for each in result.real] == ["held out of digits:test"]
     json.dumps(result.as_dict())
@@ -124,7 +124,7 @@ def test_predict_asks_what_the_ensemble_asks(selected: Path, model_files: dict[s
     for number, image in enumerate(images):
         (tmp_path / "pictures" / "deep").mkdir(parents=True, exist_ok=True)
         Image.fromarray(image[0]).save(tmp_path / "pictures" / "deep" / f"{number:02d}.png")
-    result = predict_folder(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
+    result = predict(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
     ensemble = diffgen.SelectorEnsemble(model_files["a"], model_files["b"], selected / "selector.onnx")
     decision = ensemble.decide(images)
     assert list(result.labels) == decision.labels.tolist()
@@ -136,9 +136,9 @@ def test_predict_asks_what_the_ensemble_asks(selected: Path, model_files: dict[s
         for n, (label, role) in enumerate(zip(decision.labels, decision.chosen, strict=True))
     ]
     with pytest.raises(UserError, match="exists; name another"):
-        predict_folder(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
+        predict(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
     # one picture is enough
-    assert predict_folder(selected, tmp_path / "pictures" / "deep" / "03.png").labels == (int(decision.labels[3]),)
+    assert predict(selected, tmp_path / "pictures" / "deep" / "03.png").labels == (int(decision.labels[3]),)
 
 
 def test_models_that_are_not_those_of_the_selector(selected: Path, model_files: dict[str, Path]) -> None:
@@ -155,7 +155,7 @@ def test_pictures_that_cannot_be(pictures: str, message: str, selected: Path, tm
     (tmp_path / "large").mkdir()
     Image.new("L", (40, 40)).save(tmp_path / "large" / "a.png")
     with pytest.raises(UserError, match=message):
-        predict_folder(selected, tmp_path / pictures)
+        predict(selected, tmp_path / pictures)
 
 
 def test_nothing_is_overwritten_by_a_mistake(
@@ -168,25 +168,23 @@ def test_nothing_is_overwritten_by_a_mistake(
     run = Path(shutil.copytree(selected, tmp_path / "run"))
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     mistakes = {
-        "has a selector; add --force": lambda: train_selector(run, config=CONFIG),
-        "No trigger of the run has a label": lambda: train_selector(
-            run, config=replace(CONFIG, source="human"), force=True
-        ),
-        "take no weights": lambda: train_selector(run, config=replace(CONFIG, features_weights="x.pth"), force=True),
-        "weights x.pth cannot be read": lambda: train_selector(
+        "has a selector; add --force": lambda: select(run, config=CONFIG),
+        "No trigger of the run has a label": lambda: select(run, config=replace(CONFIG, source="human"), force=True),
+        "take no weights": lambda: select(run, config=replace(CONFIG, features_weights="x.pth"), force=True),
+        "weights x.pth cannot be read": lambda: select(
             run, config=replace(CONFIG, features="vgg16", features_weights="x.pth"), force=True
         ),
-        "All images of digits:test are also": lambda: train_selector(run, config=OTHER, data="digits:test", force=True),
-        "have no labels, so nothing can be judged": lambda: train_selector(
+        "All images of digits:test are also": lambda: select(run, config=OTHER, data="digits:test", force=True),
+        "have no labels, so nothing can be judged": lambda: select(
             run, config=OTHER, data=replace(load("digits:train"), labels=None), force=True
         ),
-        "are 1x32x32, but the run's are 1x28x28": lambda: train_selector(
+        "are 1x32x32, but the run's are 1x28x28": lambda: select(
             run,
             config=OTHER,
             data=replace(load("digits:train"), images=np.zeros((899, 1, 32, 32), np.uint8)),
             force=True,
         ),
-        "is model A of the run": lambda: label_with_oracles(run, [model_files["a"]]),
+        "is model A of the run": lambda: label_oracle(run, [model_files["a"]]),
     }
     of_data = {
         "have no labels, so nothing can be judged": "`--data` without labels",
@@ -200,7 +198,7 @@ def test_nothing_is_overwritten_by_a_mistake(
             told("`diffgen select`", of_data[message], caught.value)
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before, message
     with pytest.raises(UserError, match="No trigger of the run has a label"):
-        train_selector(finished.run, config=CONFIG)
+        select(finished.run, config=CONFIG)
 
 
 def test_all_triggers_of_one_kind(finished: CompareResult, tmp_path: Path) -> None:
@@ -210,9 +208,9 @@ def test_all_triggers_of_one_kind(finished: CompareResult, tmp_path: Path) -> No
     finds = read_finds(RunFolder.open(run))
     rows = [f"{image_id(digest)},{said}" for digest, said in zip(finds.hashes, finds.said[:, 0], strict=True)]
     (tmp_path / "a.csv").write_text("\n".join(["id,label", *rows]))
-    import_sheets(run, [tmp_path / "a.csv"])
+    label_import(run, [tmp_path / "a.csv"])
     with pytest.raises(UserError, match="model B is right on 0 only"):
-        train_selector(run, config=CONFIG)
+        select(run, config=CONFIG)
     assert not (run / "selector.onnx").exists()
 
 

@@ -28,7 +28,7 @@ from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
-from diffgen.workflows.label import label_as_intended
+from diffgen.workflows.label import label_intended
 from diffgen.workflows.replay import replay
 from diffgen.workflows.shrink import shrink
 from tests.recording import Recording
@@ -89,7 +89,7 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
     told("Techniques", "`diffgen shrink` of a run whose pictures no generator drew", shrunk.value)
     if result.valid_triggers:
         with pytest.raises(UserError, match="No generator drew") as intended:
-            label_as_intended(result.run)
+            label_intended(result.run)
         told("Techniques", "`diffgen label --intended` for such a run", intended.value)
 
 

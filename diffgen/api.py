@@ -1,0 +1,206 @@
+"""Every verb of the command line as a function of its name, and the types that go in and come out.
+
+``import diffgen`` re-exports all of it. The two exceptions: ``diffgen.report`` is a package, so that the verb is
+:func:`diffgen.draw_report` there; and the four ways of ``diffgen label`` are four functions, ``label_export``,
+``label_import``, ``label_oracle`` and ``label_intended``.
+
+What is heavy (torch, pymoo, ...) is imported when a name is first used: ``import diffgen`` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from diffgen.comparison.line import CompareResult as CompareResult
+    from diffgen.config import Budget as Budget
+    from diffgen.config import CheckConfig as CheckConfig
+    from diffgen.config import CompareConfig as CompareConfig
+    from diffgen.config import FilterConfig as FilterConfig
+    from diffgen.config import GanConfig as GanConfig
+    from diffgen.config import LabelConfig as LabelConfig
+    from diffgen.config import Limits as Limits
+    from diffgen.config import QuantizeConfig as QuantizeConfig
+    from diffgen.config import SearchConfig as SearchConfig
+    from diffgen.config import SelectorConfig as SelectorConfig
+    from diffgen.config import TrainGanConfig as TrainGanConfig
+    from diffgen.errors import DiffgenError as DiffgenError
+    from diffgen.errors import RunError as RunError
+    from diffgen.errors import Stopped as Stopped
+    from diffgen.errors import UserError as UserError
+    from diffgen.events import BehaviourFound as BehaviourFound
+    from diffgen.events import Event as Event
+    from diffgen.events import Listener as Listener
+    from diffgen.events import Message as Message
+    from diffgen.events import StageAdvanced as StageAdvanced
+    from diffgen.events import StageEnded as StageEnded
+    from diffgen.events import StageStarted as StageStarted
+    from diffgen.events import StopToken as StopToken
+    from diffgen.events import TriggersFound as TriggersFound
+    from diffgen.filters import Filter as Filter
+    from diffgen.gate.result import CheckResult as CheckResult
+    from diffgen.origins import Origins as Origins
+    from diffgen.search.proposal import Answers as Answers
+    from diffgen.search.proposal import Proposal as Proposal
+    from diffgen.selector.ensemble import SelectorEnsemble as SelectorEnsemble
+    from diffgen.techniques import Needs as Needs
+    from diffgen.techniques import RealImages as RealImages
+    from diffgen.techniques import Technique as Technique
+    from diffgen.techniques import TechniqueContext as TechniqueContext
+    from diffgen.types import Generator as Generator
+    from diffgen.types import ImageSet as ImageSet
+    from diffgen.types import Scorer as Scorer
+    from diffgen.workflows.accept import AcceptResult as AcceptResult
+    from diffgen.workflows.accept import accept as accept
+    from diffgen.workflows.check import check as check
+    from diffgen.workflows.check import resume_check as resume_check
+    from diffgen.workflows.compare import compare as compare
+    from diffgen.workflows.demo import demo as demo
+    from diffgen.workflows.demo import demo_gate as demo_gate
+    from diffgen.workflows.doctor import Examination as Examination
+    from diffgen.workflows.doctor import clear_cache as clear_cache
+    from diffgen.workflows.doctor import doctor as doctor
+    from diffgen.workflows.export import ExportResult as ExportResult
+    from diffgen.workflows.export import export as export
+    from diffgen.workflows.inspect import Inspection as Inspection
+    from diffgen.workflows.inspect import inspect as inspect
+    from diffgen.workflows.label import LabelResult as LabelResult
+    from diffgen.workflows.label import SheetResult as SheetResult
+    from diffgen.workflows.label import label_counts as label_counts
+    from diffgen.workflows.label import label_export as label_export
+    from diffgen.workflows.label import label_import as label_import
+    from diffgen.workflows.label import label_intended as label_intended
+    from diffgen.workflows.label import label_oracle as label_oracle
+    from diffgen.workflows.predict import PredictResult as PredictResult
+    from diffgen.workflows.predict import predict as predict
+    from diffgen.workflows.quantize import QuantizeResult as QuantizeResult
+    from diffgen.workflows.quantize import quantize as quantize
+    from diffgen.workflows.replay import ReplayResult as ReplayResult
+    from diffgen.workflows.replay import replay as replay
+    from diffgen.workflows.report import draw_report as draw_report
+    from diffgen.workflows.resume import resume as resume
+    from diffgen.workflows.select import SelectResult as SelectResult
+    from diffgen.workflows.select import select as select
+    from diffgen.workflows.shrink import ShrinkResult as ShrinkResult
+    from diffgen.workflows.shrink import shrink as shrink
+    from diffgen.workflows.train_gan import TrainGanResult as TrainGanResult
+    from diffgen.workflows.train_gan import train_gan as train_gan
+
+    report = draw_report
+
+# where each name comes from; "module:name" where it has another one there
+_HOMES = {
+    "AcceptResult": "diffgen.workflows.accept",
+    "Answers": "diffgen.search.proposal",
+    "BehaviourFound": "diffgen.events",
+    "Budget": "diffgen.config",
+    "CheckConfig": "diffgen.config",
+    "CheckResult": "diffgen.gate.result",
+    "CompareConfig": "diffgen.config",
+    "CompareResult": "diffgen.comparison.line",
+    "DiffgenError": "diffgen.errors",
+    "Event": "diffgen.events",
+    "Examination": "diffgen.workflows.doctor",
+    "ExportResult": "diffgen.workflows.export",
+    "Filter": "diffgen.filters",
+    "FilterConfig": "diffgen.config",
+    "GanConfig": "diffgen.config",
+    "Generator": "diffgen.types",
+    "ImageSet": "diffgen.types",
+    "Inspection": "diffgen.workflows.inspect",
+    "LabelConfig": "diffgen.config",
+    "LabelResult": "diffgen.workflows.label",
+    "Limits": "diffgen.config",
+    "Listener": "diffgen.events",
+    "Message": "diffgen.events",
+    "Needs": "diffgen.techniques",
+    "Origins": "diffgen.origins",
+    "PredictResult": "diffgen.workflows.predict",
+    "Proposal": "diffgen.search.proposal",
+    "QuantizeConfig": "diffgen.config",
+    "QuantizeResult": "diffgen.workflows.quantize",
+    "RealImages": "diffgen.techniques",
+    "ReplayResult": "diffgen.workflows.replay",
+    "RunError": "diffgen.errors",
+    "Scorer": "diffgen.types",
+    "SearchConfig": "diffgen.config",
+    "SelectResult": "diffgen.workflows.select",
+    "SelectorConfig": "diffgen.config",
+    "SelectorEnsemble": "diffgen.selector.ensemble",
+    "SheetResult": "diffgen.workflows.label",
+    "ShrinkResult": "diffgen.workflows.shrink",
+    "StageAdvanced": "diffgen.events",
+    "StageEnded": "diffgen.events",
+    "StageStarted": "diffgen.events",
+    "StopToken": "diffgen.events",
+    "Stopped": "diffgen.errors",
+    "Technique": "diffgen.techniques",
+    "TechniqueContext": "diffgen.techniques",
+    "TrainGanConfig": "diffgen.config",
+    "TrainGanResult": "diffgen.workflows.train_gan",
+    "TriggersFound": "diffgen.events",
+    "UserError": "diffgen.errors",
+    "accept": "diffgen.workflows.accept",
+    "check": "diffgen.workflows.check",
+    "clear_cache": "diffgen.workflows.doctor",
+    "compare": "diffgen.workflows.compare",
+    "demo": "diffgen.workflows.demo",
+    "demo_gate": "diffgen.workflows.demo",
+    "doctor": "diffgen.workflows.doctor",
+    "draw_report": "diffgen.workflows.report",
+    "export": "diffgen.workflows.export",
+    "inspect": "diffgen.workflows.inspect",
+    "label_counts": "diffgen.workflows.label",
+    "label_export": "diffgen.workflows.label",
+    "label_import": "diffgen.workflows.label",
+    "label_intended": "diffgen.workflows.label",
+    "label_oracle": "diffgen.workflows.label",
+    "predict": "diffgen.workflows.predict",
+    "quantize": "diffgen.workflows.quantize",
+    "replay": "diffgen.workflows.replay",
+    "report": "diffgen.workflows.report:draw_report",
+    "resume": "diffgen.workflows.resume",
+    "resume_check": "diffgen.workflows.check",
+    "select": "diffgen.workflows.select",
+    "shrink": "diffgen.workflows.shrink",
+    "train_gan": "diffgen.workflows.train_gan",
+}
+
+VERBS = (
+    "accept",
+    "check",
+    "clear_cache",
+    "compare",
+    "demo",
+    "demo_gate",
+    "doctor",
+    "export",
+    "inspect",
+    "label_counts",
+    "label_export",
+    "label_import",
+    "label_intended",
+    "label_oracle",
+    "predict",
+    "quantize",
+    "replay",
+    "report",
+    "resume",
+    "resume_check",
+    "select",
+    "shrink",
+    "train_gan",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, there = _HOMES[name].partition(":")
+    value = globals()[name] = getattr(importlib.import_module(module), there or name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)
