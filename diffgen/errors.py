@@ -1,5 +1,10 @@
 """The exceptions of diffgen: one root, and one class for each exit code that an error can lead to."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
 
 class DiffgenError(Exception):
     """Root of every error that diffgen raises on purpose.
@@ -46,3 +51,12 @@ class Stopped(KeyboardInterrupt):
 
     What can be gone on with is kept. As after Ctrl-C, which it is a kind of, nothing on its way takes it for a failure.
     """
+
+
+def did_you_mean(given: object, known: Collection[str], *, quoted: bool = False) -> str:
+    """The end of a sentence about a name that is not known: the one that was probably meant, or all there are."""
+    near = difflib.get_close_matches(str(given), known, n=1)
+    shown = repr if quoted else str
+    if near:
+        return f"did you mean {shown(near[0])}?"
+    return f"give one of {', '.join(map(repr, known))}." if quoted else f"known are {', '.join(sorted(set(known)))}."

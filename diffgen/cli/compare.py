@@ -12,7 +12,6 @@ from diffgen import api
 from diffgen.cli import config_file, model_options, options, table
 from diffgen.cli.config_file import ConfigFile
 from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, SearchConfig, replace
-from diffgen.config.limits import check_limits
 from diffgen.errors import UserError
 from diffgen.events import Progress
 
@@ -210,7 +209,6 @@ def config_from(
     settings = dict(file.settings)
     defaults = defaults or CompareConfig()
     config = config_file.apply(config_file.apply(defaults, settings), given)
-    check_limits(config)
     # torch and pymoo are imported only now: wrong usage and --help answer at once
     from diffgen.techniques import preset, preset_gan
 
@@ -224,7 +222,6 @@ def config_from(
         del settings["search"]
         progress.warn(f"The preset {config.preset} brings its own search; that of the configuration file is left out.")
     config = model_options.apply(arguments, config_file.apply(config_file.apply(base, settings), given))
-    check_limits(config)
     return config, base
 
 

@@ -9,14 +9,13 @@ from typing import Any
 from diffgen.config import (
     DEFAULT_MODEL_TIMEOUT,
     DEFAULT_REMOTE,
-    ISOLATE,
-    PREPROCESSING_CHOICES,
     CompareConfig,
     ModelConfig,
     Preprocessing,
     RemoteConfig,
     replace,
 )
+from diffgen.config.schema import describe
 from diffgen.errors import UserError
 
 _DESCRIPTION = (
@@ -65,7 +64,8 @@ def _add(group: Any, prefix: str, *, shown: bool, opening: bool = True) -> None:
         return
     add("arch", "builds the network of a state_dict; runs that code", metavar="PACKAGE.MODULE:FACTORY")
     add("allow-pickle", "open pickled models, which runs any code that is in them", action="store_true", default=None)
-    add("isolate", "open files where they can only compute: auto (default), on, off", choices=ISOLATE, metavar="MODE")
+    modes = describe(ModelConfig, "isolate").choices
+    add("isolate", "open files where they can only compute: auto (default), on, off", choices=modes, metavar="MODE")
     add(
         "model-timeout",
         f"that opening an isolated model, and each batch, may take (default: {DEFAULT_MODEL_TIMEOUT:g})",
@@ -80,7 +80,7 @@ def _add(group: Any, prefix: str, *, shown: bool, opening: bool = True) -> None:
 
 
 def _choice(name: str) -> dict[str, Any]:
-    allowed = PREPROCESSING_CHOICES[name]
+    allowed = describe(Preprocessing, name).choices
     return {"choices": allowed, "metavar": "|".join(allowed)}
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.config import QUANTIZE_CHOICES, QuantizeConfig
+from diffgen.config import QuantizeConfig
+from diffgen.config.schema import describe
 
 if TYPE_CHECKING:
     from diffgen.workflows.quantize import QuantizeResult
@@ -64,7 +65,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def _choice(group: Any, name: str, usual: str, text: str) -> None:
-    allowed = QUANTIZE_CHOICES[name]
+    allowed = describe(QuantizeConfig, name).choices
     group.add_argument(
         f"--{name}", choices=allowed, default=usual, metavar="|".join(allowed), help=f"{text} (default: {usual})"
     )

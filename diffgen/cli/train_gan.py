@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from diffgen import api
 from diffgen.cli import options
 from diffgen.config import TrainGanConfig, replace
-from diffgen.config.limits import check_limits
 from diffgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -104,7 +103,6 @@ def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
             }
         ),
     )
-    check_limits(config)
     return config
 
 

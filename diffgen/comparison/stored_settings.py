@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from diffgen.config import CompareConfig, from_dict
-from diffgen.config.limits import check_limits
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 
@@ -20,7 +19,6 @@ def stored_settings(folder: RunFolder) -> CompareConfig:
     values: dict[str, Any] = folder.config()
     try:
         config: CompareConfig = from_dict(CompareConfig, values)
-        check_limits(config)
     except UserError as error:
         raise UserError(
             f"The settings {folder.path / 'config.toml'} cannot be used ({str(error).rstrip('.')}); the run folder is "

@@ -21,16 +21,15 @@ from diffgen.config.models import (
     DEFAULT_MODEL_TIMEOUT,
     DEFAULT_PREPROCESSING,
     DEFAULT_REMOTE,
-    ISOLATE,
-    PREPROCESSING_CHOICES,
     Isolate,
     ModelConfig,
     Preprocessing,
     RemoteConfig,
     is_address,
 )
-from diffgen.config.plain import from_dict, to_dict
-from diffgen.config.quantize import QUANTIZE_CHOICES, QuantizeConfig
+from diffgen.config.plain import from_dict, from_layer, to_dict
+from diffgen.config.quantize import QuantizeConfig
+from diffgen.config.schema import SettingError
 from diffgen.config.search import DFlareConfig, DrFuzzConfig, SearchConfig
 from diffgen.config.selector import SelectorConfig
 
@@ -44,9 +43,6 @@ __all__ = [
     "GROSS_CLASS_ACCURACY_DROP",
     "GROSS_REGRESSION_FAULTS",
     "GROSS_UNDECIDED",
-    "ISOLATE",
-    "PREPROCESSING_CHOICES",
-    "QUANTIZE_CHOICES",
     "Budget",
     "CheckConfig",
     "CompareConfig",
@@ -65,10 +61,12 @@ __all__ = [
     "RemoteConfig",
     "SearchConfig",
     "SelectorConfig",
+    "SettingError",
     "TrainGanConfig",
     "TuningConfig",
     "asdict",
     "from_dict",
+    "from_layer",
     "is_address",
     "replace",
     "to_dict",

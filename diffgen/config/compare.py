@@ -2,57 +2,117 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, WithJsonSchema
 
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FilterConfig
-from diffgen.config.gan import GanConfig, GeneratorConfig
+from diffgen.config.gan import SEEDS, GanConfig, GeneratorConfig
 from diffgen.config.models import ModelConfig, Preprocessing
+from diffgen.config.schema import FileName, Maybe, setting, settings
 from diffgen.config.search import SearchConfig
+from diffgen.errors import UserError
 
 
-@dataclass(frozen=True)
+def _budget(value: Any) -> Budget:
+    if not isinstance(value, str | Budget):
+        raise ValueError(f'is {value!r}; give text such as "60s" or "20000q".')
+    try:
+        return Budget.parse(value)
+    except UserError as error:
+        raise ValueError(f"cannot be: {error}") from error
+
+
+Limited = Annotated[Budget, PlainValidator(_budget), WithJsonSchema({"type": "string", "examples": ["60s", "20000q"]})]
+
+
+@settings()
 class CompareConfig:
     """Everything that one comparison needs besides the models and the data themselves.
 
-    Attributes:
-        technique: name in ``diffgen.techniques``.
-        preset: name of one of the technique's presets.
-        budget: of the search.
-        until: "budget": the search goes on until the budget is used up; "saturated": it ends sooner when the last
-            ``saturation_queries`` queries found no behaviour that was not known.
-        saturation_queries: see ``until``.
-        seed: seed of everything random; the same seed and query budget give the same run on the same machine.
-        device: "auto" takes a GPU when there is one.
-        batch_size: images handed to a network at once, or None: chosen for the device.
-        verify_limit: most triggers that the models are asked about again alone after the search, a picture of every
-            behaviour first; the rest in batches composed otherwise.
-        preprocessing_a, preprocessing_b: what each model wants done to the images.
-        model_a, model_b: how their files are opened.
-        label_map: file that maps the classes of B onto those of A, or None: they are the same.
-        resize: side of the square that real images are brought to on reading, or None: they keep their size.
-        gan_file: checkpoint of a GAN that was trained before, or None: that of the data set, which is trained when the
-            cache has none.
+    Attributes that are tables: ``gan``, ``generator``, ``search`` and ``filters``; ``preprocessing_a`` and
+    ``preprocessing_b`` are what each model wants done to the images, ``model_a`` and ``model_b`` how their files are
+    opened. The same seed and query budget give the same run on the same machine.
     """
 
-    technique: str = "diffgan"
-    preset: str = "default"
-    budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
-    until: Literal["budget", "saturated"] = "budget"
-    saturation_queries: int = 20_000
-    seed: int = 0
-    device: str = "auto"
-    batch_size: int | None = None
-    verify_limit: int = 500
-    gan: GanConfig = field(default_factory=GanConfig)
-    generator: GeneratorConfig = field(default_factory=GeneratorConfig)
-    search: SearchConfig = field(default_factory=SearchConfig)
-    filters: FilterConfig = field(default_factory=FilterConfig)
-    preprocessing_a: Preprocessing = field(default_factory=Preprocessing)
-    preprocessing_b: Preprocessing = field(default_factory=Preprocessing)
-    model_a: ModelConfig = field(default_factory=ModelConfig)
-    model_b: ModelConfig = field(default_factory=ModelConfig)
-    label_map: str | None = None
-    resize: int | None = None
-    gan_file: str | None = None
+    technique: str = setting(
+        "diffgan",
+        "diffgan; random_latent: drawn at random by the generator; real_data: the real images, transformed; drfuzz: "
+        "mutants of what both models get right, needs labels; dflare: mutants of what both models agree on.",
+        option="--technique",
+        metavar="NAME",
+        common=True,
+    )
+    preset: str = setting(
+        "default",
+        "default, or paper: DiffGAN as published.",
+        option="--preset",
+        metavar="NAME",
+        common=True,
+    )
+    budget: Limited = setting(
+        factory=lambda: Budget(seconds=60.0),
+        about="Search budget, in time, in queries, or both.",
+        option="--budget",
+        metavar="60s|20000q",
+        common=True,
+    )
+    until: Literal["budget", "saturated"] = setting(
+        "budget",
+        "saturated: end sooner, when the last saturation_queries queries found no new behaviour.",
+        option="--until",
+    )
+    saturation_queries: int = setting(
+        20_000, "Queries without a new behaviour after which a search is saturated.", ge=1, le=10**12
+    )
+    seed: int = setting(
+        0, "Seed of everything random in the search.", option="--seed", metavar="N", common=True, ge=0, le=SEEDS
+    )
+    device: str = setting(
+        "auto",
+        "Where networks compute; auto: on a GPU when there is one.",
+        option="--device",
+        metavar="auto|cpu|cuda|mps",
+        common=True,
+    )
+    batch_size: Maybe[int] = setting(
+        None,
+        "Images handed to a network at once (default: chosen for the device).",
+        option="--batch-size",
+        metavar="auto|N",
+    )
+    verify_limit: int = setting(
+        500,
+        "Most triggers that the models are asked about again alone after the search, a picture of every behaviour "
+        "first; the rest in batches composed otherwise.",
+        ge=0,
+        le=10**9,
+    )
+    gan: GanConfig = setting(factory=GanConfig)
+    generator: GeneratorConfig = setting(factory=GeneratorConfig)
+    search: SearchConfig = setting(factory=SearchConfig)
+    filters: FilterConfig = setting(factory=FilterConfig)
+    preprocessing_a: Preprocessing = setting(factory=Preprocessing)
+    preprocessing_b: Preprocessing = setting(factory=Preprocessing)
+    model_a: ModelConfig = setting(factory=ModelConfig)
+    model_b: ModelConfig = setting(factory=ModelConfig)
+    label_map: FileName = setting(
+        None,
+        "File with the classes of B and those of A that they are (.toml, .json or .csv).",
+        option="--label-map",
+        metavar="FILE",
+    )
+    resize: Maybe[int] = setting(
+        None,
+        "Bring images of any size to NxN pixels (28, 32 or 64): the largest square in the middle, scaled.",
+        option="--resize",
+        metavar="N",
+        common=True,
+    )
+    gan_file: FileName = setting(
+        None,
+        "A GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained.",
+        option="--gan",
+        metavar="FILE",
+    )

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from diffgen.config.schema import Many, Maybe, setting, settings
 from diffgen.errors import UserError
 
 FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors")
 
 
-@dataclass(frozen=True)
+@settings("filters")
 class FilterConfig:
     """The validity filters (DiffGAN, section 3.6; ``FILTER_PRESETS`` has the published ones).
 
-    Attributes:
-        names: which filters, in the order in which they are asked; see :mod:`diffgen.filters`.
-        false_alarm: share of held-out real images that all filters together may reject. Thresholds that are None are
-            found so that this share is kept.
-        discriminator_threshold, reconstruction_threshold, ssim_threshold, neighbors_threshold: lowest score that
-            passes, or None to have it found.
-        ssim_neighbors: how many nearest real images (cosine, pixels) SSIM is computed with; the best counts.
-        near_duplicate: correlation of their thumbnails from which on two triggers of one label pair count as one.
-        training_steps: updates of the auto-encoder of the reconstruction filter.
+    Thresholds that are None are found so that ``false_alarm`` is kept.
 
     Raises:
-        UserError: a filter that is not known, or one named twice.
+        UserError: a filter that is not known, one named twice, or a number out of its range.
     """
 
-    names: tuple[str, ...] = ("discriminator", "reconstruction", "ssim")
-    false_alarm: float = 0.05
-    discriminator_threshold: float | None = None
-    reconstruction_threshold: float | None = None
-    ssim_threshold: float | None = None
-    neighbors_threshold: float | None = None
-    ssim_neighbors: int = 10
-    near_duplicate: float = 0.95
-    training_steps: int = 1200
+    names: Many[str] = setting(
+        ("discriminator", "reconstruction", "ssim"), "The filters, in the order in which they are asked."
+    )
+    false_alarm: float = setting(
+        0.05,
+        "Share of held-out real images that all filters together may reject; it sets the thresholds.",
+        option="--false-alarm-rate",
+        metavar="X",
+        ge=0,
+        lt=1,
+    )
+    discriminator_threshold: Maybe[float] = setting(
+        None,
+        "Lowest discriminator score that passes (default: found).",
+        option="--discriminator-threshold",
+        metavar="X",
+    )
+    reconstruction_threshold: Maybe[float] = setting(
+        None,
+        "Lowest reconstruction score that passes (default: found).",
+        option="--reconstruction-threshold",
+        metavar="X",
+    )
+    ssim_threshold: Maybe[float] = setting(
+        None, "Lowest SSIM that passes (default: found).", option="--ssim-threshold", metavar="X", ge=-1, le=1
+    )
+    neighbors_threshold: Maybe[float] = setting(
+        None,
+        "Lowest nearness to real images that passes (default: found).",
+        option="--neighbors-threshold",
+        metavar="X",
+        ge=-1,
+        le=1,
+    )
+    ssim_neighbors: int = setting(
+        10,
+        "How many nearest real images (cosine, pixels) SSIM is computed with; the best counts.",
+        ge=1,
+        le=10_000,
+    )
+    near_duplicate: float = setting(
+        0.95,
+        "Correlation of their thumbnails from which on two triggers of one label pair count as one.",
+        gt=0,
+        le=1,
+    )
+    training_steps: int = setting(1200, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
 
     def __post_init__(self) -> None:
         for name in self.names:

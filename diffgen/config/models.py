@@ -2,79 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from dataclasses import fields, replace
+from typing import Literal
 
-from diffgen.errors import UserError
+from diffgen.config.schema import Many, Maybe, SettingError, setting, settings
+
+MAX_SIDE = 4096
+MAX_TIMEOUT, MAX_RETRIES = 86_400, 1000
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-@dataclass(frozen=True)
+@settings("preprocessing")
 class Preprocessing:
     """What one model wants done to ``uint8 (N, C, H, W)`` images before it is asked, and what it answers.
 
     None means "not said": a sidecar file beside the model, what the file itself declares, and
-    ``DEFAULT_PREPROCESSING`` are asked in turn. The steps are taken in the order of the attributes.
-
-    Attributes:
-        channels: "rgb" hands the channels over as the data has them (red, green, blue, or one grey), "bgr" in the
-            opposite order, "grey-to-rgb" copies a grey one into three, "rgb-to-grey" weighs three into one
-            (0.299, 0.587, 0.114, as ITU-R BT.601).
-        invert: black becomes white (255 - x).
-        size: (height, width) that images are resized to, bilinearly on float32 grey levels without rounding them
-            back to bytes; empty for the size of the data.
-        antialias: low-pass filter images that are made smaller, as Pillow and torchvision do; makes no difference
-            where they become larger.
-        scale: "0..1" divides by 255, "0..255" hands the grey levels over as they are (both float32).
-        mean, std: one for each channel that the model takes, in the model's order, or one for all; applied after
-            scaling; empty for none.
-        layout: the axes that the model takes: "nchw", "nhwc", or "flat", one row of values per image, channel by
-            channel. A row that is a column of its own, (N, D, 1), is found out for "flat" and recorded as "flat-1".
-        outputs: "probabilities", "logits" (softmax is applied), "scores" (independent values in [0, 1] that are
-            divided by their sum), or "auto": decided once, on real images. A model with one value per image gives
-            the probability, or the logit, of the second of two classes.
-        output: name (a number for unnamed ones) of the output to read, for models that give several; empty for the
-            only one.
+    ``DEFAULT_PREPROCESSING`` are asked in turn. The steps are taken in the order of the attributes. A row of values
+    that is a column of its own, (N, D, 1), is found out for the layout "flat" and recorded as "flat-1". A model with
+    one value per image gives the probability, or the logit, of the second of two classes.
 
     Raises:
         UserError: a value of another kind than these.
     """
 
-    channels: Literal["rgb", "bgr", "grey-to-rgb", "rgb-to-grey"] | None = None
-    invert: bool | None = None
-    size: tuple[int, ...] | None = None
-    antialias: bool | None = None
-    scale: Literal["0..1", "0..255"] | None = None
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    layout: Literal["auto", "nchw", "nhwc", "flat", "flat-1"] | None = None
-    outputs: Literal["auto", "probabilities", "logits", "scores"] | None = None
-    output: str | None = None
+    channels: Literal["rgb", "bgr", "grey-to-rgb", "rgb-to-grey"] | None = setting(
+        None,
+        "Hand channels over as the data has them (rgb, default), in the opposite order (bgr), one grey copied into "
+        "three, or three weighed into one (0.299, 0.587, 0.114, as ITU-R BT.601).",
+    )
+    invert: bool | None = setting(None, "Make black white, and white black (255 - x).")
+    size: Many[int] | None = setting(
+        None,
+        "Height and width that images are resized to, bilinearly on float32 grey levels without rounding; empty for "
+        "the size of the data.",
+    )
+    antialias: bool | None = setting(
+        None, "Smooth images that are made smaller, as Pillow and torchvision do (default: yes)."
+    )
+    scale: Literal["0..1", "0..255"] | None = setting(
+        None, "What 0..255 becomes: divided by 255 (default), or the grey levels as they are (both float32)."
+    )
+    mean: Many[float] | None = setting(
+        None, "Subtracted after scaling, one for each channel that the model takes, or one for all; empty for none."
+    )
+    std: Many[float] | None = setting(None, "Divided by, after the mean; empty for none.")
+    layout: Literal["auto", "nchw", "nhwc", "flat", "flat-1"] | None = setting(
+        None, "The axes that the model takes; flat: (N, C*H*W), one row of values per image, channel by channel."
+    )
+    outputs: Literal["auto", "probabilities", "logits", "scores"] | None = setting(
+        None,
+        "What the model answers; logits get a softmax, scores in [0, 1] are divided by their sum; auto (default): "
+        "decided once, on real images.",
+    )
+    output: str | None = setting(
+        None, "Name (a number for unnamed ones) of the output to read, of a model that gives several."
+    )
 
     def __post_init__(self) -> None:
-        for name, allowed in PREPROCESSING_CHOICES.items():
-            value = getattr(self, name)
-            if value is not None and value not in allowed:
-                raise UserError(f"The pre-processing has {name} {value!r}; give {', '.join(allowed)}.")
-        for name in ("invert", "antialias"):
-            if getattr(self, name) not in (None, True, False):
-                raise UserError(f"The pre-processing has {name} {getattr(self, name)!r}; give true or false.")
-        for name in ("mean", "std"):
-            values = getattr(self, name)
-            if values is not None and not (isinstance(values, tuple) and all(map(_is_number, values))):
-                raise UserError(f"The pre-processing has {name} {values!r}; give a list of numbers.")
-        sides: Any = self.size or (1, 1)
-        if not (
-            isinstance(sides, tuple)
-            and len(sides) == 2
-            and all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
-        ):
-            raise UserError(f"The pre-processing has size {sides!r}; give height and width, from 1 to {MAX_SIDE} each.")
-        if not isinstance(self.output, str | None):
-            raise UserError(f"The pre-processing has output {self.output!r}; give a name in quotation marks.")
+        sides = self.size or (1, 1)
+        if len(sides) != 2 or not all(1 <= side <= MAX_SIDE for side in sides):
+            raise SettingError(
+                "preprocessing.size", f"is {list(sides)!r}; give height and width, from 1 to {MAX_SIDE} each."
+            )
 
     def over(self, other: Preprocessing) -> Preprocessing:
         """What is said here, and what ``other`` says where nothing is."""
@@ -82,13 +70,6 @@ class Preprocessing:
         return replace(other, **said)
 
 
-PREPROCESSING_CHOICES: dict[str, tuple[str, ...]] = {
-    "channels": ("rgb", "bgr", "grey-to-rgb", "rgb-to-grey"),
-    "scale": ("0..1", "0..255"),
-    "layout": ("auto", "nchw", "nhwc", "flat", "flat-1"),
-    "outputs": ("auto", "probabilities", "logits", "scores"),
-}
-MAX_SIDE = 4096
 DEFAULT_PREPROCESSING = Preprocessing(
     channels="rgb",
     invert=False,
@@ -103,33 +84,26 @@ DEFAULT_PREPROCESSING = Preprocessing(
 )
 
 
-@dataclass(frozen=True)
+@settings("remote")
 class RemoteConfig:
     """How a model behind an address is asked. None means "not said": ``DEFAULT_REMOTE`` is asked.
 
-    Attributes:
-        auth_env: name of the environment variable that holds the Authorization header, or None: there is none. The
-            header itself is never written anywhere.
-        query_budget: most images that may be sent to the model, also in one run with all its resumptions; or None.
-        timeout: seconds that one answer may take.
-        retries: how often a try that failed is made again.
+    The Authorization header itself is never written anywhere. The query budget covers one run with all its resumptions.
 
     Raises:
-        UserError: a number that cannot be.
+        SettingError: a number that cannot be.
     """
 
-    auth_env: str | None = None
-    query_budget: int | None = None
-    timeout: float | None = None
-    retries: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.query_budget is not None and self.query_budget < 1:
-            raise UserError(f"A query budget of {self.query_budget} images cannot be; give a number from 1.")
-        if self.timeout is not None and not 0 < self.timeout <= MAX_TIMEOUT:
-            raise UserError(f"A timeout of {self.timeout:g} seconds cannot be; give more than 0 and at most a day.")
-        if self.retries is not None and not 0 <= self.retries <= MAX_RETRIES:
-            raise UserError(f"A request cannot be made again {self.retries} times; give 0 to {MAX_RETRIES}.")
+    auth_env: str | None = setting(
+        None, "Environment variable with the Authorization header of a remote model (default: there is none)."
+    )
+    query_budget: Maybe[int] = setting(None, "Most images sent to a remote model, repeated ones too.", ge=1)
+    timeout: Maybe[float] = setting(
+        None, "Seconds that one answer of a remote model may take (default: 60).", gt=0, le=MAX_TIMEOUT
+    )
+    retries: Maybe[int] = setting(
+        None, "How often a request that failed is made again (default: 8).", ge=0, le=MAX_RETRIES
+    )
 
     def over(self, other: RemoteConfig) -> RemoteConfig:
         """What is said here, and what ``other`` says where nothing is."""
@@ -137,11 +111,9 @@ class RemoteConfig:
         return replace(other, **said)
 
 
-MAX_TIMEOUT, MAX_RETRIES = 86_400, 1000
 DEFAULT_REMOTE = RemoteConfig(timeout=60.0, retries=8)
 
 Isolate = Literal["auto", "on", "off"]
-ISOLATE: tuple[Isolate, ...] = ("auto", "on", "off")
 DEFAULT_MODEL_TIMEOUT = 120.0
 
 
@@ -150,43 +122,33 @@ def is_address(model: object) -> bool:
     return isinstance(model, str) and model.lower().startswith(("http://", "https://"))
 
 
-@dataclass(frozen=True)
+@settings("model")
 class ModelConfig:
     """How one model is opened, and what its classes are called.
 
     ``arch`` and ``allow_pickle`` run code that diffgen did not bring. In a run folder they say what was used; to open
     the models of that run again, they must be given again. So must ``allow_remote``, which lets pictures be sent to an
-    address that a run folder names, and ``remote.auth_env``, which lets the header be sent there.
-
-    Attributes:
-        arch: ``package.module:factory``, a function without arguments that builds the network of a state_dict.
-        allow_pickle: open a pickle, which runs whatever is in it.
-        class_names: K names in the order of the model's answers; empty when unknown.
-        class_order: K numbers, for each of the model's own classes the class that it stands for; empty for the
-            model's own order. Made from a label map.
-        allow_remote: ask a model at the address that a run names.
-        remote: how a model at an address is asked.
-        isolate: "on", "auto" or "off": whether its file is opened in a process that can only compute; None: "auto".
-            Nothing that a run folder says.
-        model_timeout: seconds that opening its file there, and one batch, may take; None: ``DEFAULT_MODEL_TIMEOUT``.
+    address that a run folder names, and ``remote.auth_env``, which lets the header be sent there. ``isolate`` is
+    nothing that a run folder says.
 
     Raises:
-        UserError: a value that cannot be.
+        SettingError: a value that cannot be.
     """
 
-    arch: str | None = None
-    allow_pickle: bool = False
-    allow_remote: bool = False
-    remote: RemoteConfig = field(default_factory=RemoteConfig)
-    class_names: tuple[str, ...] = ()
-    class_order: tuple[int, ...] = ()
-    isolate: Isolate | None = None
-    model_timeout: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.isolate not in (None, *ISOLATE):
-            raise UserError(f"The setting isolate is {self.isolate!r}; give {', '.join(ISOLATE)}.")
-        if self.model_timeout is not None and not 0 < self.model_timeout <= MAX_TIMEOUT:
-            raise UserError(
-                f"A limit of {self.model_timeout:g} seconds for a batch cannot be; give more than 0 and at most a day."
-            )
+    arch: str | None = setting(
+        None, "Function without arguments that builds the network of a state_dict; runs that code."
+    )
+    allow_pickle: bool = setting(False, "Open pickled models, which runs any code that is in them.")
+    allow_remote: bool = setting(False, "Send pictures to the address in a run folder.")
+    remote: RemoteConfig = setting(factory=RemoteConfig)
+    class_names: Many[str] = setting((), "Names of the classes in the order of the model's answers.")
+    class_order: Many[int] = setting(
+        (), "For each of the model's own classes the class that it stands for; made from a label map."
+    )
+    isolate: Isolate | None = setting(None, "Open files where they can only compute: auto (default), on, off.")
+    model_timeout: Maybe[float] = setting(
+        None,
+        f"Seconds that opening an isolated model, and each batch, may take (default: {DEFAULT_MODEL_TIMEOUT:g}).",
+        gt=0,
+        le=MAX_TIMEOUT,
+    )

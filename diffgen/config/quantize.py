@@ -2,55 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
 from diffgen.config.models import Preprocessing
-from diffgen.errors import UserError
+from diffgen.config.schema import Maybe, setting, settings
 
 
-@dataclass(frozen=True)
+@settings()
 class QuantizeConfig:
     """How an ONNX file is made into one that computes in 8 bits (onnxruntime's quantizer).
 
-    Attributes:
-        method: "static": ranges of the activations are measured on real images beforehand; "dynamic": the model finds
-            them anew for every batch.
-        format: of a static one. "qdq" puts QuantizeLinear and DequantizeLinear around each operator, "qoperator" uses
-            operators on integers (QLinearConv, ...).
-        activations: type of the activations of a static one; onnxruntime advises uint8 on x86, int8 on ARM.
-        per_channel: one scale for each channel of the weights instead of one for all.
-        reduce_range: weights of 7 bits, for x86 processors without VNNI, where sums of 8-bit products may overflow.
-        calibration: how ranges follow from the activations of a static one: their extremes, the range that keeps most
-            of their entropy, or their 99.999th percentile.
-        images: most real images that the ranges are measured on, spread over the data.
-        batch_size: images handed to the models at once, or None: chosen for the device.
-        resize: side of the square that real images are brought to on reading, or None: they keep their size.
-        preprocessing: what the model wants done to the images; the 8-bit one gets the same.
+    A static one has the ranges of its activations measured on real images beforehand; a dynamic one finds them anew for
+    every batch.
     """
 
-    method: Literal["static", "dynamic"] = "static"
-    format: Literal["qdq", "qoperator"] = "qdq"
-    activations: Literal["uint8", "int8"] = "uint8"
-    per_channel: bool = False
-    reduce_range: bool = False
-    calibration: Literal["minmax", "entropy", "percentile"] = "minmax"
-    images: int = 512
-    batch_size: int | None = None
-    resize: int | None = None
-    preprocessing: Preprocessing = field(default_factory=Preprocessing)
-
-    def __post_init__(self) -> None:
-        for name, allowed in QUANTIZE_CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise UserError(f"The quantization has {name} {getattr(self, name)!r}; give {', '.join(allowed)}.")
-        if self.images < 1:
-            raise UserError(f"The number of images to calibrate on is {self.images}; give 1 or more.")
-
-
-QUANTIZE_CHOICES: dict[str, tuple[str, ...]] = {
-    "method": ("static", "dynamic"),
-    "format": ("qdq", "qoperator"),
-    "activations": ("uint8", "int8"),
-    "calibration": ("minmax", "entropy", "percentile"),
-}
+    method: Literal["static", "dynamic"] = setting(
+        "static", "Measure the ranges of activations beforehand, or find them anew for every batch."
+    )
+    format: Literal["qdq", "qoperator"] = setting(
+        "qdq",
+        "Form of a static one: QuantizeLinear and DequantizeLinear around each operator (qdq), or integer operators.",
+        option="--format",
+    )
+    activations: Literal["uint8", "int8"] = setting(
+        "uint8",
+        "Type of the activations of a static one; onnxruntime advises uint8 on x86, int8 on ARM.",
+        option="--activations",
+    )
+    per_channel: bool = setting(
+        False, "One scale for each channel of the weights instead of one for all.", option="--per-channel"
+    )
+    reduce_range: bool = setting(
+        False,
+        "Weights of 7 bits, for x86 processors without VNNI, where sums of 8-bit products may overflow.",
+        option="--reduce-range",
+    )
+    calibration: Literal["minmax", "entropy", "percentile"] = setting(
+        "minmax",
+        "How ranges follow from the activations: their extremes, the range that keeps most of their entropy, or their "
+        "99.999th percentile.",
+        option="--calibration",
+    )
+    images: int = setting(
+        512,
+        "Most real images that the ranges are measured on, spread over the data.",
+        option="--images",
+        metavar="N",
+        ge=1,
+    )
+    batch_size: Maybe[int] = setting(None, "Images handed to the models at once (default: chosen for the device).")
+    resize: Maybe[int] = setting(
+        None, "Side of the square that real images are brought to on reading (default: they keep their size)."
+    )
+    preprocessing: Preprocessing = setting(factory=Preprocessing)

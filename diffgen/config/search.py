@@ -2,111 +2,107 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from diffgen.errors import UserError
+from diffgen.config.schema import Maybe, setting, settings
+
+_SHARE: dict[str, Any] = {"ge": 0, "le": 1}
 
 
-@dataclass(frozen=True)
+@settings("search.drfuzz")
 class DrFuzzConfig:
-    """Settings of :mod:`diffgen.techniques.drfuzz` alone.
+    """Settings of :mod:`diffgen.techniques.drfuzz` alone."""
 
-    Attributes:
-        fidelity: "discriminator": a mutant is asked about only when the discriminator takes it for at least as real as
-            the image that its line of mutants began with; "none": every mutant is, and no discriminator is needed.
-        mutants: made of one seed at a time, all by one mutator.
-
-    Raises:
-        UserError: a fidelity that is not known.
-    """
-
-    fidelity: Literal["discriminator", "none"] = "discriminator"
-    mutants: int = 10
-
-    def __post_init__(self) -> None:
-        if self.fidelity not in ("discriminator", "none"):
-            raise UserError(f"DRfuzz has fidelity {self.fidelity!r}; give discriminator or none.")
+    fidelity: Literal["discriminator", "none"] = setting(
+        "discriminator",
+        "Which mutants are asked about: those that the discriminator takes for at least as real as the image that "
+        "their line began with, or all (none), for which no discriminator is needed.",
+    )
+    mutants: int = setting(10, "Mutants made of one seed at a time, all by one mutator.", ge=1, le=10**6)
 
 
-@dataclass(frozen=True)
+@settings("search.dflare")
 class DFlareConfig:
-    """Settings of :mod:`diffgen.techniques.dflare` alone.
+    """Settings of :mod:`diffgen.techniques.dflare` alone."""
 
-    Attributes:
-        mutations: tried on one seed before it is given up.
-    """
-
-    mutations: int = 100
+    mutations: int = setting(100, "Mutations tried on one seed before it is given up.", ge=1, le=10**6)
 
 
-@dataclass(frozen=True)
+@settings("search")
 class SearchConfig:
     """NSGA-II over latent vectors (paper, sections 3.3 to 3.5). The presets live in ``diffgen.techniques.diffgan``.
 
     Techniques without a latent space use ``divergence``, which is recorded for every trigger, and the settings named
     after them; they ignore all others.
-
-    Attributes:
-        population: individuals in one generation.
-        prior: "generator": initial vectors are drawn from the generator's own prior and are kept where it lies. For a
-            normal one, genes are bounded by ``bound`` and a vector whose norm leaves the shell is scaled back; a
-            uniform one is its box [-1, 1]. "box": uniform in [-bound, bound] whatever the generator, as published.
-        bound: largest absolute value of a gene.
-        crossover_probability: simulated binary crossover, share of the *matings* that are crossed at all.
-        crossover_gene_probability: share of the *genes* of such a mating.
-        crossover_eta: its distribution index.
-        mutation_probability: polynomial mutation, share of the *individuals* that are mutated at all.
-        mutation_gene_probability: share of the *genes* of such an individual, or None for 1 / latent_dim.
-        mutation_class_probability: share of such individuals that are given another class, where the generator is
-            conditional.
-        mutation_eta: its distribution index.
-        niches: "label_pair": the population is shared out among the ordered label pairs of its triggers; "behaviour":
-            among label pairs and cells; "none": as published. Where there are more niches than individuals, every label
-            pair keeps its best niches in turn (:mod:`diffgen.search.niches`).
-        objectives: "both", or one of them alone: "divergence", "diversity" (paper, Table 3).
-        divergence: how far apart two answers are: "euclidean+1" (Eq. 1), "jensen-shannon", or "top2-margin", nearness
-            to a boundary.
-        diversity: what images are compared by: "pixels" (Eq. 2) or "features" of the domain encoder.
-        representatives: what an image is compared with: "clusters", one of each of the archive's HDBSCAN clusters
-            (section 3.3.2.2), or "all" archived triggers, which is exact and slow.
-        validity: "post": filters are asked after the search; "constraint": a trigger that they reject loses against
-            everything else; "objective": how far it is from being accepted is one more objective. "auto":
-            "constraint" where the technique can (``diffgan``), else "post".
-        reducer: what shortens images before they are clustered.
-        reducer_dim: length that they are shortened to.
-        umap_neighbors, umap_min_dist: UMAP's own settings.
-        min_cluster_size: HDBSCAN's.
-        cluster_sample: most triggers that are clustered at once, evenly from all label pairs, or None for the whole
-            archive.
-        cluster_growth: cluster again when the archive has grown by this share; 0 means in every generation.
-        noise_representatives: most noise points that stand for themselves.
-        drfuzz, dflare: settings of the techniques of those names.
     """
 
-    population: int = 500
-    prior: Literal["generator", "box"] = "generator"
-    bound: float = 3.0
-    crossover_probability: float = 0.9
-    crossover_gene_probability: float = 0.5
-    crossover_eta: float = 15.0
-    mutation_probability: float = 1.0
-    mutation_gene_probability: float | None = 0.1
-    mutation_class_probability: float = 0.05
-    mutation_eta: float = 20.0
-    niches: Literal["none", "label_pair", "behaviour"] = "label_pair"
-    objectives: Literal["both", "divergence", "diversity"] = "both"
-    divergence: Literal["euclidean+1", "jensen-shannon", "top2-margin"] = "euclidean+1"
-    diversity: Literal["pixels", "features"] = "pixels"
-    representatives: Literal["clusters", "all"] = "clusters"
-    validity: Literal["auto", "post", "constraint", "objective"] = "auto"
-    reducer: Literal["pca", "umap"] = "pca"
-    reducer_dim: int = 20
-    umap_neighbors: int = 5
-    umap_min_dist: float = 0.1
-    min_cluster_size: int = 3
-    cluster_sample: int | None = 1000
-    cluster_growth: float = 0.2
-    noise_representatives: int = 256
-    drfuzz: DrFuzzConfig = field(default_factory=DrFuzzConfig)
-    dflare: DFlareConfig = field(default_factory=DFlareConfig)
+    population: int = setting(500, "Individuals in one generation.", ge=4, le=1_000_000)
+    prior: Literal["generator", "box"] = setting(
+        "generator",
+        "Where initial vectors are drawn and stay: the generator's own prior (of a normal one its shell, within "
+        "bound), or uniformly in the box [-bound, bound], as published.",
+    )
+    bound: float = setting(3.0, "Largest absolute value of a gene.", gt=0, le=100)
+    crossover_probability: float = setting(
+        0.9, "Simulated binary crossover: share of the matings that are crossed at all.", **_SHARE
+    )
+    crossover_gene_probability: float = setting(0.5, "Share of the genes of such a mating that are crossed.", **_SHARE)
+    crossover_eta: float = setting(15.0, "Distribution index of the crossover.", gt=0, le=10**6)
+    mutation_probability: float = setting(
+        1.0, "Polynomial mutation: share of the individuals that are mutated at all.", **_SHARE
+    )
+    mutation_gene_probability: Maybe[float] = setting(
+        0.1, "Share of the genes of such an individual that are changed; none for 1 / latent_dim.", **_SHARE
+    )
+    mutation_class_probability: float = setting(
+        0.05, "Share of such individuals that are given another class, where the generator is conditional.", **_SHARE
+    )
+    mutation_eta: float = setting(20.0, "Distribution index of the mutation.", gt=0, le=10**6)
+    niches: Literal["none", "label_pair", "behaviour"] = setting(
+        "label_pair",
+        "How the population is shared out: among the ordered label pairs of its triggers, among label pairs and cells "
+        "(behaviour), or not at all (none), as published.",
+    )
+    objectives: Literal["both", "divergence", "diversity"] = setting(
+        "both", "Search for both, or for one of them alone (paper, Table 3).", option="--objectives"
+    )
+    divergence: Literal["euclidean+1", "jensen-shannon", "top2-margin"] = setting(
+        "euclidean+1",
+        "How far apart two answers are: Eq. 1 of the paper, or nearness to a boundary (top2-margin), ...",
+        option="--divergence",
+    )
+    diversity: Literal["pixels", "features"] = setting(
+        "pixels",
+        "What pictures are compared by: pixels (Eq. 2 of the paper), or features of the domain encoder.",
+        option="--diversity",
+    )
+    representatives: Literal["clusters", "all"] = setting(
+        "clusters",
+        "What an image is compared with: one of each of the archive's HDBSCAN clusters, or all archived triggers, "
+        "which is exact and slow.",
+    )
+    validity: Literal["auto", "post", "constraint", "objective"] = setting(
+        "auto",
+        "Ask the filters only after the search (post), or in it too, as a constraint or a third objective (diffgan "
+        "only); auto: constraint where the technique can.",
+        option="--validity",
+    )
+    reducer: Literal["pca", "umap"] = setting(
+        "pca", "What shortens pictures before they are clustered.", option="--reducer"
+    )
+    reducer_dim: int = setting(20, "Length that they are shortened to.", ge=1, le=65_536)
+    umap_neighbors: int = setting(5, "UMAP's number of neighbours.", ge=2, le=10_000)
+    umap_min_dist: float = setting(0.1, "UMAP's least distance between points.", **_SHARE)
+    min_cluster_size: int = setting(3, "Fewest points in a cluster of HDBSCAN.", ge=2, le=10**6)
+    cluster_sample: Maybe[int] = setting(
+        1000,
+        "Most triggers that are clustered at once, evenly from all label pairs; none for the whole archive.",
+        ge=1,
+        le=10**6,
+    )
+    cluster_growth: float = setting(
+        0.2, "Cluster again when the archive has grown by this share; 0 for every generation.", ge=0, le=10**6
+    )
+    noise_representatives: int = setting(256, "Most noise points that stand for themselves.", ge=0, le=10**6)
+    drfuzz: DrFuzzConfig = setting(factory=DrFuzzConfig)
+    dflare: DFlareConfig = setting(factory=DFlareConfig)

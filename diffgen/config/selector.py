@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from diffgen.errors import UserError
+from diffgen.config.schema import FileName, Maybe, setting, settings
 
 
-@dataclass(frozen=True)
+@settings("selector")
 class SelectorConfig:
-    """The selector: a random forest that tells from a picture which of two models is right (paper, section 5.4).
+    """The selector: a random forest that tells from a picture which of two models is right (paper, section 5.4)."""
 
-    Attributes:
-        features: what the forest sees: "vgg16" as published, "domain" (an encoder of this data), "pixels", or "auto":
-            VGG16 where its weights are given or were downloaded before, else "domain".
-        features_weights: file with torchvision's weights of VGG16, or None: those that torchvision finds or downloads.
-        trees: of the forest.
-        balanced: weigh the examples of A and of B so that both count the same.
-        both_wrong: keep pictures on which both models are wrong as a third kind; the paper leaves them out.
-        limit: most triggers to learn from; if more are labelled, a random sample of that size is used.
-        folds: parts of the cross-validation.
-        source: labels to use: "human", "oracle", "intended", or None: the best there is for each picture.
-        seed: of forest, encoder and folds.
-    """
-
-    features: Literal["auto", "domain", "vgg16", "pixels"] = "auto"
-    features_weights: str | None = None
-    trees: int = 300
-    balanced: bool = True
-    both_wrong: bool = False
-    limit: int = 3000
-    folds: int = 5
-    source: Literal["human", "oracle", "intended"] | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, low in (("trees", 1), ("limit", 20), ("folds", 2), ("seed", 0)):
-            if getattr(self, name) < low:
-                raise UserError(f"The selector's {name} {getattr(self, name)} is too small; give {low} or more.")
+    features: Literal["auto", "domain", "vgg16", "pixels"] = setting(
+        "auto",
+        "What the forest sees: VGG16 as published, an encoder of this data (domain), or pixels; auto: VGG16 where its "
+        "weights are, else domain.",
+        option="--features",
+    )
+    features_weights: FileName = setting(
+        None,
+        "File with torchvision's weights of VGG16 (default: those that torchvision finds or downloads).",
+        option="--features-weights",
+        metavar="FILE",
+    )
+    trees: int = setting(300, "Trees of the forest.", option="--trees", metavar="N", ge=1)
+    balanced: bool = setting(True, "Weigh the examples of A and of B so that both count the same.")
+    both_wrong: bool = setting(
+        False,
+        "Keep pictures on which both models are wrong, as a third kind; the paper leaves them out.",
+        option="--both-wrong",
+    )
+    limit: int = setting(
+        3000,
+        "Most triggers to learn from; if more are labelled, a random sample of that size is used.",
+        option="--limit",
+        metavar="N",
+        ge=20,
+    )
+    folds: int = setting(5, "Parts of the cross-validation.", ge=2)
+    source: Maybe[Literal["human", "oracle", "intended"]] = setting(
+        None, "Labels to use (default: the best there is for each picture).", option="--source"
+    )
+    seed: int = setting(0, "Seed of forest, encoder and folds.", option="--seed", metavar="N", ge=0)

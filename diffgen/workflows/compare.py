@@ -21,7 +21,6 @@ from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import Budget, CompareConfig, replace, to_dict
-from diffgen.config.limits import check_limits
 from diffgen.data import is_word
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
@@ -111,7 +110,6 @@ def run_comparison(
         UserError, RunError: see :func:`compare`.
     """
     hooks = hooks or ComparisonHooks()
-    check_limits(config)
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)
     check_settings(config)

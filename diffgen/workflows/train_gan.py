@@ -16,7 +16,6 @@ import diffgen
 from diffgen.comparison.device import resolve_device
 from diffgen.comparison.gan_source import complaint, made_from, make_watch, train_and_save
 from diffgen.config import GanConfig, TrainGanConfig
-from diffgen.config.limits import check_limits
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -96,7 +95,6 @@ def train_gan(
     """
     progress = Progress(events, stop)
     config = config or TrainGanConfig()
-    check_limits(config)
     check_resize(config.resize)
     device = resolve_device(config.device)
     copy = None if output is None else _checked_output(Path(output), force=force)

@@ -42,7 +42,9 @@ class Trainer:
         self.configs: list[GanConfig] = []
 
     def __call__(self, config: GanConfig, path: Path, report: Callable[[int, float], None]) -> dict[str, float]:
-        config = replace(config, readings=2, **self.spoil.get(len(self.configs), {}))
+        config = replace(config, readings=2)
+        for name, value in self.spoil.get(len(self.configs), {}).items():
+            object.__setattr__(config, name, value)  # a learning rate that surely diverges is none that can be set
         self.configs.append(config)
         count = iter(range(10))
         trained = train(

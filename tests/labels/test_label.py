@@ -330,6 +330,6 @@ def test_settings_that_cannot_be(wrong: dict[str, float]) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("margin", 1e-300), ("margin", 0.0), ("confidence", 1 - 1e-17)])
 def test_a_margin_that_no_sheet_can_reach_is_refused(name, value, told):
-    with pytest.raises(UserError, match=f"The {name} .* does not lie between 0.0001 and 0.9999") as caught:
+    with pytest.raises(UserError, match=f"{name} .* give a number from 0.0001 to 0.9999") as caught:
         LabelConfig(**{name: value})
     told("`diffgen label`", f"`--{name} {value}`", caught.value)

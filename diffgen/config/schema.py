@@ -1,0 +1,276 @@
+"""What a setting is: its type, range, choices, default, help text and option, written once at the field of its class.
+
+A class of settings is a frozen pydantic dataclass made by :func:`settings`, and each field is a :func:`setting`. From
+these come the checks of every value, wherever it was given, the sentences about values that cannot be, the TOML files,
+and the options and help texts of the command line.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import reprlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin
+
+import pydantic
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator, ConfigDict, Field, Strict, ValidationError
+
+from diffgen.errors import UserError, did_you_mean
+
+T = TypeVar("T")
+_MISSING: Any = object()
+_NAMES = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "string_type": 'text in quotation marks ("...")',
+    "string_unicode": 'text in quotation marks ("...")',
+}
+_PLURALS = {int: "whole numbers", float: "numbers", str: "texts"}
+_PLAIN_KEY = re.compile(r"[\w-]+(\.[\w-]+)*")
+_CONFIG = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class SettingError(UserError):
+    """A setting that is not known, or has a value that it cannot have.
+
+    Attributes:
+        key: its full name, as in ``search.population``.
+        problem: what is wrong and how to mend it, as the rest of a sentence that begins with the name.
+    """
+
+    def __init__(self, key: str, problem: str, option: str | None = None) -> None:
+        super().__init__(f"The setting {key}{f' ({option})' if option else ''} {problem}")
+        self.key, self.problem = key, problem
+
+
+def _none_of_text(value: Any) -> Any:
+    return None if isinstance(value, str) and value in ("none", "auto") else value
+
+
+# A value or None; TOML and options have no null, so that the texts "none" and "auto" stand for it.
+Maybe = Annotated[T | None, BeforeValidator(_none_of_text)]
+# The name of a file, or None; a path of pathlib is as good as text.
+FileName = Annotated[str | None, BeforeValidator(lambda value: os.fspath(value) if isinstance(value, Path) else value)]
+# Any number of values; a list is as good as a tuple.
+Many = Annotated[tuple[T, ...], Strict(False)]
+
+
+def setting(
+    default: Any = _MISSING,
+    about: str = "",
+    *,
+    factory: Callable[[], Any] | None = None,
+    option: str | None = None,
+    metavar: str | None = None,
+    common: bool = False,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+) -> Any:
+    """A field of a class of settings.
+
+    Args:
+        default: its value where nothing is said.
+        about: one sentence on what it is; also its help text.
+        factory: makes the default, where that is an object.
+        option: the option of the command line that sets it directly; others are reached with ``--set``.
+        metavar: what stands for its value in the help text of that option.
+        common: whether that option is shown by ``--help`` and not by ``--help-all`` alone.
+        ge, gt, le, lt: the range of a number: at least, above, at most, below.
+    """
+    given: dict[str, Any] = {"ge": ge, "gt": gt, "le": le, "lt": lt}
+    given = {name: bound for name, bound in given.items() if bound is not None}
+    given |= {"default": default} if factory is None else {"default_factory": factory}
+    extra: dict[str, Any] = {"option": option, "metavar": metavar, "common": common}
+    return Field(**given, description=about, json_schema_extra=extra)
+
+
+@dataclass_transform(frozen_default=True)
+def settings(table: str = "") -> Callable[[type[T]], type[T]]:
+    """Makes a class one of settings: frozen, with every value checked when an object is made.
+
+    Args:
+        table: name of its table among all settings, as in ``[search.drfuzz]``; "" for those at the top.
+
+    Raises (the class, when an object is made):
+        SettingError: a value that cannot be.
+    """
+
+    def make(kind: type[T]) -> type[T]:
+        made: Any = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(kind)
+        checked = made.__init__
+
+        @functools.wraps(checked)
+        def __init__(self: Any, *args: Any, **values: Any) -> None:
+            try:
+                checked(self, *args, **values)
+            except ValidationError as error:
+                raise _said(made, error) from None
+
+        made.__init__ = __init__
+        made.__table__ = table
+        return made
+
+    return make
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting as forms, files and the command line see it.
+
+    Attributes:
+        key: its full name, ``search.population``.
+        kind: the type of its value without None: bool, int, float, str, a tuple, or a class with a ``parse``.
+        optional: whether None is a value.
+        default: where nothing is said.
+        about: one sentence.
+        choices: the texts that it may be, or empty: no such list.
+        limits: the range of a number, or None.
+        option, metavar, common: see :func:`setting`.
+    """
+
+    key: str
+    kind: Any
+    optional: bool
+    default: Any
+    about: str
+    choices: tuple[str, ...] = ()
+    limits: Limits | None = None
+    option: str | None = None
+    metavar: str | None = None
+    common: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The range of a number; None for no end."""
+
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+    open_high: bool = False
+
+    def __str__(self) -> str:
+        low = f"{'more than ' if self.open_low else ''}{_text(self.low or 0)}"
+        if self.high is None:
+            return low if self.open_low else f"{low} or more"
+        return f"a number from {low} to {'below ' if self.open_high else ''}{_text(self.high)}"
+
+
+def _text(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+
+
+def fields_of(kind: Any) -> dict[str, Any]:
+    """The fields of a class of settings by name, as pydantic describes them."""
+    found: dict[str, Any] = kind.__pydantic_fields__
+    return found
+
+
+def table_class(kind: Any, name: str) -> Any:
+    """The class of the settings in the table ``name`` of ``kind``, or None: it is a value."""
+    annotation = fields_of(kind)[name].annotation
+    return annotation if is_dataclass(annotation) and hasattr(annotation, "__table__") else None
+
+
+def list_class(kind: Any, name: str) -> Any:
+    """The class of the settings that the list ``name`` of ``kind`` holds, or None: it is no list of tables."""
+    annotation = fields_of(kind)[name].annotation
+    inner = get_args(annotation)[:1] if get_origin(annotation) is tuple else ()
+    return inner[0] if inner and hasattr(inner[0], "__table__") else None
+
+
+def describe(kind: Any, name: str) -> Setting:
+    """One setting of a class."""
+    info = fields_of(kind)[name]
+    annotation, optional = info.annotation, False
+    if get_origin(annotation) in (Union, UnionType):
+        kinds = [each for each in get_args(annotation) if each is not NoneType]
+        optional, annotation = len(kinds) < len(get_args(annotation)), kinds[0]
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
+    extra = info.json_schema_extra or {}
+    return Setting(
+        key=_key(kind, name),
+        kind=str if choices else annotation,
+        optional=optional,
+        default=info.get_default(call_default_factory=True),
+        about=info.description or "",
+        choices=choices,
+        limits=_limits(info),
+        option=extra.get("option"),
+        metavar=extra.get("metavar"),
+        common=bool(extra.get("common")),
+    )
+
+
+def every_setting(kind: Any) -> Iterator[Setting]:
+    """All settings of a class and of the tables in it; lists of tables are left out."""
+    for name in fields_of(kind):
+        inner = table_class(kind, name)
+        if inner is not None:
+            yield from every_setting(inner)
+        elif list_class(kind, name) is None:
+            yield describe(kind, name)
+
+
+def unknown(key: str, known: list[str]) -> SettingError:
+    """The error about a name that no setting has."""
+    shown = key if _PLAIN_KEY.fullmatch(key) else repr(key)
+    return SettingError(shown, f"is not known; {did_you_mean(key.replace('-', '_'), known)}")
+
+
+def _key(kind: Any, name: str) -> str:
+    return f"{kind.__table__}.{name}" if kind.__table__ else name
+
+
+def _limits(info: Any) -> Limits | None:
+    low: Any = None
+    high: Any = None
+    open_low = open_high = False
+    for each in info.metadata:
+        if isinstance(each, Ge):
+            low = each.ge
+        elif isinstance(each, Gt):
+            low, open_low = each.gt, True
+        elif isinstance(each, Le):
+            high = each.le
+        elif isinstance(each, Lt):
+            high, open_high = each.lt, True
+    return None if low is None and high is None else Limits(low, high, open_low, open_high)
+
+
+def _said(kind: Any, error: ValidationError) -> SettingError:
+    """The first of pydantic's errors as a sentence."""
+    first = error.errors(include_url=False)[0]
+    place, value, what = first["loc"], first["input"], first["type"]
+    name = str(place[0]) if place else ""
+    if what == "unexpected_keyword_argument" or name not in fields_of(kind):
+        return unknown(_key(kind, name), [_key(kind, known) for known in fields_of(kind)])
+    about = describe(kind, name)
+    is_ = f"is {reprlib.repr(value)};"
+    if what == "value_error":
+        return SettingError(about.key, str(first["ctx"]["error"]), about.option)
+    if what in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        example = "or leave it out" if about.default is None else f"such as {about.default:g}"
+        return SettingError(about.key, f"is {value}; give {about.limits}, {example}.", about.option)
+    if what == "literal_error":
+        return SettingError(about.key, f"{is_} {did_you_mean(value, about.choices, quoted=True)}", about.option)
+    if what.startswith("dataclass"):
+        table = f"[[{name}]]" if list_class(kind, name) else f"[{about.key}]"
+        problem = f"is {reprlib.repr(value)}, but it has settings of its own; write them in a table {table}."
+        return SettingError(about.key, problem, about.option)
+    wanted = _NAMES.get(what)
+    if what == "tuple_type":
+        wanted = f"a list of {_PLURALS[get_args(about.kind)[0]]}"
+    return SettingError(about.key, f"{is_} " + (f"give {wanted}." if wanted else f"{first['msg']}."), about.option)
