@@ -36,9 +36,9 @@ from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.filters import FilterPipeline
-from diffgen.generators.prior import draw_latents
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
+from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet, UInt8Array
 
 _CPU = torch.device("cpu")
@@ -100,7 +100,7 @@ def _image_sets(
 ) -> dict[str, torch.Tensor]:
     # at random: a folder of pictures is in order of class
     real = training.images[random_rows(len(training), _REAL // part)]
-    made = draw_latents(domain.generator, _GENERATED // part, torch.Generator().manual_seed(1))
+    made = random_genes(domain.source.space, _GENERATED // part, torch.Generator().manual_seed(1))
     sets = {"real": real, **wrecked(real[: _WRECKED // part], other, seed=0)}
     found = {name: torch.from_numpy(images) for name, images in sets.items()}
     found["random pictures of the GAN"] = _generate(domain, made)
@@ -112,7 +112,7 @@ def _image_sets(
 
 
 def _generate(domain: DomainModels, latents: torch.Tensor) -> torch.Tensor:
-    return torch.cat([domain.generator.generate(batch) for batch in latents.split(500)])
+    return torch.cat([domain.source.draw(batch) for batch in latents.split(500)])
 
 
 def _pipeline(data: ImageSet, domain: DomainModels, config: CompareConfig, settings: FilterConfig) -> FilterPipeline:
@@ -172,7 +172,7 @@ def _print_cost(pipelines: dict[str, FilterPipeline], images: torch.Tensor) -> N
 
 def _print_hundred_thousand(data: ImageSet, domain: DomainModels, config: CompareConfig) -> None:
     """As many generated pictures, against all real images of the test files."""
-    latents = draw_latents(domain.generator, 100_000, torch.Generator().manual_seed(2))
+    latents = random_genes(domain.source.space, 100_000, torch.Generator().manual_seed(2))
     images = _generate(domain, latents)
     pipeline = _pipeline(data, fields_replaced(domain, reference=torch.from_numpy(data.images)), config, FilterConfig())
     processor, wall = time.process_time(), time.monotonic()

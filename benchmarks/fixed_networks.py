@@ -16,10 +16,10 @@ from benchmarks.lenet_pair import lenet5
 from diffgen.features.vae import Vae
 from diffgen.filters import DiscriminatorFilter, FilterPipeline, ReconstructionFilter, SsimFilter
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_uint8
-from diffgen.generators.gan import DiscriminatorScorer, GanGenerator
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive, Triggers
+from diffgen.sources.gan import DiscriminatorScorer, GanSource
 
 LATENT_DIM = 100
 CLASSES = 10
@@ -68,7 +68,7 @@ class FixedNetworks:
 
     draws: nn.Module
     classifiers: tuple[nn.Module, nn.Module]
-    generator: GanGenerator
+    generator: GanSource
     black_boxes: tuple[BlackBox, BlackBox]
 
     def forward_only(self, latents: torch.Tensor) -> list[torch.Tensor]:
@@ -102,7 +102,7 @@ def make_networks(kind: str, device: torch.device) -> FixedNetworks:
         box = load_model(network, device=device, name=f"{kind} {'AB'[number]}")
         box.prepare((images[:64] * 255).to(torch.uint8).numpy())
         boxes.append(box)
-    generator = GanGenerator(drawing, device=device)
+    generator = GanSource(drawing, device=device)
     return FixedNetworks(drawing, classifiers, generator, (boxes[0], boxes[1]))
 
 
@@ -120,7 +120,7 @@ def make_filters(kind: str, networks: FixedNetworks, device: torch.device) -> Fi
     real = torch.from_numpy(stroke_images(_REAL, shape))
     nearest = SsimFilter(neighbors=1, device=device)
     nearest.fit(real[_HELD_OUT:])
-    drawn = networks.generator.generate(torch.randn(1000, LATENT_DIM, generator=torch.Generator().manual_seed(2)))
+    drawn = networks.generator.draw(torch.randn(1000, LATENT_DIM, generator=torch.Generator().manual_seed(2)))
     chain = [
         DiscriminatorFilter(scorer, threshold=_ACCEPTS_ALL),
         ReconstructionFilter(lambda real: auto_encoder, threshold=_ACCEPTS_ALL),

@@ -33,9 +33,10 @@ from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.gan_training import networks, trainer
-from diffgen.generators import gan as gan_loader
-from diffgen.generators.prior import draw_latents
-from diffgen.types import Generator, ImageSet
+from diffgen.sources import gan as gan_loader
+from diffgen.sources.base import Source
+from diffgen.sources.space import random_genes
+from diffgen.types import ImageSet
 
 QUICK = GanConfig(schedule="quick")
 VARIANTS = {
@@ -65,10 +66,10 @@ REPLACED: dict[str, list[tuple[ModuleType, str, object]]] = {
 }
 
 
-def draw(generator: Generator, count: int, seed: int) -> torch.Tensor:
+def draw(generator: Source, count: int, seed: int) -> torch.Tensor:
     """Random images, uint8 (count, C, H, W)."""
-    latents = draw_latents(generator, count, torch.Generator().manual_seed(seed))
-    return torch.cat([generator.generate(part).cpu() for part in latents.split(500)])
+    latents = random_genes(generator.space, count, torch.Generator().manual_seed(seed))
+    return torch.cat([generator.draw(part).cpu() for part in latents.split(500)])
 
 
 def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: Path) -> dict[str, object]:
@@ -100,11 +101,11 @@ def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: P
     }
 
 
-def _sheet(generator: Generator) -> torch.Tensor:
-    latents = draw_latents(generator, 100, torch.Generator().manual_seed(2))
-    if generator.classes:
-        latents[:, -1] = torch.arange(100) // 10 % generator.classes
-    return generator.generate(latents).cpu()
+def _sheet(generator: Source) -> torch.Tensor:
+    latents = random_genes(generator.space, 100, torch.Generator().manual_seed(2))
+    if generator.space.categories:
+        latents[:, -1] = torch.arange(100) // 10 % generator.space.categories[0]
+    return generator.draw(latents).cpu()
 
 
 def table(lines: list[dict[str, object]]) -> str:

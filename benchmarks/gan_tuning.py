@@ -31,7 +31,7 @@ from diffgen.data import load
 from diffgen.events import Event, Message, Progress
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
-from diffgen.generators import gan as gan_loader
+from diffgen.sources import gan as gan_loader
 from diffgen.types import ImageSet
 from diffgen.workflows.train_gan import score, train_gan
 

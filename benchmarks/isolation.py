@@ -73,7 +73,7 @@ def main() -> None:
         for isolate in ("off", "on"):
             boxes, _ = opened(files, "on" if isolate == "on" else "off")
             for box in boxes:
-                box.prepare(networks.generator.generate(torch.randn(64, 100)).numpy())
+                box.prepare(networks.generator.draw(torch.randn(64, 100)).numpy())
             searches[isolate] = MeasuredSearch(
                 replace(networks, black_boxes=boxes),
                 config,

@@ -37,11 +37,11 @@ from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.gan_training.header import read_header
 from diffgen.gan_training.split import split_rows
-from diffgen.generators import gan as gan_loader
-from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
 from diffgen.sampling import random_rows
+from diffgen.sources import gan as gan_loader
+from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 
 CONFIDENT = 0.9
@@ -298,8 +298,8 @@ def main() -> None:
             parser.error(f"{arguments.gan} was trained on other images than {test.source}; give the GAN of these.")
         config = settings_of(arguments.gan, test, GanConfig(), Progress())
         generator, _, _ = gan_loader.load(arguments.gan, device=torch.device("cpu"))
-        latents = draw_latents(generator, GENERATED_IMAGES, torch.Generator().manual_seed(1))
-        images = torch.cat([generator.generate(part) for part in latents.split(500)])
+        latents = random_genes(generator.space, GENERATED_IMAGES, torch.Generator().manual_seed(1))
+        images = torch.cat([generator.draw(part) for part in latents.split(500)])
         print(json.dumps(asdict(measure(judge, test, images, config)), indent=2))
 
 

@@ -22,7 +22,7 @@ from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
-from diffgen.search.problem import LatentProblem
+from diffgen.search.problem import GeneProblem
 
 _ENDLESS = Budget(queries=10**12)
 
@@ -102,7 +102,7 @@ class MeasuredSearch:
             validity=None if filters is None else filters.violation,
         )
         self.diversity = Diversity(self.archive, config, space=PixelSpace(), seed=0, device=device)
-        problem = LatentProblem(
+        problem = GeneProblem(
             networks.generator,
             self.archive,
             self.diversity,

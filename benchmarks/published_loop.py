@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from diffgen.config import SearchConfig
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
-from diffgen.search.problem import LatentProblem
+from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import preset
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
@@ -41,7 +41,7 @@ class OneByOneDiversity(Diversity):
         return torch.tensor(found, dtype=torch.float32)
 
 
-class StaleProblem(LatentProblem):
+class StaleProblem(GeneProblem):
     """Scores are never brought up to date."""
 
     def rescore(self, population: Population) -> None:
@@ -59,12 +59,12 @@ class PublishedLoop(Technique):
         diversity = OneByOneDiversity(
             archive, config, space=PixelSpace(), seed=context.seed, device=torch.device("cpu")
         )
-        problem = StaleProblem(context.need_generator(), archive, diversity, config, memory=context.memory)
+        problem = StaleProblem(context.need_source(), archive, diversity, config, memory=context.memory)
         self._search = Nsga2Search(problem, config, seed=context.seed)
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(generator=True)
+        return Needs(source=True)
 
     @property
     def between_generations(self) -> bool:

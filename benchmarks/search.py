@@ -138,7 +138,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
     """One run and its figures."""
     config = VARIANTS[variant]
     parts: list[dict[str, Any]] = []
-    archive = Archive(pair.domain.generator.image_shape, sink=lambda columns: parts.append(dict(columns)))
+    archive = Archive(pair.domain.source.image_shape, sink=lambda columns: parts.append(dict(columns)))
     guided = config.validity != "post" and variant not in ("published_loop", "random_latent")
     batch = resolve_batch_size(None, _CPU)
     memory = BatchHalver(size=batch)
@@ -153,7 +153,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
     )
     context = TechniqueContext(
         archive=archive,
-        generator=pair.domain.generator,
+        source=pair.domain.source,
         config=config,
         seed=seed,
         device=_CPU,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from diffgen.api import AcceptResult as AcceptResult
     from diffgen.api import Answers as Answers
     from diffgen.api import BehaviourFound as BehaviourFound
+    from diffgen.api import Box as Box
     from diffgen.api import Budget as Budget
     from diffgen.api import CheckConfig as CheckConfig
     from diffgen.api import CheckResult as CheckResult
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from diffgen.api import Filter as Filter
     from diffgen.api import FilterConfig as FilterConfig
     from diffgen.api import GanConfig as GanConfig
-    from diffgen.api import Generator as Generator
     from diffgen.api import ImageSet as ImageSet
     from diffgen.api import Inspection as Inspection
     from diffgen.api import LabelConfig as LabelConfig
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from diffgen.api import Listener as Listener
     from diffgen.api import Message as Message
     from diffgen.api import Needs as Needs
+    from diffgen.api import NormalShell as NormalShell
     from diffgen.api import Origins as Origins
     from diffgen.api import PredictResult as PredictResult
     from diffgen.api import Proposal as Proposal
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from diffgen.api import SelectResult as SelectResult
     from diffgen.api import SheetResult as SheetResult
     from diffgen.api import ShrinkResult as ShrinkResult
+    from diffgen.api import Source as Source
+    from diffgen.api import Space as Space
     from diffgen.api import StageAdvanced as StageAdvanced
     from diffgen.api import StageEnded as StageEnded
     from diffgen.api import StageStarted as StageStarted
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from diffgen.api import TrainGanResult as TrainGanResult
     from diffgen.api import TriggersFound as TriggersFound
     from diffgen.api import UserError as UserError
+    from diffgen.api import WithClass as WithClass
     from diffgen.api import accept as accept
     from diffgen.api import check as check
     from diffgen.api import clear_cache as clear_cache

@@ -44,11 +44,15 @@ if TYPE_CHECKING:
     from diffgen.search.proposal import Answers as Answers
     from diffgen.search.proposal import Proposal as Proposal
     from diffgen.selector.ensemble import SelectorEnsemble as SelectorEnsemble
+    from diffgen.sources.base import Source as Source
+    from diffgen.sources.space import Box as Box
+    from diffgen.sources.space import NormalShell as NormalShell
+    from diffgen.sources.space import Space as Space
+    from diffgen.sources.space import WithClass as WithClass
     from diffgen.techniques import Needs as Needs
     from diffgen.techniques import RealImages as RealImages
     from diffgen.techniques import Technique as Technique
     from diffgen.techniques import TechniqueContext as TechniqueContext
-    from diffgen.types import Generator as Generator
     from diffgen.types import ImageSet as ImageSet
     from diffgen.types import Scorer as Scorer
     from diffgen.workflows.accept import AcceptResult as AcceptResult
@@ -94,6 +98,7 @@ _HOMES = {
     "AcceptResult": "diffgen.workflows.accept",
     "Answers": "diffgen.search.proposal",
     "BehaviourFound": "diffgen.events",
+    "Box": "diffgen.sources.space",
     "Budget": "diffgen.config",
     "CheckConfig": "diffgen.config",
     "CheckResult": "diffgen.gate.result",
@@ -106,7 +111,6 @@ _HOMES = {
     "Filter": "diffgen.filters",
     "FilterConfig": "diffgen.config",
     "GanConfig": "diffgen.config",
-    "Generator": "diffgen.types",
     "ImageSet": "diffgen.types",
     "Inspection": "diffgen.workflows.inspect",
     "LabelConfig": "diffgen.config",
@@ -115,6 +119,7 @@ _HOMES = {
     "Listener": "diffgen.events",
     "Message": "diffgen.events",
     "Needs": "diffgen.techniques",
+    "NormalShell": "diffgen.sources.space",
     "Origins": "diffgen.origins",
     "PredictResult": "diffgen.workflows.predict",
     "Proposal": "diffgen.search.proposal",
@@ -130,6 +135,8 @@ _HOMES = {
     "SelectorEnsemble": "diffgen.selector.ensemble",
     "SheetResult": "diffgen.workflows.label",
     "ShrinkResult": "diffgen.workflows.shrink",
+    "Source": "diffgen.sources.base",
+    "Space": "diffgen.sources.space",
     "StageAdvanced": "diffgen.events",
     "StageEnded": "diffgen.events",
     "StageStarted": "diffgen.events",
@@ -141,6 +148,7 @@ _HOMES = {
     "TrainGanResult": "diffgen.workflows.train_gan",
     "TriggersFound": "diffgen.events",
     "UserError": "diffgen.errors",
+    "WithClass": "diffgen.sources.space",
     "accept": "diffgen.workflows.accept",
     "check": "diffgen.workflows.check",
     "clear_cache": "diffgen.workflows.doctor",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,38 +55,6 @@ class ImageSet:
         if self.labels is not None:
             sha.update(np.ascontiguousarray(self.labels, dtype=np.int64).data)
         return sha.hexdigest()
-
-
-@runtime_checkable
-class Generator(Protocol):
-    """Turns latent vectors into images; a pure function of the latent vector.
-
-    A stored latent vector redraws its picture without anything else. A conditional generator therefore has its class in
-    it: with ``classes`` > 0 a vector has ``latent_dim`` + 1 values, and the last one is the class, a float that holds a
-    whole number from 0 to ``classes`` - 1.
-
-    Attributes:
-        latent_dim: continuous values in a latent vector.
-        classes: classes that can be asked for, or 0 for a generator that is not conditional.
-        prior: distribution of the continuous values in training: "normal" is N(0, 1), "uniform" is U(-1, 1).
-        image_shape: (C, H, W) of what it makes.
-    """
-
-    latent_dim: int
-    classes: int
-    prior: Literal["normal", "uniform"]
-    image_shape: tuple[int, int, int]
-
-    def generate(self, latents: torch.Tensor) -> torch.Tensor:
-        """Images for latent vectors.
-
-        Args:
-            latents: float32 (N, latent_dim), or (N, latent_dim + 1) when ``classes`` > 0.
-
-        Returns:
-            uint8 (N, C, H, W) on the generator's device; each image depends on its own latent vector only.
-        """
-        ...
 
 
 @runtime_checkable

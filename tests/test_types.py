@@ -10,8 +10,9 @@ import torch
 
 from diffgen.data import load
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
-from diffgen.generators.gan import DiscriminatorScorer, GanGenerator
-from diffgen.types import Generator, ImageSet, Scorer
+from diffgen.sources.base import Source
+from diffgen.sources.gan import DiscriminatorScorer, GanSource
+from diffgen.types import ImageSet, Scorer
 
 
 def image_set(**changes: Any) -> ImageSet:
@@ -72,9 +73,9 @@ def test_shape_and_length() -> None:
 
 def test_the_trained_networks_are_a_generator_and_a_scorer() -> None:
     cpu = torch.device("cpu")
-    generator = GanGenerator(DcganGenerator((1, 28, 28), latent_dim=4, width=4), device=cpu)
+    generator = GanSource(DcganGenerator((1, 28, 28), latent_dim=4, width=4), device=cpu)
     scorer = DiscriminatorScorer(DcganDiscriminator((1, 28, 28), width=4), device=cpu)
-    assert isinstance(generator, Generator)
+    assert isinstance(generator, Source)
     assert not isinstance(generator, Scorer)
     assert isinstance(scorer, Scorer)
-    assert not isinstance(scorer, Generator)
+    assert not isinstance(scorer, Source)

@@ -16,14 +16,15 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
-from diffgen.gan_training.header import class_labels, read_header
+from diffgen.gan_training.header import read_header
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import TrainedGan, train
 from diffgen.gan_training.watch import Reading, Watch, collapse
-from diffgen.generators import gan as gan_loader
 from diffgen.runs.cache import cache_file, cached
-from diffgen.types import Generator, ImageSet, Scorer
+from diffgen.sources import gan as gan_loader
+from diffgen.sources.base import Source
+from diffgen.types import ImageSet, Scorer
 
 
 @dataclass(frozen=True)
@@ -31,22 +32,20 @@ class DomainModels:
     """What is known of a data set's images.
 
     Attributes:
-        generator: latent vector -> image, or None: nothing asks for one.
+        source: genes -> image, or None: nothing asks for one.
         scorer: the discriminator, or None: there is none.
         path: the GAN's checkpoint in the cache, or the file of a generator of the user's own, or None.
         facts: what a report says about the generator, name -> text.
         reference: uint8 (N, C, H, W), real images that the GAN was trained on.
         held_out: uint8 (n, C, H, W), real images that it never saw.
-        class_labels: the label that each class of the generator stands for; empty where it is not conditional.
     """
 
-    generator: Generator | None
+    source: Source | None
     scorer: Scorer | None
     path: Path | None
     facts: dict[str, str]
     reference: torch.Tensor
     held_out: torch.Tensor
-    class_labels: tuple[int, ...] = ()
 
 
 def prepare_gan(
@@ -70,30 +69,29 @@ def prepare_gan(
     rows, held_out_rows = split_rows(len(data), config)
     images = torch.from_numpy(data.images)
 
-    def load(file: Path) -> tuple[Generator, Scorer | None, checkpoint.GanCheckpoint]:
+    def load(file: Path) -> tuple[Source, Scorer | None, checkpoint.GanCheckpoint]:
         found = gan_loader.load(file, device=device)
         progress.say(f"The GAN for this data set is in the cache ({file.name}); nothing to train.")
         return found
 
-    def make() -> tuple[Generator, Scorer | None, checkpoint.GanCheckpoint]:
+    def make() -> tuple[Source, Scorer | None, checkpoint.GanCheckpoint]:
         progress.say(f"Training a GAN on {len(rows):,} images and their transformations (kept for the next run).")
         train_and_save(data, config, encoder, path, device=device, progress=progress)
         return gan_loader.load(path, device=device)
 
-    generator, scorer, stored = cached(path, load, make, progress)
+    source, scorer, stored = cached(path, load, make, progress)
     assert scorer is not None
     wrong = stored.header["wrong"]
     if wrong:
         progress.warn(complaint(wrong))
     facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
     return DomainModels(
-        generator,
+        source,
         scorer,
         path,
         {**facts, "checkpoint": path.name},
         images[rows],
         images[held_out_rows],
-        class_labels(stored.header),
     )
 
 
@@ -132,19 +130,18 @@ def read_gan(
         UserError: see :func:`settings_of`.
     """
     path = Path(file)
-    generator, scorer, stored = gan_loader.load(path, device=device)
+    source, scorer, stored = gan_loader.load(path, device=device)
     rows, held_out_rows = split_rows(len(data), config)
     images = torch.from_numpy(data.images)
     facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
     progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
     return DomainModels(
-        generator,
+        source,
         scorer,
         path,
         {**facts, "checkpoint": path.name},
         images[rows],
         images[held_out_rows],
-        class_labels(stored.header),
     )
 
 

@@ -14,9 +14,9 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.split import split_rows
-from diffgen.generators.file import FileGenerator, FileScorer
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.file import FileScorer, FileSource
 from diffgen.types import ImageSet
 
 _ROLES = ("file", "discriminator")  # settings that name files
@@ -100,7 +100,7 @@ def prepare_generator(
         UserError: no GAN fits the images, or the file's generator does not.
         RunError: the training diverged.
     """
-    mutated = {} if needs_of(config).generator else {"pictures": "made from the real images, none by a generator"}
+    mutated = {} if needs_of(config).source else {"pictures": "made from the real images, none by a generator"}
     if uses_gan(config):
         gan = (
             prepare_gan(data, config.gan, encoder, device=device, progress=progress)
@@ -119,7 +119,7 @@ def prepare_generator(
             "held out": f"{len(held_out_rows):,} real images",
         }
         return DomainModels(None, None, None, facts, images[rows], images[held_out_rows])
-    generator = FileGenerator(own, data.image_shape, device=device)
+    generator = FileSource(own, data.image_shape, device=device)
     scorer = None
     if own.discriminator is not None:
         path = Path(own.discriminator)
@@ -130,7 +130,7 @@ def prepare_generator(
         **mutated,
         "kind": f"your own, {generator.network.format}",
         "file": generator.network.name,
-        "latent vector": f"{generator.latent_dim} values, {generator.prior}",
+        "latent vector": f"{generator.latent_dim} values, {own.prior}",
         "pixels": f"{generator.pixels} ({'found out' if generator.detected else 'as said'})",
         "discriminator": "none given, so that there is no discriminator filter"
         if scorer is None

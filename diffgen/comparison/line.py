@@ -20,7 +20,6 @@ from diffgen.comparison.results import write_results
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
-from diffgen.generators.layout import LatentLayout
 from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
@@ -127,7 +126,7 @@ def _prepare(given: Given, folder: RunFolder, real: RealAnswers, domain: DomainM
             "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
         )
-    layout = None if domain.generator is None else LatentLayout.of(domain.generator, domain.class_labels).as_dict()
+    layout = None if domain.source is None else domain.source.space.layout().as_dict()
     alone = [role for role, model in zip("AB", given.models, strict=True) if model.alone]
     folder.save_manifest(status="running", gan=gan, latents=layout, asked_alone=alone)
     batch_size = resolve_batch_size(given.config.batch_size, given.device)

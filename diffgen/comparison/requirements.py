@@ -23,7 +23,7 @@ def needs_of(config: CompareConfig) -> Needs:
 def uses_gan(config: CompareConfig) -> bool:
     """Whether a GAN is trained: for the pictures, or for its discriminator, in the search or as a filter."""
     needs = needs_of(config)
-    wanted = needs.generator or needs.discriminator or "discriminator" in config.filters.names
+    wanted = needs.source or needs.discriminator or "discriminator" in config.filters.names
     return wanted and config.generator.file is None
 
 
@@ -47,7 +47,7 @@ def check_settings(config: CompareConfig) -> None:
             f'{own.file} comes without; add --discriminator, or set fidelity = "none" under '
             f"[search.{config.technique}] in a --config file."
         )
-    if own.file is not None and not needs.generator and own.discriminator is None:
+    if own.file is not None and not needs.source and own.discriminator is None:
         raise UserError(
             f"The technique {config.technique} makes its pictures from the real images and asks no generator; leave "
             "--generator out, or give --discriminator with it for the filter."
@@ -94,7 +94,7 @@ def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:
         UserError: there is none.
     """
     kind = technique_class(config.technique)
-    if not kind.needs(config.search).generator and len(kind.seeds(real)) == 0:
+    if not kind.needs(config.search).source and len(kind.seeds(real)) == 0:
         raise UserError(
             f"The technique {config.technique} begins with {kind.begins_with}, and {source} has none; check the "
             "pre-processing of both models (diffgen inspect), or use another technique."

@@ -15,7 +15,6 @@ from diffgen.comparison.requirements import asks_filters_in_search, needs_of
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import CompareConfig
 from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
-from diffgen.generators.prior import draw_latents
 from diffgen.judging.verdicts import PICTURES_A_BEHAVIOUR, Validity
 from diffgen.metrics.counting import (
     ACCEPTED,
@@ -37,6 +36,7 @@ from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION
 from diffgen.sampling import random_rows
+from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _BEHAVIOURS_SHOWN = 60
@@ -149,7 +149,7 @@ def write_results(
         "real_matrix": pair_counts(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
         "gan": domain.facts,
         # whether the pictures were made from real ones instead of drawn by a generator
-        "mutated": not needs_of(config).generator,
+        "mutated": not needs_of(config).source,
     }
     write_json(folder.file("results.json"), results)
     write_report(folder)
@@ -171,10 +171,10 @@ def preflight_record(found: Preflight) -> dict[str, Any]:
 
 def _samples(domain: DomainModels, config: CompareConfig) -> UInt8Array:
     """uint8 (N, C, H, W): what the generator draws at random; none where it draws no picture of the run."""
-    if domain.generator is None or not needs_of(config).generator:
+    if domain.source is None or not needs_of(config).source:
         return np.empty((0, *domain.reference.shape[1:]), dtype=np.uint8)
-    latents = draw_latents(domain.generator, _SAMPLES_SHOWN, torch.Generator().manual_seed(config.seed))
-    return np.asarray(domain.generator.generate(latents).cpu().numpy())
+    genes = random_genes(domain.source.space, _SAMPLES_SHOWN, torch.Generator().manual_seed(config.seed))
+    return np.asarray(domain.source.draw(genes).cpu().numpy())
 
 
 def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:

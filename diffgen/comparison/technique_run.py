@@ -89,7 +89,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         config.technique,
         TechniqueContext(
             archive=archive,
-            generator=domain.generator,
+            source=domain.source,
             config=config.search,
             seed=config.seed,
             device=prepared.device,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.generators.layout import LatentLayout
 from diffgen.labels.store import UNLABELLED
 from diffgen.models import BlackBox
+from diffgen.sources.layout import LatentLayout
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 

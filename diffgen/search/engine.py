@@ -14,19 +14,25 @@ from pymoo.core.termination import NoTermination
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
 from diffgen.search.columns import Column, column, set_columns
-from diffgen.search.mating import LatentMating
+from diffgen.search.mating import ArrayMating
 from diffgen.search.niches import NicheSurvival
-from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
-from diffgen.search.problem import MOST_CELLS, LatentProblem
+from diffgen.search.operators import (
+    HashDuplicateElimination,
+    SpaceCrossover,
+    SpaceMutation,
+    SpaceRepair,
+    SpaceSampling,
+)
+from diffgen.search.problem import MOST_CELLS, GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.survival import RescoringSurvival
-from diffgen.search.variation import LatentCrossover, LatentMutation
+from diffgen.sources.space import Crossing, Mutating
 
 Checkpoint = dict[str, Any]  # arrays and JSON values, never an object that must be pickled
 _EVALUATED = {"F", "G", "H"}  # there are no constraints, G and H
 
 
-class LatentNsga2(NSGA2):  # type: ignore[misc]
+class FirstFrontNsga2(NSGA2):  # type: ignore[misc]
     """NSGA-II whose best ones are those of the first front; pymoo asks every individual for its constraints first."""
 
     def _set_optimum(self, **kwargs: Any) -> None:
@@ -34,7 +40,7 @@ class LatentNsga2(NSGA2):  # type: ignore[misc]
 
 
 class Nsga2Search:
-    """NSGA-II over latent vectors, resumable after any generation.
+    """NSGA-II over genes, resumable after any generation.
 
     A generation is proposed in as many parts as there is room for; pymoo is told when all of it was answered.
 
@@ -44,26 +50,26 @@ class Nsga2Search:
         seed: of sampling, mating and survival.
     """
 
-    def __init__(self, problem: LatentProblem, config: SearchConfig, *, seed: int) -> None:
+    def __init__(self, problem: GeneProblem, config: SearchConfig, *, seed: int) -> None:
         self.problem = problem
-        gene_probability = config.mutation_gene_probability
-        repair = ShellRepair() if problem.normal else None
-        crossover = LatentCrossover(
-            probability=config.crossover_probability,
-            gene_probability=config.crossover_gene_probability,
-            eta=config.crossover_eta,
+        repair = SpaceRepair()
+        crossover = SpaceCrossover(
+            config.crossover_probability,
+            Crossing(gene_probability=config.crossover_gene_probability, eta=config.crossover_eta),
         )
-        mutation = LatentMutation(
-            probability=config.mutation_probability,
-            gene_probability=1 / problem.box.n_var if gene_probability is None else gene_probability,
-            class_probability=config.mutation_class_probability,
-            eta=config.mutation_eta,
+        mutation = SpaceMutation(
+            config.mutation_probability,
+            Mutating(
+                gene_probability=config.mutation_gene_probability,
+                category_probability=config.mutation_class_probability,
+                eta=config.mutation_eta,
+            ),
         )
         # every operator is made anew: pymoo's default instances are shared between algorithms
-        self.algorithm = LatentNsga2(
+        self.algorithm = FirstFrontNsga2(
             pop_size=config.population,
-            sampling=PriorSampling(normal=problem.normal),
-            mating=LatentMating(None, crossover, mutation, repair=repair),
+            sampling=SpaceSampling(),
+            mating=ArrayMating(None, crossover, mutation, repair=repair),
             survival=_survival(config),
             repair=repair,
             eliminate_duplicates=HashDuplicateElimination(),
@@ -90,13 +96,12 @@ class Nsga2Search:
             self._offspring = self.algorithm.ask()
             if self._offspring is None:
                 raise RunError(
-                    "The search stands still: mating makes only latent vectors that the population holds already; "
+                    "The search stands still: mating makes only genes that the population holds already; "
                     "use a larger population or more mutation."
                 )
             self._genes = column(self._offspring, "X")
         first = sum(len(answers) for _, answers in self._told)
-        images, genes = self.problem.draw(self._genes[first : first + room])
-        return Proposal(images, generation=self._generation, genes=genes)
+        return self.problem.draw(self._genes[first : first + room], self._generation)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Take in the answers; with the last of a generation, survival chooses the next parents."""

@@ -14,19 +14,19 @@ from pymoo.core.population import Population
 from pymoo.util.misc import random_permutations
 
 from diffgen.search.columns import Column, column, new_population
-from diffgen.search.problem import LatentProblem
+from diffgen.search.problem import GeneProblem
 
 
-class LatentMating(Mating):  # type: ignore[misc]
+class ArrayMating(Mating):  # type: ignore[misc]
     """Binary tournaments by dominance and crowding (Deb et al. 2002), then the operators it was given.
 
-    ``crossover`` and ``mutation`` must have an ``apply`` on arrays, as those of :mod:`diffgen.search.variation`. An
+    ``crossover`` and ``mutation`` must have an ``apply`` on arrays, as those of :mod:`diffgen.search.operators`. An
     offspring with the genes of another one, or of a parent, is made again.
     """
 
     def do(
         self,
-        problem: LatentProblem,
+        problem: GeneProblem,
         pop: Population,
         n_offsprings: int,
         random_state: np.random.Generator | None = None,
@@ -48,7 +48,7 @@ class LatentMating(Mating):  # type: ignore[misc]
         return new_population(np.array(made[:n_offsprings]))
 
     def _offspring(
-        self, problem: LatentProblem, X: Column, F: Column, crowding: Column, count: int, rng: np.random.Generator
+        self, problem: GeneProblem, X: Column, F: Column, crowding: Column, count: int, rng: np.random.Generator
     ) -> Column:
         matings = math.ceil(count / 2)
         parents = tournament_winners(F, crowding, 2 * matings, rng).reshape(matings, 2)

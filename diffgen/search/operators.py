@@ -1,60 +1,93 @@
-"""pymoo operators that fit a latent space: sampling from the prior, keeping to its shell, finding doubles by hash."""
+"""pymoo's operators on a space of genes: sampling, repair, crossover, mutation, and finding doubles by hash.
+
+What they do to genes is the space's own (:mod:`diffgen.sources.space`); here they get pymoo's form, with the shares of
+matings and of individuals that they are applied to.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from pymoo.core.crossover import Crossover
 from pymoo.core.duplicate import DuplicateElimination
+from pymoo.core.mutation import Mutation
 from pymoo.core.population import Population
 from pymoo.core.repair import Repair
 from pymoo.core.sampling import Sampling
-from scipy.stats import chi
 
-from diffgen.search.problem import LatentProblem
+from diffgen.search.problem import GeneProblem
+from diffgen.sources.draws import NumpyDraws
+from diffgen.sources.space import Crossing, Genes, Mutating
 
-_SHELL_SHARE = 0.999  # share of the prior's vectors whose norm lies in the shell
 
-
-class PriorSampling(Sampling):  # type: ignore[misc]
-    """Initial latent vectors: N(0, 1) clipped to the bounds, or uniform between them; classes uniformly.
-
-    Args:
-        normal: whether the continuous genes are normal.
-    """
-
-    def __init__(self, *, normal: bool) -> None:
-        super().__init__()
-        self._normal = normal
+class SpaceSampling(Sampling):  # type: ignore[misc]
+    """Random genes of the problem's space."""
 
     def _do(
-        self, problem: LatentProblem, n_samples: int, *args: Any, random_state: np.random.Generator, **kwargs: Any
-    ) -> np.ndarray[Any, Any]:
-        box = problem.box
-        if self._normal:
-            genes = np.clip(random_state.standard_normal((n_samples, box.n_var)), box.xl, box.xu)
-        else:
-            genes = random_state.uniform(box.xl, box.xu, (n_samples, box.n_var))
-        if problem.classes == 0:
-            return genes
-        return np.column_stack([genes, random_state.integers(problem.classes, size=n_samples)])
+        self, problem: GeneProblem, n_samples: int, *args: Any, random_state: np.random.Generator, **kwargs: Any
+    ) -> Genes:
+        return problem.space.sample(n_samples, NumpyDraws(random_state))
 
 
-class ShellRepair(Repair):  # type: ignore[misc]
-    """Scale a vector back whose norm a normal latent vector would almost never have; a class is left alone.
+class SpaceRepair(Repair):  # type: ignore[misc]
+    """Genes brought back into the problem's space."""
 
-    The norm of N(0, 1)^d follows a chi distribution with d degrees of freedom; for d = 100 nearly all of it lies
-    between 7.8 and 12.3. A generator has never seen a vector from elsewhere.
+    def _do(self, problem: GeneProblem, X: Genes, **kwargs: Any) -> Genes:
+        return problem.space.repair(X)
+
+
+class SpaceCrossover(Crossover):  # type: ignore[misc]
+    """The space's crossover of some of the matings.
+
+    Args:
+        probability: share of the matings that are crossed at all (pymoo's ``prob``).
+        how: of those.
     """
 
-    def _do(self, problem: LatentProblem, X: np.ndarray[Any, Any], **kwargs: Any) -> np.ndarray[Any, Any]:
-        box = problem.box
-        genes, classes = X[:, : box.n_var], X[:, box.n_var :]
-        low, high = chi.interval(_SHELL_SHARE, box.n_var)
-        norm = np.linalg.norm(genes, axis=1, keepdims=True)
-        scale = np.clip(norm, low, high) / np.maximum(norm, 1e-12)
-        # the bounds come last: scaling up may push a gene over them
-        return np.column_stack([np.clip(genes * scale, box.xl, box.xu), classes])
+    def __init__(self, probability: float, how: Crossing) -> None:
+        super().__init__(2, 2, prob=probability)
+        self.probability = probability
+        self.how = how
+
+    def apply(self, problem: GeneProblem, X: Genes, rng: np.random.Generator) -> Genes:
+        """The children of pairs of parents, float64 (2, matings, n_var) both; what ``do`` makes, without a population.
+
+        Where nothing is crossed, the children are their parents.
+        """
+        crossed = np.asarray(rng.random(X.shape[1]) < self.probability)
+        if not crossed.any():
+            return X.copy()
+        return np.where(crossed[None, :, None], problem.space.crossover(X, self.how, rng), X)
+
+    def _do(
+        self, problem: GeneProblem, X: Genes, *args: Any, random_state: np.random.Generator, **kwargs: Any
+    ) -> Genes:
+        return problem.space.crossover(X, self.how, random_state)
+
+
+class SpaceMutation(Mutation):  # type: ignore[misc]
+    """The space's mutation of some of the individuals.
+
+    Args:
+        probability: share of the individuals that are mutated at all (pymoo's ``prob``).
+        how: of those.
+    """
+
+    def __init__(self, probability: float, how: Mutating) -> None:
+        super().__init__(prob=probability)
+        self.probability = probability
+        self.how = how
+
+    def apply(self, problem: GeneProblem, X: Genes, rng: np.random.Generator) -> Genes:
+        """Mutated copies of float64 (N, n_var); what ``do`` makes, without a population."""
+        mutated = problem.space.mutate(X, self.how, rng)
+        return np.where((rng.random(len(X)) <= self.probability)[:, None], mutated, X)
+
+    def _do(
+        self, problem: GeneProblem, X: Genes, *args: Any, random_state: np.random.Generator, **kwargs: Any
+    ) -> Genes:
+        return problem.space.mutate(X, self.how, random_state)
 
 
 class HashDuplicateElimination(DuplicateElimination):  # type: ignore[misc]

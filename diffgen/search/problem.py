@@ -1,9 +1,6 @@
-"""The search problem that pymoo sees: the space of latent vectors, and two objectives from the models' answers."""
+"""The search problem that pymoo sees: a space of genes, and two objectives from the models' answers."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,29 +8,20 @@ from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 
 from diffgen.config import SearchConfig
-from diffgen.generators.prior import UNIFORM_BOUND, latent_length
 from diffgen.search.archive import Archive
 from diffgen.search.columns import Column, column, set_columns
 from diffgen.search.diversity import Diversity
 from diffgen.search.memory import BatchHalver
-from diffgen.search.proposal import NO_PAIR, Answers
-from diffgen.types import Generator, Int64Array, UInt8Array
+from diffgen.search.proposal import NO_PAIR, Answers, Proposal
+from diffgen.sources.base import Source
+from diffgen.types import Int64Array, UInt8Array
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
 
 MOST_CELLS = 1 << 20  # a niche by behaviour is label pair * MOST_CELLS + cell
 
 
-@dataclass(frozen=True)
-class Box:
-    """Bounds of the continuous genes, named as pymoo's operators look for them; float64 (n_var,)."""
-
-    n_var: int
-    xl: np.ndarray[Any, Any]
-    xu: np.ndarray[Any, Any]
-
-
-class LatentProblem(Problem):  # type: ignore[misc]
+class GeneProblem(Problem):  # type: ignore[misc]
     """Maximise divergence (Eq. 1) and diversity (Eq. 2), or one of them; pymoo minimises, so they are negated (Eq. 3).
 
     The picture of every individual is kept until it leaves the population, since its diversity is scored again when
@@ -43,7 +31,7 @@ class LatentProblem(Problem):  # type: ignore[misc]
     :meth:`judge` makes objectives of the answers.
 
     Args:
-        generator: latent vector -> image.
+        source: genes -> image.
         archive: of the triggers; told the diversity of new ones.
         diversity: the second objective.
         config: prior and bounds, objectives, niches, and how the search is guided by the filters.
@@ -56,14 +44,12 @@ class LatentProblem(Problem):  # type: ignore[misc]
             how far a picture is from being accepted is the last; it is 0 for whatever is not rejected.
 
     Attributes:
-        box: the continuous genes and their bounds.
-        classes: values of the last gene, when the generator is conditional; else 0, and there is no such gene.
-        normal: whether the continuous genes are searched where N(0, 1) lies.
+        space: the part of the source's space that is searched.
     """
 
     def __init__(
         self,
-        generator: Generator,
+        source: Source,
         archive: Archive,
         diversity: Diversity,
         config: SearchConfig,
@@ -72,21 +58,15 @@ class LatentProblem(Problem):  # type: ignore[misc]
         has_cells: bool = False,
         guided: bool = False,
     ) -> None:
-        self.normal = config.prior == "generator" and generator.prior == "normal"
-        own_box = config.prior == "generator" and generator.prior == "uniform"
-        bound = UNIFORM_BOUND if own_box else config.bound
-        dim = generator.latent_dim
-        self.classes = generator.classes
-        self.box = Box(n_var=dim, xl=np.full(dim, -bound), xu=np.full(dim, bound))
-        last = [self.classes - 1.0] if self.classes else []
+        self.space = source.space.searched(config.prior, config.bound)
         super().__init__(
-            n_var=latent_length(generator),
+            n_var=self.space.length,
             n_obj=len(OBJECTIVES[config.objectives]) + (guided and config.validity == "objective"),
-            xl=np.append(self.box.xl, [0.0] * len(last)),
-            xu=np.append(self.box.xu, last),
+            xl=self.space.low,
+            xu=self.space.high,
         )
         self.diversity = diversity
-        self._generator = generator
+        self._source = source
         self._archive = archive
         self._memory = memory or BatchHalver()
         self._guided = guided
@@ -99,17 +79,11 @@ class LatentProblem(Problem):  # type: ignore[misc]
         if self._by_cell and not has_cells:
             raise ValueError("Niches by behaviour need answers that tell cells apart.")
 
-    def draw(self, X: Column) -> tuple[torch.Tensor, torch.Tensor]:
-        """The pictures of genes.
-
-        Args:
-            X: float64 (N, n_var).
-
-        Returns:
-            uint8 (N, C, H, W) on the generator's device, and the latent vectors float32 (N, n_var).
-        """
-        latents = torch.from_numpy(np.asarray(X, dtype=np.float32))
-        return self._memory.call(self._generator.generate, latents), latents
+    def draw(self, X: Column, generation: int) -> Proposal:
+        """The pictures of genes, float64 (N, n_var)."""
+        genes = torch.from_numpy(np.asarray(X, dtype=np.float32))
+        images = self._memory.call(self._source.draw, genes)
+        return Proposal(images, generation=generation, genes=genes, origins=self._source.origins(genes))
 
     def judge(self, pictures: torch.Tensor, answers: Answers) -> dict[str, Column]:
         """What a generation is worth: its columns F (objectives, pymoo minimises), uid, archive_number, niche, version.

@@ -1,7 +1,7 @@
 """From a trigger to the border: the smallest step away from agreement that still triggers.
 
-Every trigger's latent vector is led toward that of the nearest picture on which the models agree. On the way lies a
-border; by halving the way, two latent vectors are found on both sides of it whose pictures hardly differ. All triggers
+Every trigger's genes are led toward those of the nearest picture on which the models agree. On the way lies a
+border; by halving the way, two sets of genes are found on both sides of it whose pictures hardly differ. All triggers
 are halved at the same time, in whole batches.
 """
 
@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from diffgen.events import Progress
-from diffgen.generators.prior import draw_latents
-from diffgen.types import Float32Array, Generator, UInt8Array
+from diffgen.sources.base import Source
+from diffgen.sources.space import random_genes
+from diffgen.types import Float32Array, UInt8Array
 
 # 8 ways of 16 stops: 128 pictures to find the nearest agreeing one among
 _WAYS = 8
@@ -32,21 +33,21 @@ class Steps:
     Attributes:
         found: bool (N,); False where no agreeing picture was met, and the other values then mean nothing.
         agreeing, trigger: uint8 (N, C, H, W).
-        agreeing_latents, trigger_latents: float32 (N, L).
+        agreeing_genes, trigger_genes: float32 (N, L).
         first_agreeing: uint8 (N, C, H, W), the agreeing picture that was aimed at in the beginning.
     """
 
     found: np.ndarray[tuple[int], np.dtype[np.bool_]]
     agreeing: UInt8Array
     trigger: UInt8Array
-    agreeing_latents: Float32Array
-    trigger_latents: Float32Array
+    agreeing_genes: Float32Array
+    trigger_genes: Float32Array
     first_agreeing: UInt8Array
 
 
 def smallest_steps(
-    latents: torch.Tensor,
-    generator: Generator,
+    genes: torch.Tensor,
+    source: Source,
     judge: Judge,
     *,
     seed: int,
@@ -56,8 +57,8 @@ def smallest_steps(
     """Shrink triggers.
 
     Args:
-        latents: float32 (N, L) of the triggers.
-        generator: latent vector -> image.
+        genes: float32 (N, L) of the triggers.
+        source: genes -> image.
         judge: for uint8 (n, C, H, W), bool (n,): whether a picture counts as one on which the models agree, and bool
             (n,): whether it counts as a trigger. What is neither is walked around.
         seed: of the ways that are tried.
@@ -65,22 +66,22 @@ def smallest_steps(
     """
 
     def judged(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        answers = [judge(generator.generate(batch)) for batch in vectors.split(batch_size)]
+        answers = [judge(source.draw(batch)) for batch in vectors.split(batch_size)]
         return torch.cat([agrees.cpu() for agrees, _ in answers]), torch.cat([hits.cpu() for _, hits in answers])
 
     def pictures(vectors: torch.Tensor) -> torch.Tensor:
-        parts = [generator.generate(batch).cpu() for batch in vectors.split(batch_size)]
-        return torch.cat(parts) if parts else torch.empty((0, *generator.image_shape), dtype=torch.uint8)
+        parts = [source.draw(batch).cpu() for batch in vectors.split(batch_size)]
+        return torch.cat(parts) if parts else torch.empty((0, *source.image_shape), dtype=torch.uint8)
 
     rng = torch.Generator().manual_seed(seed)
-    found = torch.zeros(len(latents), dtype=torch.bool)
-    low, high = latents.clone(), latents.clone()
-    with (progress or Progress()).stage("Looking for agreeing pictures", total=len(latents)) as task:
-        for row, latent in enumerate(latents):
-            candidates = _ways(latent, generator, rng)
+    found = torch.zeros(len(genes), dtype=torch.bool)
+    low, high = genes.clone(), genes.clone()
+    with (progress or Progress()).stage("Looking for agreeing pictures", total=len(genes)) as task:
+        for row, one in enumerate(genes):
+            candidates = _ways(one, source, rng)
             usable = candidates[judged(candidates)[0]]
             if len(usable):
-                difference = (pictures(usable).float() - pictures(latent[None]).float()).flatten(1)
+                difference = (pictures(usable).float() - pictures(one[None]).float()).flatten(1)
                 low[row] = usable[torch.linalg.vector_norm(difference, dim=1).argmin()]
                 found[row] = True
             task.advance()
@@ -90,7 +91,7 @@ def smallest_steps(
     share = torch.full((len(rows), 1), 0.5)
     with (progress or Progress()).stage("Halving the way", total=_HALVINGS) as task:
         for _ in range(_HALVINGS if len(rows) else 0):
-            middle = low[rows] + share * (high[rows] - low[rows])
+            middle = source.space.interpolate(low[rows], high[rows], share)
             agrees, triggers = judged(middle)
             high[rows[triggers]] = middle[triggers]
             low[rows[agrees]] = middle[agrees]
@@ -101,16 +102,13 @@ def smallest_steps(
         found=found.numpy(),
         agreeing=pictures(low).numpy(),
         trigger=pictures(high).numpy(),
-        agreeing_latents=low.numpy(),
-        trigger_latents=high.numpy(),
+        agreeing_genes=low.numpy(),
+        trigger_genes=high.numpy(),
         first_agreeing=pictures(first).numpy(),
     )
 
 
-def _ways(latent: torch.Tensor, generator: Generator, rng: torch.Generator) -> torch.Tensor:
-    """float32 (ways x stops, L): stops on straight ways to latent vectors drawn from the prior, of the same class."""
-    ends = draw_latents(generator, _WAYS, rng)
-    if generator.classes:
-        ends[:, -1] = latent[-1]
-    stops = torch.tensor(_STOPS)[:, None, None]
-    return (latent + stops * (ends - latent)).flatten(0, 1)
+def _ways(one: torch.Tensor, source: Source, rng: torch.Generator) -> torch.Tensor:
+    """float32 (ways x stops, L): stops on straight ways to random genes of the same categories."""
+    ends = source.space.with_categories_of(random_genes(source.space, _WAYS, rng), one)
+    return source.space.interpolate(one, ends, torch.tensor(_STOPS)[:, None, None]).flatten(0, 1)

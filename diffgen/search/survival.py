@@ -10,7 +10,7 @@ from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 from pymoo.util.randomized_argsort import randomized_argsort
 
 from diffgen.search.columns import Column, column, set_columns
-from diffgen.search.problem import LatentProblem
+from diffgen.search.problem import GeneProblem
 
 
 class RescoringSurvival(RankAndCrowding):  # type: ignore[misc]
@@ -20,7 +20,7 @@ class RescoringSurvival(RankAndCrowding):  # type: ignore[misc]
     move: evaluate the survivors again). Who survives is whom ``RankAndCrowding`` chooses with the same random state.
     """
 
-    def _do(self, problem: LatentProblem, pop: Population, *args: Any, **kwargs: Any) -> Population:
+    def _do(self, problem: GeneProblem, pop: Population, *args: Any, **kwargs: Any) -> Population:
         problem.rescore(pop)
         survivors = self._select(pop, **kwargs)
         problem.retain(survivors)

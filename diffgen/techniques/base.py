@@ -15,7 +15,8 @@ from diffgen.features.encoder import DomainEncoder
 from diffgen.search.archive import Archive
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import Answers, Proposal
-from diffgen.types import Float32Array, Generator, Int64Array, Scorer, UInt8Array
+from diffgen.sources.base import Source
+from diffgen.types import Float32Array, Int64Array, Scorer, UInt8Array
 
 Checkpoint = dict[str, Any]
 
@@ -25,13 +26,15 @@ class Needs:
     """What must be there before a technique can begin.
 
     Attributes:
-        generator: it draws its pictures from latent vectors.
+        source: it draws its pictures from the genes of a source.
+        encoder: the source must turn real images into genes, too.
         discriminator: it asks how real a picture is, in the search.
         labels: of the real images.
         filters: it can ask the validity filters about its triggers in the search; it does where the settings say so.
     """
 
-    generator: bool = False
+    source: bool = False
+    encoder: bool = False
     discriminator: bool = False
     labels: bool = False
     filters: bool = False
@@ -58,7 +61,7 @@ class TechniqueContext:
 
     Attributes:
         archive: the triggers found so far, numbered; the loop fills it before the technique is told.
-        generator: latent vector -> image; None where the technique needs none.
+        source: genes -> image; None where the technique needs none.
         config: the settings of the search.
         seed: seed of everything random in the technique.
         device: where tensors live.
@@ -72,7 +75,7 @@ class TechniqueContext:
     """
 
     archive: Archive
-    generator: Generator | None
+    source: Source | None
     config: SearchConfig
     seed: int
     device: torch.device
@@ -84,15 +87,15 @@ class TechniqueContext:
     real: RealImages | None = None
     scorer: Scorer | None = None
 
-    def need_generator(self) -> Generator:
-        """The generator.
+    def need_source(self) -> Source:
+        """The source of images.
 
         Raises:
             ValueError: there is none.
         """
-        if self.generator is None:
-            raise ValueError("This technique draws its pictures from a generator.")
-        return self.generator
+        if self.source is None:
+            raise ValueError("This technique draws its pictures from a source.")
+        return self.source
 
     def need_real(self) -> RealImages:
         """The given images.

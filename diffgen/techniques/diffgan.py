@@ -38,7 +38,7 @@ from typing import Any
 from diffgen.config import SearchConfig
 from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace, Space
 from diffgen.search.engine import Nsga2Search
-from diffgen.search.problem import LatentProblem
+from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
@@ -81,8 +81,8 @@ class DiffGan(Technique):
         else:
             raise ValueError("Diversity by features needs the encoder of the domain.")
         archive, config = context.archive, context.config
-        problem = LatentProblem(
-            context.need_generator(),
+        problem = GeneProblem(
+            context.need_source(),
             archive,
             Diversity(archive, config, space=space, seed=context.seed, device=context.device),
             config,
@@ -94,7 +94,7 @@ class DiffGan(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(generator=True, filters=True)
+        return Needs(source=True, filters=True)
 
     @property
     def between_generations(self) -> bool:

@@ -1,4 +1,4 @@
-"""Random latent vectors from the generator's prior: the baseline that any search must beat."""
+"""Random genes, as the source expects them: the baseline that any search must beat."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from diffgen.config import SearchConfig
-from diffgen.generators.prior import draw_latents
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.sources.space import random_genes
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
 
@@ -23,14 +23,14 @@ class RandomLatent(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(generator=True)
+        return Needs(source=True)
 
     def propose(self, room: int) -> Proposal:
-        generator = self.context.need_generator()
+        source = self.context.need_source()
         # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
-        latents = draw_latents(generator, self.context.batch_size, self._rng)[:room]
-        images = self.context.memory.call(generator.generate, latents)
-        return Proposal(images, generation=self._batches + 1, genes=latents)
+        genes = random_genes(source.space, self.context.batch_size, self._rng)[:room]
+        images = self.context.memory.call(source.draw, genes)
+        return Proposal(images, generation=self._batches + 1, genes=genes, origins=source.origins(genes))
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         self._batches += 1

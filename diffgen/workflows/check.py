@@ -71,7 +71,7 @@ def check(
     if gan is not None:
         comparison = replace(comparison, gan_file=str(gan))
     config = replace(config, compare=settled_generator(comparison))
-    if not needs_of(config.compare).generator:
+    if not needs_of(config.compare).source:
         raise UserError(
             f"A check also asks about random pictures of a generator, and the technique {comparison.technique} draws "
             "none; check with diffgan or random_latent."

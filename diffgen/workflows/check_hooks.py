@@ -34,7 +34,6 @@ from diffgen.gate.values import (
     Shift,
     Steadiness,
 )
-from diffgen.generators.prior import LatentStream
 from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
@@ -42,6 +41,7 @@ from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.store import Store, check_shape
 from diffgen.search.divergence import answer_margin
+from diffgen.sources.draws import UnsearchedDraws
 from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
 
 _BATCH = 1024
@@ -155,19 +155,15 @@ class CheckHooks(ComparisonHooks):
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the generator draws unsearched, as far as the filters accept it."""
-        wanted, generator = self.config.random_images, prepared.domain.generator
-        assert generator is not None
-        latents = LatentStream(
-            generator,
-            seed=prepared.config.seed,
-            labels=prepared.images.labels,
-            class_labels=prepared.domain.class_labels,
-        )
+        wanted, source = self.config.random_images, prepared.domain.source
+        assert source is not None
+        draws = UnsearchedDraws(prepared.config.seed, source.space.frequencies(prepared.images.labels))
         answers: list[Float32Array] = []
         count = drawn = accepted = 0
         with self.progress.stage("Asking about random generated images", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
-                images = generator.generate(latents.draw(prepared.batch_size)).cpu()
+                genes = torch.from_numpy(source.space.sample(prepared.batch_size, draws))
+                images = source.draw(genes).cpu()
                 drawn += len(images)
                 valid = images[torch.from_numpy(prepared.pipeline.apply(images).accepted)]
                 accepted += len(valid)

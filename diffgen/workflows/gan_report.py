@@ -13,11 +13,12 @@ from diffgen.config import GanConfig, from_dict
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.header import class_labels
 from diffgen.gan_training.split import split_rows
-from diffgen.generators import gan as gan_loader
-from diffgen.generators.prior import draw_latents
 from diffgen.report.gan_page import GanReportData, Pair, SheetRow, render_gan_page
 from diffgen.runs.files import write_text
-from diffgen.types import Generator, ImageSet, UInt8Array
+from diffgen.sources import gan as gan_loader
+from diffgen.sources.base import Source
+from diffgen.sources.space import random_genes
+from diffgen.types import ImageSet, UInt8Array
 
 _COLUMNS = 12
 _MOST_ROWS = 20
@@ -45,7 +46,7 @@ def write_gan_report(path: Path, data: ImageSet, encoder: FeatureExtractor, *, d
 
 def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, device: torch.device) -> GanReportData:
     """Everything that the page shows."""
-    generator, _, stored = gan_loader.load(path, device=device)
+    source, _, stored = gan_loader.load(path, device=device)
     header = stored.header
     rows, held_out = split_rows(len(data), from_dict(GanConfig, header["gan"]))
     names = data.class_names or ()
@@ -60,21 +61,21 @@ def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, de
         kept_step=header["kept_step"],
         labelled=data.labels is not None,
         class_names=names,
-        sheet=_sheet(generator, class_labels(header), names),
-        pairs=_pairs(generator, torch.from_numpy(data.images)[rows], encoder),
+        sheet=_sheet(source, class_labels(header), names),
+        pairs=_pairs(source, torch.from_numpy(data.images)[rows], encoder),
         scores=header.get("scores"),
         tuning=header.get("tuning"),
         settings=header["gan"],
     )
 
 
-def _sheet(generator: Generator, labels: tuple[int, ...], names: tuple[str, ...]) -> tuple[SheetRow, ...]:
+def _sheet(source: Source, labels: tuple[int, ...], names: tuple[str, ...]) -> tuple[SheetRow, ...]:
     rng = torch.Generator().manual_seed(_SEED)
-    classes = range(min(generator.classes, _MOST_ROWS)) if generator.classes else None
-    latents = draw_latents(generator, _COLUMNS * (_ROWS_WITHOUT_CLASSES if classes is None else len(classes)), rng)
+    classes = range(min(source.space.categories[0], _MOST_ROWS)) if source.space.categories else None
+    latents = random_genes(source.space, _COLUMNS * (_ROWS_WITHOUT_CLASSES if classes is None else len(classes)), rng)
     if classes is not None:
         latents[:, -1] = torch.tensor(classes).repeat_interleave(_COLUMNS)
-    images = np.split(generator.generate(latents).cpu().numpy(), len(latents) // _COLUMNS)
+    images = np.split(source.draw(latents).cpu().numpy(), len(latents) // _COLUMNS)
     if classes is None:
         return tuple(SheetRow("", row) for row in images)
     return tuple(
@@ -83,8 +84,8 @@ def _sheet(generator: Generator, labels: tuple[int, ...], names: tuple[str, ...]
     )
 
 
-def _pairs(generator: Generator, real: torch.Tensor, encoder: FeatureExtractor) -> tuple[Pair, ...]:
-    images = generator.generate(draw_latents(generator, _PAIRS, torch.Generator().manual_seed(_SEED + 1)))
+def _pairs(source: Source, real: torch.Tensor, encoder: FeatureExtractor) -> tuple[Pair, ...]:
+    images = source.draw(random_genes(source.space, _PAIRS, torch.Generator().manual_seed(_SEED + 1)))
     found = torch.cdist(encoder.encode(images).cpu(), encoder.encode(real).cpu()).argmin(dim=1)
     generated: UInt8Array = images.cpu().numpy()
     nearest: UInt8Array = real[found].numpy()

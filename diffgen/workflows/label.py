@@ -17,7 +17,6 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, LabelConfig
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.generators.layout import LatentLayout
 from diffgen.labels.agreement import merge
 from diffgen.labels.automatic import intended_labels, oracle_labels
 from diffgen.labels.reading import read_labels
@@ -29,6 +28,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
 from diffgen.sampling import random_rows
+from diffgen.sources.layout import LatentLayout
 from diffgen.types import Int64Array
 from diffgen.workflows.finds import Finds, read_finds
 

@@ -21,7 +21,6 @@ from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
-from diffgen.generators.prior import latent_length
 from diffgen.metrics.counting import behaviour_keys
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
@@ -104,7 +103,7 @@ def _shrink(
         margin = folder.results()["preflight"]["margin"]
         numbers = _choose(folder, limit)
         columns = folder.read_parts()
-    if not needs_of(config).generator or (columns and "latents" not in columns):
+    if not needs_of(config).source or (columns and "latents" not in columns):
         raise UserError(
             f"The triggers of {folder.path} were made without latent vectors ({config.technique}), so there is no way "
             "to lead them back; shrink a run of another technique."
@@ -123,7 +122,7 @@ def _shrink(
     check_unchanged(config.generator, folder)
     encoder = cell_store.prepare(images, device=place, progress=progress).encoder
     domain = prepare_generator(images, config, encoder, device=place, progress=progress)
-    assert domain.generator is not None and domain.path is not None
+    assert domain.source is not None and domain.path is not None
     if file_digest(domain.path) != folder.manifest["gan"]:
         raise UserError(
             f"The GAN that the run {folder.path} was made with is no longer in the cache, and the one there now "
@@ -139,10 +138,9 @@ def _shrink(
         accepted[rows] = torch.from_numpy(pipeline.apply(pictures[rows.to(pictures.device)].cpu()).accepted)
         return agree & accepted, differ & accepted
 
-    latents = (
-        torch.from_numpy(columns["latents"][numbers]) if columns else torch.empty(0, latent_length(domain.generator))
-    )
-    steps = smallest_steps(latents, domain.generator, judge, seed=config.seed, batch_size=size, progress=progress)
+    length = domain.source.space.length
+    genes = torch.from_numpy(columns["latents"][numbers]) if columns else torch.empty(0, length)
+    steps = smallest_steps(genes, domain.source, judge, seed=config.seed, batch_size=size, progress=progress)
     agreeing, triggering = (_one_by_one(models, each) for each in (steps.agreeing, steps.trigger))
     holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
     holds &= _disagree(torch.from_numpy(triggering), margin).numpy()
@@ -155,10 +153,10 @@ def _shrink(
         {
             "numbers": numbers[holds],
             "agreeing": steps.agreeing[holds],
-            "agreeing_latents": steps.agreeing_latents[holds],
+            "agreeing_latents": steps.agreeing_genes[holds],
             "agreeing_probabilities": agreeing[holds],
             "triggers": steps.trigger[holds],
-            "trigger_latents": steps.trigger_latents[holds],
+            "trigger_latents": steps.trigger_genes[holds],
             "trigger_probabilities": triggering[holds],
             "before": before[holds],
             "difference": after[holds],

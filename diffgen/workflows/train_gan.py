@@ -30,12 +30,13 @@ from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.scores import GeneratorScores, score_generator
 from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.watch import FEWEST_HELD_OUT, Reading, collapse
-from diffgen.generators import gan as gan_loader
-from diffgen.generators.prior import draw_latents
 from diffgen.runs.cache import cache_file
 from diffgen.runs.files import make_folder, write_whole
 from diffgen.runs.outputs import output_file
-from diffgen.types import Generator, ImageSet
+from diffgen.sources import gan as gan_loader
+from diffgen.sources.base import Source
+from diffgen.sources.space import random_genes
+from diffgen.types import ImageSet
 from diffgen.workflows.gan_report import write_gan_report
 
 
@@ -167,7 +168,7 @@ def _study_facts(tuning: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def score(
-    generator: Generator,
+    source: Source,
     data: ImageSet,
     rows: torch.Tensor | None,
     encoder: FeatureExtractor,
@@ -176,10 +177,10 @@ def score(
     images: int,
     progress: Progress | None = None,
 ) -> GeneratorScores:
-    """Scores of a generator against the real images of some rows, or of all of them."""
+    """Scores of a source against the real images of some rows, or of all of them."""
     real = torch.from_numpy(data.images)
     return score_generator(
-        lambda count, rng: generator.generate(draw_latents(generator, count, rng)),
+        lambda count, rng: source.draw(random_genes(source.space, count, rng)),
         real if rows is None else real[rows],
         encoder,
         labels=data.labels if data.labels is None or rows is None else data.labels[rows.numpy()],
@@ -200,14 +201,14 @@ def _scored(
 ) -> dict[str, Any]:
     """The header of a checkpoint with its scores, which are computed unless it has them."""
     while True:
-        generator, _, stored = gan_loader.load(path, device=device)
+        source, _, stored = gan_loader.load(path, device=device)
         # of a small data set no more are drawn than there are real ones
         images = min(config.images, len(data))
         asked = {"features": extractor.name, "draws": config.draws, "generated": images}
         known = stored.header.get("scores")
         if known is not None and {name: known[name] for name in asked} == asked:
             return stored.header
-        found = score(generator, data, None, extractor, draws=config.draws, images=images, progress=progress)
+        found = score(source, data, None, extractor, draws=config.draws, images=images, progress=progress)
         # unless another process of the same study has put a better GAN there meanwhile
         if read_header(path) == stored.header:
             return add_to_header(path, {"scores": found.as_dict()})
@@ -251,9 +252,9 @@ def _tune(
             watch=watch,
             after_reading=after_reading,
         )
-        generator, _, _ = gan_loader.load(place, device=device)
+        source, _, _ = gan_loader.load(place, device=device)
         found = score(
-            generator, data, against, encoder, draws=config.tuning.draws, images=drawn, progress=progress
+            source, data, against, encoder, draws=config.tuning.draws, images=drawn, progress=progress
         ).as_dict()
         scores = {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}
         # at few updates KID has preferred a generator of one picture to one of blurred ones

@@ -11,7 +11,7 @@ from diffgen.config import GanConfig
 from diffgen.data import load
 from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import train
-from diffgen.generators.gan import DiscriminatorScorer, GanGenerator
+from diffgen.sources.gan import DiscriminatorScorer, GanSource
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ def parts() -> Parts:
     training, held_out = split_rows(len(images), config)
     trained = train(images[training], config)
     rng = torch.Generator().manual_seed(0)
-    generator = GanGenerator(trained.generator, device=torch.device("cpu"))
+    generator = GanSource(trained.generator, device=torch.device("cpu"))
     return Parts(
         scorer=DiscriminatorScorer(trained.discriminator, device=torch.device("cpu")),
         reference=images[training],
         held_out=images[held_out],
-        made=generator.generate(torch.randn(100, 16, generator=rng)),
+        made=generator.draw(torch.randn(100, 16, generator=rng)),
         noise=torch.randint(256, (100, 1, 28, 28), generator=rng, dtype=torch.uint8),
     )

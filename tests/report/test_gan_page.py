@@ -48,7 +48,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train_and_save(digits, config, encoder, path, device=CPU, progress=Progress())
     data = gan_report_data(path, digits, encoder, device=CPU)
     assert data.scores is None and data.tuning is None
-    from diffgen.generators import gan as gan_loader
+    from diffgen.sources import gan as gan_loader
 
     found = score(gan_loader.load(path, device=CPU)[0], digits, None, encoder, draws=2, images=200)
     add_to_header(path, {"scores": found.as_dict(), "tuning": TUNING})

@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from diffgen.config import Budget, GanConfig, SearchConfig
 from diffgen.data import load
 from diffgen.gan_training.trainer import train
-from diffgen.generators.gan import GanGenerator
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive
@@ -21,8 +20,11 @@ from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
-from diffgen.search.problem import LatentProblem
-from diffgen.types import Generator, ImageSet
+from diffgen.search.problem import GeneProblem
+from diffgen.sources.base import Source
+from diffgen.sources.gan import GanSource
+from diffgen.sources.space import latent_space
+from diffgen.types import ImageSet
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +33,10 @@ def digits() -> ImageSet:
 
 
 @pytest.fixture(scope="session")
-def generator(digits: ImageSet) -> GanGenerator:
+def generator(digits: ImageSet) -> GanSource:
     config = GanConfig(latent_dim=16, width=8, steps=300, batch_size=32, augment=False)
     trained = train(torch.from_numpy(digits.images), config)
-    return GanGenerator(trained.generator, device=torch.device("cpu"))
+    return GanSource(trained.generator, device=torch.device("cpu"))
 
 
 class ConditionalPca:
@@ -42,8 +44,9 @@ class ConditionalPca:
 
     def __init__(self, data: ImageSet, *, latent_dim: int, prior: Literal["normal", "uniform"]) -> None:
         assert data.labels is not None
-        self.latent_dim, self.prior, self.image_shape = latent_dim, prior, data.image_shape
+        self.prior, self.image_shape = prior, data.image_shape
         self.classes = int(data.labels.max()) + 1
+        self.space = latent_space(latent_dim, prior, self.classes)
         # wider than the class itself is, so that some pictures lie between two classes
         spread = 2.0 if prior == "normal" else 4.0
         means, directions = [], []
@@ -55,12 +58,15 @@ class ConditionalPca:
         self._means = torch.from_numpy(np.stack(means))
         self._directions = torch.from_numpy(np.stack(directions))
 
-    def generate(self, latents: torch.Tensor) -> torch.Tensor:
+    def origins(self, genes: torch.Tensor) -> None:
+        return None
+
+    def draw(self, genes: torch.Tensor) -> torch.Tensor:
         """uint8 (N, C, H, W) for float32 (N, latent_dim + 1)."""
-        classes = latents[:, -1]
+        classes = genes[:, -1]
         assert torch.equal(classes, classes.round())
         rows = classes.to(torch.int64)
-        drawn = self._means[rows] + torch.einsum("nd,ndp->np", latents[:, :-1], self._directions[rows])
+        drawn = self._means[rows] + torch.einsum("nd,ndp->np", genes[:, :-1], self._directions[rows])
         return drawn.round().clamp(0, 255).to(torch.uint8).reshape(-1, *self.image_shape)
 
 
@@ -101,7 +107,7 @@ def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple
     """NSGA-II on a generator, and the loop that asks the models for it; the clock runs."""
 
     def make(
-        generator: Generator,
+        generator: Source,
         budget: str,
         config: SearchConfig,
         *,
@@ -115,7 +121,7 @@ def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple
         diversity = Diversity(archive, config, space=PixelSpace(), seed=seed, device=torch.device("cpu"))
         has_cells = evaluator.behaviours is not None
         guided = evaluator.asks_filters
-        problem = LatentProblem(generator, archive, diversity, config, has_cells=has_cells, guided=guided)
+        problem = GeneProblem(generator, archive, diversity, config, has_cells=has_cells, guided=guided)
         search = Nsga2Search(problem, config, seed=seed)
         loop = SearchLoop(
             search,

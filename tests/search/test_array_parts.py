@@ -16,20 +16,19 @@ from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 
 from diffgen.search.columns import column, new_population, set_columns
-from diffgen.search.mating import LatentMating, tournament_winners
-from diffgen.search.operators import HashDuplicateElimination, ShellRepair
-from diffgen.search.problem import Box
+from diffgen.search.mating import ArrayMating, tournament_winners
+from diffgen.search.operators import HashDuplicateElimination, SpaceCrossover, SpaceMutation, SpaceRepair
 from diffgen.search.survival import RescoringSurvival, crowding_distances
-from diffgen.search.variation import LatentCrossover, LatentMutation
+from diffgen.sources.space import Crossing, Mutating, NormalShell, WithClass
 
 
-class Space(Problem):
+class Eight(Problem):
     """Latent vectors of eight genes, and a class when there are any."""
 
     def __init__(self, classes: int) -> None:
-        self.box = Box(n_var=8, xl=np.full(8, -3.0), xu=np.full(8, 3.0))
-        self.classes = classes
-        super().__init__(n_var=8 + (classes > 0), n_obj=2, xl=-3.0, xu=max(3.0, classes - 1.0))
+        shell = NormalShell(8, bound=3.0)
+        self.space = WithClass(shell, classes) if classes else shell
+        super().__init__(n_var=self.space.length, n_obj=2, xl=self.space.low, xu=self.space.high)
 
     def rescore(self, population: Population) -> None:
         pass
@@ -47,17 +46,17 @@ def ranked(count: int, seed: int, classes: int, *, alike: int) -> Population:
     population = Population.new(X=X, F=rng.integers(0, alike, (count, 2)).astype(float))
     for individual in population:
         individual.evaluated = {"F", "G", "H"}
-    return RankAndCrowding().do(Space(classes), population, n_survive=count, random_state=rng)
+    return RankAndCrowding().do(Eight(classes), population, n_survive=count, random_state=rng)
 
 
 @given(st.integers(4, 60), st.integers(0, 1000), st.sampled_from([2, 5, 1000]), st.sampled_from([0, 4]))
 def test_mating_makes_the_same_offspring(count: int, seed: int, alike: int, classes: int) -> None:
-    space, population = Space(classes), ranked(count, seed, classes, alike=alike)
-    crossover = LatentCrossover(probability=0.8, gene_probability=0.5, eta=15.0)
-    mutation = LatentMutation(probability=0.6, gene_probability=0.2, class_probability=0.3, eta=20.0)
-    shared = {"repair": ShellRepair(), "eliminate_duplicates": HashDuplicateElimination()}
+    space, population = Eight(classes), ranked(count, seed, classes, alike=alike)
+    crossover = SpaceCrossover(0.8, Crossing(gene_probability=0.5, eta=15.0))
+    mutation = SpaceMutation(0.6, Mutating(gene_probability=0.2, category_probability=0.3, eta=20.0))
+    shared = {"repair": SpaceRepair(), "eliminate_duplicates": HashDuplicateElimination()}
     theirs = Mating(TournamentSelection(func_comp=binary_tournament), crossover, mutation, **shared)
-    ours = LatentMating(None, crossover, mutation, repair=ShellRepair())
+    ours = ArrayMating(None, crossover, mutation, repair=SpaceRepair())
     states = [np.random.default_rng(seed + 1) for _ in range(2)]
     algorithm = SimpleNamespace(tournament_type="comp_by_dom_and_crowding", random_state=states[0])
     expected = theirs.do(space, population, count, algorithm=algorithm, random_state=states[0])
@@ -68,12 +67,12 @@ def test_mating_makes_the_same_offspring(count: int, seed: int, alike: int, clas
 
 
 def test_mating_ends_when_no_new_offspring_can_be_made() -> None:
-    still = LatentMating(
+    still = ArrayMating(
         None,
-        LatentCrossover(probability=0.0, gene_probability=0.5, eta=15.0),
-        LatentMutation(probability=0.0, gene_probability=0.1, class_probability=0.0, eta=20.0),
+        SpaceCrossover(0.0, Crossing(gene_probability=0.5, eta=15.0)),
+        SpaceMutation(0.0, Mutating(gene_probability=0.1, category_probability=0.0, eta=20.0)),
     )
-    made = still.do(Space(0), ranked(10, 0, 0, alike=1000), 10, random_state=np.random.default_rng(0))
+    made = still.do(Eight(0), ranked(10, 0, 0, alike=1000), 10, random_state=np.random.default_rng(0))
     assert len(made) == 0
 
 
@@ -84,7 +83,7 @@ def test_survival_chooses_the_same(count: int, seed: int, alike: int, objectives
     kept = []
     for survival in (RankAndCrowding(), RescoringSurvival()):
         population = Population.new(X=np.arange(count)[:, None].astype(float), F=F)
-        kept.append(survival.do(Space(0), population, n_survive=survivors, random_state=np.random.default_rng(seed)))
+        kept.append(survival.do(Eight(0), population, n_survive=survivors, random_state=np.random.default_rng(seed)))
     theirs, ours = kept
     assert np.array_equal(ours.get("X"), theirs.get("X"))
     assert np.array_equal(ours.get("rank"), theirs.get("rank"))

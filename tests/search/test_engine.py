@@ -13,14 +13,14 @@ from pymoo.core.duplicate import DefaultDuplicateElimination
 from pymoo.core.population import Population
 
 from diffgen.config import SearchConfig, replace
-from diffgen.generators.gan import GanGenerator
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
-from diffgen.search.operators import HashDuplicateElimination, PriorSampling, ShellRepair
+from diffgen.search.operators import HashDuplicateElimination, SpaceRepair, SpaceSampling
+from diffgen.sources.gan import GanSource
 
 CONFIG = SearchConfig(population=40, reducer_dim=10, min_cluster_size=3)
 Setup = Callable[..., tuple[Nsga2Search, SearchLoop]]
@@ -33,7 +33,7 @@ def cells() -> Callable[[torch.Tensor], np.ndarray]:
 
 
 @pytest.fixture
-def setup(make_search: Setup, generator: GanGenerator) -> Setup:
+def setup(make_search: Setup, generator: GanSource) -> Setup:
     def make(
         budget: str = "400q", *, config: SearchConfig = CONFIG, **settings: object
     ) -> tuple[Nsga2Search, SearchLoop]:
@@ -206,10 +206,10 @@ def test_prior_and_bounds_are_kept(setup: Setup) -> None:
     genes = search.algorithm.pop.get("X")
     assert np.abs(genes).max() <= CONFIG.bound
     problem = search.problem
-    drawn = PriorSampling(normal=True).do(problem, 500, random_state=np.random.default_rng(0)).get("X")
+    drawn = SpaceSampling().do(problem, 500, random_state=np.random.default_rng(0)).get("X")
     assert abs(drawn.mean()) < 0.05
     assert abs(drawn.std() - 1) < 0.05
-    repaired = ShellRepair()._do(problem, np.concatenate([0.1 * drawn, 3 * drawn, drawn]))
+    repaired = SpaceRepair()._do(problem, np.concatenate([0.1 * drawn, 3 * drawn, drawn]))
     norms = np.linalg.norm(repaired, axis=1)
     assert norms.min() > 1.0
     assert norms.max() < 8.0

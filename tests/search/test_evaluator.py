@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.generators.gan import GanGenerator
 from diffgen.metrics.counting import behaviour_keys
 from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.proposal import NOT_ARCHIVED, Answers, Proposal
+from diffgen.sources.gan import GanSource
 
 
-def latents(count: int, generator: GanGenerator) -> torch.Tensor:
+def latents(count: int, generator: GanSource) -> torch.Tensor:
     return torch.randn(count, generator.latent_dim, generator=torch.Generator().manual_seed(count))
 
 
-def test_archives_exactly_the_disagreements(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> None:
+def test_archives_exactly_the_disagreements(make_evaluator: Callable[..., Evaluator], generator: GanSource) -> None:
     evaluator = make_evaluator()
     z = latents(60, generator)
-    images = generator.generate(z)
+    images = generator.draw(z)
     answers = evaluator.ask(Proposal(images, generation=1, genes=z))
     # a plain loop, one image and one model at a time
     expected = []
@@ -45,9 +45,9 @@ def test_nobody_is_asked_about_nothing(make_evaluator: Callable[..., Evaluator])
 
 
 def test_answers_in_parts_are_those_to_the_whole(
-    make_evaluator: Callable[..., Evaluator], generator: GanGenerator
+    make_evaluator: Callable[..., Evaluator], generator: GanSource
 ) -> None:
-    images = generator.generate(latents(60, generator))
+    images = generator.draw(latents(60, generator))
     whole = make_evaluator().ask(Proposal(images, generation=1))
     evaluator = make_evaluator()
     joined = Answers.joined([evaluator.ask(Proposal(part, generation=1)) for part in images.split(25)])
@@ -58,9 +58,9 @@ def test_answers_in_parts_are_those_to_the_whole(
 
 
 def test_a_margin_leaves_out_answers_that_are_not_clear(
-    make_evaluator: Callable[..., Evaluator], generator: GanGenerator
+    make_evaluator: Callable[..., Evaluator], generator: GanSource
 ) -> None:
-    images = generator.generate(latents(60, generator))
+    images = generator.draw(latents(60, generator))
     strict = make_evaluator()
     strict.margin = 0.999
     for evaluator in (strict, lax := make_evaluator()):
@@ -80,11 +80,11 @@ def too_dark(images: torch.Tensor) -> np.ndarray:
 
 @pytest.mark.parametrize("asks_filters", [True, False])
 def test_behaviours_are_counted_as_at_the_end(
-    make_evaluator: Callable[..., Evaluator], generator: GanGenerator, asks_filters: bool
+    make_evaluator: Callable[..., Evaluator], generator: GanSource, asks_filters: bool
 ) -> None:
     evaluator = make_evaluator(behaviours=Behaviours(brightness, 0.8), validity=too_dark if asks_filters else None)
     assert evaluator.asks_filters is asks_filters
-    first, second = generator.generate(latents(64, generator)), generator.generate(latents(300, generator))
+    first, second = generator.draw(latents(64, generator)), generator.draw(latents(300, generator))
     answers = evaluator.ask(Proposal(first, generation=1))
     evaluator.ask(Proposal(first, generation=1))  # the same again brings nothing
     found = evaluator.behaviours
@@ -110,9 +110,9 @@ def test_behaviours_are_counted_as_at_the_end(
     assert len(found) < len(np.unique(keys, axis=0))
 
 
-def test_behaviours_are_gone_on_with(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> None:
+def test_behaviours_are_gone_on_with(make_evaluator: Callable[..., Evaluator], generator: GanSource) -> None:
     """A search that is taken up again counts what an unbroken one counts, near-duplicates of before included."""
-    batches = [generator.generate(latents(count, generator)) for count in (64, 63, 62)]
+    batches = [generator.draw(latents(count, generator)) for count in (64, 63, 62)]
     unbroken = make_evaluator(behaviours=Behaviours(brightness, 0.8))
     broken = make_evaluator(behaviours=Behaviours(brightness, 0.8), archive=unbroken.archive)
     unbroken.ask(Proposal(batches[0], generation=1))

@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from diffgen.config import Budget
-from diffgen.generators.gan import GanGenerator
 from diffgen.models import BlackBox
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.sources.gan import GanSource
 
 
 class InParts:
     """Generations of random pictures, proposed in parts; every second generation begins with nothing to ask about."""
 
-    def __init__(self, generator: GanGenerator, size: int) -> None:
+    def __init__(self, generator: GanSource, size: int) -> None:
         self._generator = generator
         self._size = size
         self._rng = torch.Generator().manual_seed(0)
@@ -39,7 +39,7 @@ class InParts:
         count = 0 if nothing else min(room, self.left)
         latents = torch.randn(count, self._generator.latent_dim, generator=self._rng)
         self.proposed.append(count)
-        return Proposal(self._generator.generate(latents), generation=self.generations + 1, genes=latents)
+        return Proposal(self._generator.draw(latents), generation=self.generations + 1, genes=latents)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         assert len(answers) == len(proposal) == self.proposed[-1]
@@ -59,7 +59,7 @@ class Clock:
 
 
 @pytest.fixture
-def make_loop(make_evaluator: Callable[..., Evaluator], generator: GanGenerator) -> Callable[..., SearchLoop]:
+def make_loop(make_evaluator: Callable[..., Evaluator], generator: GanSource) -> Callable[..., SearchLoop]:
     def make(budget: str, *, size: int = 100, batch_size: int = 64, **settings: object) -> SearchLoop:
         own = {name: settings.pop(name) for name in ("saturation_queries",) if name in settings}
         clock = settings.pop("clock", None) or Clock()

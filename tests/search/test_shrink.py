@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.generators.prior import draw_latents
 from diffgen.models import BlackBox
 from diffgen.search.shrink import smallest_steps
+from diffgen.sources.space import random_genes
 
 
 def answers(black_boxes: tuple[BlackBox, BlackBox], images: torch.Tensor) -> torch.Tensor:
@@ -25,8 +25,8 @@ def shrunk(generator: Any, black_boxes: tuple[BlackBox, BlackBox], **settings: A
         same = labels[:, 0] == labels[:, 1]
         return same, ~same
 
-    latents = draw_latents(generator, 400, torch.Generator().manual_seed(0))
-    latents = latents[judge(generator.generate(latents))[1]][:12]
+    latents = random_genes(generator.space, 400, torch.Generator().manual_seed(0))
+    latents = latents[judge(generator.draw(latents))[1]][:12]
     assert len(latents) == 12
     return latents, smallest_steps(latents, generator, judge, **{"seed": 0, "batch_size": 64, **settings})
 
@@ -34,7 +34,7 @@ def shrunk(generator: Any, black_boxes: tuple[BlackBox, BlackBox], **settings: A
 def test_a_pair_lies_on_both_sides_and_close(generator: Any, black_boxes: tuple[BlackBox, BlackBox]) -> None:
     latents, steps = shrunk(generator, black_boxes)
     assert steps.found.all()
-    start = generator.generate(latents).numpy()
+    start = generator.draw(latents).numpy()
     agreeing, trigger = (answers(black_boxes, torch.from_numpy(each)) for each in (steps.agreeing, steps.trigger))
     assert (agreeing[:, 0] == agreeing[:, 1]).all()
     assert (trigger[:, 0] != trigger[:, 1]).all()
@@ -50,14 +50,14 @@ def test_a_pair_lies_on_both_sides_and_close(generator: Any, black_boxes: tuple[
 
 def test_the_latent_vectors_draw_the_pictures(generator: Any, black_boxes: tuple[BlackBox, BlackBox]) -> None:
     _, steps = shrunk(generator, black_boxes)
-    for vectors, images in ((steps.agreeing_latents, steps.agreeing), (steps.trigger_latents, steps.trigger)):
-        assert np.array_equal(generator.generate(torch.from_numpy(vectors)).numpy(), images)
+    for vectors, images in ((steps.agreeing_genes, steps.agreeing), (steps.trigger_genes, steps.trigger)):
+        assert np.array_equal(generator.draw(torch.from_numpy(vectors)).numpy(), images)
 
 
 def test_a_conditional_generator_stays_in_its_class(conditional: Any, black_boxes: tuple[BlackBox, BlackBox]) -> None:
     latents, steps = shrunk(conditional, black_boxes)
-    assert np.array_equal(steps.trigger_latents[:, -1], latents[:, -1].numpy())
-    assert np.array_equal(steps.agreeing_latents[:, -1], latents[:, -1].numpy())
+    assert np.array_equal(steps.trigger_genes[:, -1], latents[:, -1].numpy())
+    assert np.array_equal(steps.agreeing_genes[:, -1], latents[:, -1].numpy())
 
 
 def test_what_is_neither_is_walked_around(generator: Any, black_boxes: tuple[BlackBox, BlackBox]) -> None:
@@ -68,8 +68,8 @@ def test_what_is_neither_is_walked_around(generator: Any, black_boxes: tuple[Bla
         same = labels[:, 0] == labels[:, 1]
         return same, ~same & (images.float().mean(dim=(1, 2, 3)) > 40)
 
-    latents = draw_latents(generator, 600, torch.Generator().manual_seed(0))
-    latents = latents[judge(generator.generate(latents))[1]][:12]
+    latents = random_genes(generator.space, 600, torch.Generator().manual_seed(0))
+    latents = latents[judge(generator.draw(latents))[1]][:12]
     steps = smallest_steps(latents, generator, judge, seed=0, batch_size=64)
     assert judge(torch.from_numpy(steps.agreeing[steps.found]))[0].all()
     assert judge(torch.from_numpy(steps.trigger[steps.found]))[1].all()
@@ -79,10 +79,10 @@ def test_where_nothing_agrees_nothing_is_found(generator: Any) -> None:
     def judge(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.zeros(len(images), dtype=torch.bool), torch.ones(len(images), dtype=torch.bool)
 
-    latents = draw_latents(generator, 3, torch.Generator().manual_seed(0))
+    latents = random_genes(generator.space, 3, torch.Generator().manual_seed(0))
     steps = smallest_steps(latents, generator, judge, seed=0, batch_size=64)
     assert not steps.found.any()
-    assert np.array_equal(steps.trigger, generator.generate(latents).numpy())
+    assert np.array_equal(steps.trigger, generator.draw(latents).numpy())
 
 
 @pytest.mark.parametrize("batch_size", [7, 1000])
@@ -93,7 +93,7 @@ def test_the_batch_size_changes_nothing_but_the_last_digits(
     _, one = shrunk(generator, black_boxes)
     _, other = shrunk(generator, black_boxes, batch_size=batch_size)
     assert np.array_equal(one.found, other.found)
-    np.testing.assert_allclose(one.trigger_latents, other.trigger_latents, atol=0.05)
+    np.testing.assert_allclose(one.trigger_genes, other.trigger_genes, atol=0.05)
 
 
 def test_no_triggers(generator: Any) -> None:

@@ -27,7 +27,7 @@ def chain(digits: ImageSet, generator: Any) -> FilterPipeline:
     images = torch.from_numpy(digits.images)
     plain = SsimFilter(neighbors=3)
     plain.fit(images[100:])
-    drawn = generator.generate(torch.randn(200, 16, generator=torch.Generator().manual_seed(1)))
+    drawn = generator.draw(torch.randn(200, 16, generator=torch.Generator().manual_seed(1)))
     pipeline = FilterPipeline([SsimFilter(threshold=float(plain.score(drawn).median()), neighbors=3)])
     pipeline.fit(images[100:], images[:100])
     return pipeline

@@ -14,40 +14,40 @@ from pymoo.operators.crossover.sbx import SBX
 from pymoo.operators.mutation.pm import PM
 
 from diffgen.config import SearchConfig, replace
-from diffgen.generators.gan import GanGenerator
-from diffgen.generators.prior import draw_latents, latent_length
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
-from diffgen.search.operators import PriorSampling, ShellRepair
-from diffgen.search.problem import LatentProblem
-from diffgen.search.variation import LatentCrossover, LatentMutation
-from diffgen.types import Generator
+from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair, SpaceSampling
+from diffgen.search.problem import GeneProblem
+from diffgen.sources.base import Source
+from diffgen.sources.gan import GanSource
+from diffgen.sources.space import Crossing, Mutating, random_genes
 
 CONFIG = SearchConfig(population=40, reducer_dim=10)
 MakeEvaluator = Callable[..., Evaluator]
 
 
-def problem_of(generator: Generator, evaluator: Evaluator, config: SearchConfig = CONFIG) -> LatentProblem:
+def problem_of(generator: Source, evaluator: Evaluator, config: SearchConfig = CONFIG) -> GeneProblem:
     diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
-    return LatentProblem(generator, evaluator.archive, diversity, config)
+    return GeneProblem(generator, evaluator.archive, diversity, config)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def crossover(**settings: float) -> LatentCrossover:
-    return LatentCrossover(**{"probability": 0.9, "gene_probability": 0.5, "eta": 15.0} | settings)
+def crossover(probability: float = 0.9, gene_probability: float = 0.5) -> SpaceCrossover:
+    return SpaceCrossover(probability, Crossing(gene_probability, eta=15.0))
 
 
-def mutation(**settings: float) -> LatentMutation:
-    usual = {"probability": 1.0, "gene_probability": 0.1, "class_probability": 0.05, "eta": 20.0}
-    return LatentMutation(**usual | settings)
+def mutation(
+    probability: float = 1.0, gene_probability: float = 0.1, category_probability: float = 0.05
+) -> SpaceMutation:
+    return SpaceMutation(probability, Mutating(gene_probability, category_probability, eta=20.0))
 
 
-def test_without_a_class_the_operators_are_pymoos_own(make_evaluator: MakeEvaluator, generator: GanGenerator) -> None:
+def test_without_a_class_the_operators_are_pymoos_own(make_evaluator: MakeEvaluator, generator: GanSource) -> None:
     problem = problem_of(generator, make_evaluator())
     plain = Problem(n_var=16, n_obj=2, xl=-3.0, xu=3.0)
     parents = Population.new(X=rng().uniform(-3, 3, (40, 16)))
@@ -60,9 +60,7 @@ def test_without_a_class_the_operators_are_pymoos_own(make_evaluator: MakeEvalua
     assert np.array_equal(ours, theirs)
 
 
-def test_shares_of_individuals_and_of_genes_are_two_things(
-    make_evaluator: MakeEvaluator, generator: GanGenerator
-) -> None:
+def test_shares_of_individuals_and_of_genes_are_two_things(make_evaluator: MakeEvaluator, generator: GanSource) -> None:
     problem = problem_of(generator, make_evaluator())
     parents = Population.new(X=rng().uniform(-2, 2, (2000, 16)))
     pairs = np.arange(2000).reshape(1000, 2)
@@ -83,9 +81,9 @@ def test_shares_of_individuals_and_of_genes_are_two_things(
     assert genes == pytest.approx(0.75, abs=0.04)
 
 
-def test_children_have_the_class_of_one_parent_each(make_evaluator: MakeEvaluator, conditional: Generator) -> None:
+def test_children_have_the_class_of_one_parent_each(make_evaluator: MakeEvaluator, conditional: Source) -> None:
     problem = problem_of(conditional, make_evaluator())
-    X = PriorSampling(normal=True).do(problem, 400, random_state=rng()).get("X")
+    X = SpaceSampling().do(problem, 400, random_state=rng()).get("X")
     pairs = np.arange(400).reshape(200, 2)
     children = crossover().do(problem, Population.new(X=X), pairs, random_state=rng(1)).get("X")
     first, second = children[:200, -1], children[200:, -1]
@@ -96,42 +94,41 @@ def test_children_have_the_class_of_one_parent_each(make_evaluator: MakeEvaluato
     assert 0.3 < swapped < 0.6  # half of the nine tenths that are crossed
 
 
-def test_mutation_draws_another_class_now_and_then(make_evaluator: MakeEvaluator, conditional: Generator) -> None:
+def test_mutation_draws_another_class_now_and_then(make_evaluator: MakeEvaluator, conditional: Source) -> None:
     problem = problem_of(conditional, make_evaluator())
-    X = PriorSampling(normal=True).do(problem, 4000, random_state=rng()).get("X")
+    X = SpaceSampling().do(problem, 4000, random_state=rng()).get("X")
     before, after = (
         X[:, -1],
-        mutation(class_probability=0.2).do(problem, Population.new(X=X.copy()), random_state=rng(1)).get("X")[:, -1],
+        mutation(category_probability=0.2).do(problem, Population.new(X=X.copy()), random_state=rng(1)).get("X")[:, -1],
     )
     assert (after != before).mean() == pytest.approx(0.2, abs=0.03)
     assert set(after.tolist()) == set(map(float, range(conditional.classes)))
     # every other class is as likely as any
     steps = ((after - before) % conditional.classes)[after != before]
     assert np.bincount(steps.astype(int), minlength=10)[1:].min() > 50
-    still = mutation(class_probability=0.0).do(problem, Population.new(X=X.copy()), random_state=rng(1)).get("X")
+    still = mutation(category_probability=0.0).do(problem, Population.new(X=X.copy()), random_state=rng(1)).get("X")
     assert np.array_equal(still[:, -1], before)
 
 
 def test_sampling_keeps_to_the_prior_and_repair_leaves_the_class_alone(
-    make_evaluator: MakeEvaluator, conditional: Generator
+    make_evaluator: MakeEvaluator, conditional: Source
 ) -> None:
     problem = problem_of(conditional, make_evaluator())
-    X = PriorSampling(normal=problem.normal).do(problem, 3000, random_state=rng()).get("X")
+    X = SpaceSampling().do(problem, 3000, random_state=rng()).get("X")
     genes, classes = X[:, :-1], X[:, -1]
     bound, spread = (3.0, 1.0) if conditional.prior == "normal" else (1.0, 1 / np.sqrt(3))
-    assert problem.normal == (conditional.prior == "normal")
     assert np.abs(genes).max() <= bound
     assert genes.std() == pytest.approx(spread, abs=0.02)
     assert np.bincount(classes.astype(int), minlength=10).min() > 200
     assert np.array_equal(classes, classes.round())
-    repaired = ShellRepair()._do(problem, np.column_stack([genes * 5, classes]))
+    repaired = SpaceRepair()._do(problem, np.column_stack([genes * 5, classes]))
     assert np.array_equal(repaired[:, -1], classes)
     assert np.abs(repaired[:, :-1]).max() <= bound
 
 
 @pytest.mark.parametrize("prior", ["generator", "box"])
 def test_a_search_over_classes_stores_what_redraws_the_picture(
-    make_search: Callable[..., tuple[Nsga2Search, SearchLoop]], conditional: Generator, prior: str
+    make_search: Callable[..., tuple[Nsga2Search, SearchLoop]], conditional: Source, prior: str
 ) -> None:
     parts: list[dict[str, np.ndarray]] = []
     config = replace(CONFIG, prior=prior, bound=3.0 if prior == "generator" else 1.5)
@@ -143,8 +140,8 @@ def test_a_search_over_classes_stores_what_redraws_the_picture(
     latents = np.concatenate([part["latents"] for part in parts])
     images = np.concatenate([part["images"] for part in parts])
     assert len(latents) > 20
-    assert latents.shape[1] == latent_length(conditional) == 13
-    again = conditional.generate(torch.from_numpy(latents)).numpy()
+    assert latents.shape[1] == conditional.space.length == 13
+    again = conditional.draw(torch.from_numpy(latents)).numpy()
     # in another batch a value that lies between two grey levels may be rounded to the other
     assert np.abs(again.astype(int) - images).max() <= 1
     assert (again == images).mean() > 0.999
@@ -153,10 +150,10 @@ def test_a_search_over_classes_stores_what_redraws_the_picture(
     assert 0.9 * largest < np.abs(latents[:, :-1]).max() <= largest
 
 
-def test_drawing_from_the_prior(conditional: Generator, generator: GanGenerator) -> None:
-    plain = draw_latents(generator, 50, torch.Generator().manual_seed(3))
+def test_drawing_from_the_prior(conditional: Source, generator: GanSource) -> None:
+    plain = random_genes(generator.space, 50, torch.Generator().manual_seed(3))
     assert torch.equal(plain, torch.randn(50, 16, generator=torch.Generator().manual_seed(3)))
-    drawn = draw_latents(conditional, 3000, torch.Generator().manual_seed(3))
+    drawn = random_genes(conditional.space, 3000, torch.Generator().manual_seed(3))
     assert drawn.shape == (3000, 13)
     assert drawn.dtype == torch.float32
     assert drawn[:, -1].to(torch.int64).bincount(minlength=10).min() > 200

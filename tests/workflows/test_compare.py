@@ -106,17 +106,16 @@ def test_near_duplicates_are_counted_once_in_the_headline(finished: CompareResul
 
 def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResult) -> None:
     """To within float rounding: one grey level in at most 1 of 10,000 pixels; the stored bytes are the truth."""
-    from diffgen.generators.gan import load
-    from diffgen.generators.prior import latent_length
+    from diffgen.sources.gan import load
 
     parts = RunFolder.open(finished.run).read_parts()
     checkpoints = sorted((cache.cache_folder() / "gan").glob("*.safetensors"))
     matching = []
     for path in checkpoints:
         generator, _, _ = load(path, device=torch.device("cpu"))
-        if latent_length(generator) != parts["latents"].shape[1]:
+        if generator.space.length != parts["latents"].shape[1]:
             continue  # of another test
-        again = generator.generate(torch.from_numpy(parts["latents"])).numpy().astype(int)
+        again = generator.draw(torch.from_numpy(parts["latents"])).numpy().astype(int)
         difference = np.abs(again - parts["images"])
         matching.append(difference.max() <= 1 and (difference > 0).mean() <= 1e-4)
     assert any(matching)

@@ -25,8 +25,8 @@ from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.features import encoder as encoders
-from diffgen.generators.file import FileGenerator
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.file import FileSource
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.finds import read_finds
@@ -140,8 +140,8 @@ def test_what_such_a_run_writes(own: CompareResult, files: dict[str, Path]) -> N
     assert np.abs(parts["latents"]).max() > 0.95
     # a stored latent vector draws the stored picture again
     stored: CompareConfig = from_dict(CompareConfig, folder.config())
-    generator = FileGenerator(stored.generator, (1, 28, 28), device=torch.device("cpu"))
-    again = generator.generate(torch.from_numpy(parts["latents"])).numpy()
+    generator = FileSource(stored.generator, (1, 28, 28), device=torch.device("cpu"))
+    again = generator.draw(torch.from_numpy(parts["latents"])).numpy()
     assert np.abs(again.astype(int) - parts["images"]).max() <= 1
     assert stored.generator.file == str(files["g"])
     assert "discriminator" not in [each["name"] for each in results["filters"]]
@@ -169,9 +169,9 @@ def test_it_is_resumed(
     monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "SHARE", 1e9)
     file = Path(shutil.copy(files["g"], tmp_path / "g.pt"))
-    draw, generations = FileGenerator.generate, []
+    draw, generations = FileSource.draw, []
 
-    def breaks_down(self: FileGenerator, latents: torch.Tensor) -> torch.Tensor:
+    def breaks_down(self: FileSource, latents: torch.Tensor) -> torch.Tensor:
         if len(latents) == config.search.population:
             generations.append(len(latents))
             if len(generations) == 4:
@@ -179,7 +179,7 @@ def test_it_is_resumed(
         return draw(self, latents)
 
     with monkeypatch.context() as patch:
-        patch.setattr(FileGenerator, "generate", breaks_down)
+        patch.setattr(FileSource, "draw", breaks_down)
         with pytest.raises(RunError, match="broke down"):
             start(tmp_path / "run", generator=file)
     whole = file.read_bytes()

@@ -23,7 +23,7 @@ from diffgen.events import Listener
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
 from diffgen.gan_training.split import split_rows
-from diffgen.generators import gan as gan_loader
+from diffgen.sources import gan as gan_loader
 from diffgen.types import ImageSet
 from diffgen.workflows.train_gan import TrainGanResult, score, train_gan
 from tests.recording import Recording

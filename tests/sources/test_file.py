@@ -1,4 +1,4 @@
-"""diffgen.generators.file: real files in three formats, and everything that such a file may turn out to be."""
+"""diffgen.sources.file: real files in three formats, and everything that such a file may turn out to be."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from torch import nn
 
 from diffgen.config import GeneratorConfig, replace
 from diffgen.errors import RunError, UserError
-from diffgen.generators.file import FileGenerator, FileScorer
-from diffgen.generators.prior import draw_latents
-from diffgen.types import Generator, Scorer
+from diffgen.sources.base import Source
+from diffgen.sources.file import FileScorer, FileSource
+from diffgen.sources.space import NormalShell, random_genes
+from diffgen.types import Scorer
 
 CPU = torch.device("cpu")
 DIM = 6
@@ -72,9 +73,9 @@ def save(
     return path
 
 
-def opened(path: Path, shape: tuple[int, int, int] = SHAPE, **settings: Any) -> FileGenerator:
+def opened(path: Path, shape: tuple[int, int, int] = SHAPE, **settings: Any) -> FileSource:
     config = GeneratorConfig(file=str(path), **{"latent_dim": DIM, **settings})
-    return FileGenerator(config, shape, device=CPU)
+    return FileSource(config, shape, device=CPU)
 
 
 def latents(count: int = 20) -> torch.Tensor:
@@ -90,17 +91,17 @@ def test_it_draws_what_the_network_draws(ending: str, maps: bool, tmp_path: Path
     network = Drawer(maps=maps).eval()
     path = save(network, tmp_path / f"g.{ending}", shape=(DIM, 1, 1) if maps else (DIM,))
     generator = opened(path)
-    assert isinstance(generator, Generator)
-    assert (generator.latent_dim, generator.classes, generator.prior) == (DIM, 0, "normal")
+    assert isinstance(generator, Source)
+    assert isinstance(generator.space, NormalShell) and generator.space.length == DIM
     assert (generator.image_shape, generator.pixels, generator.detected) == (SHAPE, "0..1", True)
     z = latents()
     with torch.inference_mode():
         wanted = (network(z.reshape(-1, DIM, 1, 1) if maps else z) * 255).round().to(torch.uint8)
-    found = generator.generate(z)
+    found = generator.draw(z)
     assert found.dtype == torch.uint8
     assert (found.int() - wanted.int()).abs().max() <= 1
     assert found.float().std() > 10
-    assert generator.generate(z[:0]).shape == (0, *SHAPE)
+    assert generator.draw(z[:0]).shape == (0, *SHAPE)
 
 
 @pytest.mark.parametrize("ending", ["pt2", "onnx"])
@@ -110,7 +111,7 @@ def test_a_batch_that_the_file_fixes(ending: str, tmp_path: Path) -> None:
     anybatch = opened(save(network, tmp_path / f"open.{ending}"))
     for count in (1, 7, 20):
         z = latents(count)
-        assert (generator.generate(z).int() - anybatch.generate(z).int()).abs().max() <= 1
+        assert (generator.draw(z).int() - anybatch.draw(z).int()).abs().max() <= 1
 
 
 @pytest.mark.parametrize(("low", "high", "pixels"), [(0, 1, "0..1"), (-1, 1, "-1..1"), (0, 255, "0..255")])
@@ -118,8 +119,8 @@ def test_the_range_is_found_out(low: float, high: float, pixels: str, tmp_path: 
     """The same network in three ranges draws the same images."""
     generator = opened(save(Drawer(low=low, high=high).eval(), tmp_path / "g.pt"))
     assert generator.pixels == pixels
-    wanted = opened(save(Drawer().eval(), tmp_path / "plain.pt")).generate(latents())
-    assert (generator.generate(latents()).int() - wanted.int()).abs().max() <= 1
+    wanted = opened(save(Drawer().eval(), tmp_path / "plain.pt")).draw(latents())
+    assert (generator.draw(latents()).int() - wanted.int()).abs().max() <= 1
 
 
 def test_a_range_that_is_said_is_taken(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_range_that_is_said_is_taken(tmp_path: Path) -> None:
         opened(path)
     generator = opened(path, pixels="-1..1")
     assert not generator.detected
-    found = generator.generate(latents())
+    found = generator.draw(latents())
     assert found.min() == 0  # what lies outside is cut off
     assert found.max() == 255
 
@@ -142,20 +143,20 @@ def test_uint8_and_half_precision_too(tmp_path: Path) -> None:
         def forward(self, latents: torch.Tensor) -> torch.Tensor:
             return super().forward(latents).to(torch.float16)
 
-    wanted = opened(save(Drawer().eval(), tmp_path / "plain.pt")).generate(latents())
+    wanted = opened(save(Drawer().eval(), tmp_path / "plain.pt")).draw(latents())
     for network, pixels in ((Bytes(), "0..255"), (Half(), "0..1")):
         generator = opened(save(network.eval(), tmp_path / "g.pt"))
         assert generator.pixels == pixels
-        assert (generator.generate(latents()).int() - wanted.int()).abs().max() <= 1
+        assert (generator.draw(latents()).int() - wanted.int()).abs().max() <= 1
 
 
 def test_latents_come_from_its_prior(tmp_path: Path) -> None:
     path = save(Drawer().eval(), tmp_path / "g.pt")
-    uniform = draw_latents(opened(path, prior="uniform"), 5000, torch.Generator().manual_seed(0))
+    uniform = random_genes(opened(path, prior="uniform").space, 5000, torch.Generator().manual_seed(0))
     assert uniform.min() >= -1
     assert uniform.max() <= 1
     assert uniform.std() == pytest.approx(3**-0.5, rel=0.02)
-    normal = draw_latents(opened(path), 5000, torch.Generator().manual_seed(0))
+    normal = random_genes(opened(path).space, 5000, torch.Generator().manual_seed(0))
     assert normal.abs().max() > 2.5
 
 
@@ -165,8 +166,8 @@ def test_latents_come_from_its_prior(tmp_path: Path) -> None:
 def test_on_a_gpu(ending: str, tmp_path: Path) -> None:
     path = save(Drawer().eval(), tmp_path / f"g.{ending}")
     config = GeneratorConfig(file=str(path), latent_dim=DIM)
-    found = FileGenerator(config, SHAPE, device=torch.device("cuda")).generate(latents())
-    assert (found.cpu().int() - opened(path).generate(latents()).int()).abs().max() <= 1
+    found = FileSource(config, SHAPE, device=torch.device("cuda")).draw(latents())
+    assert (found.cpu().int() - opened(path).draw(latents()).int()).abs().max() <= 1
 
 
 # -- what cannot be used ---------------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ def test_values_that_are_not_finite(tmp_path: Path) -> None:
 
     generator = opened(save(Fragile().eval(), tmp_path / "g.pt"))
     with pytest.raises(RunError, match="not finite"):
-        generator.generate(torch.full((2, DIM), 60.0))
+        generator.draw(torch.full((2, DIM), 60.0))
     broken = Drawer().eval()
     nn.init.constant_(broken.last.bias, torch.nan)
     with pytest.raises(UserError, match="not finite"):

@@ -1,4 +1,4 @@
-"""diffgen.generators.gan"""
+"""diffgen.sources.gan"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from diffgen.errors import UserError
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import to_uint8
 from diffgen.gan_training.trainer import TrainedGan, train
-from diffgen.generators.gan import DiscriminatorScorer, GanGenerator, load
+from diffgen.sources.gan import DiscriminatorScorer, GanSource, load
 
 CPU = torch.device("cpu")
 LATENT_DIM = 16
@@ -31,8 +31,8 @@ def trained(images: torch.Tensor) -> TrainedGan:
 
 
 @pytest.fixture(scope="module")
-def generator(trained: TrainedGan) -> GanGenerator:
-    return GanGenerator(trained.generator, device=CPU)
+def generator(trained: TrainedGan) -> GanSource:
+    return GanSource(trained.generator, device=CPU)
 
 
 def latents(count: int, seed: int = 0) -> torch.Tensor:
@@ -46,51 +46,51 @@ def assert_same_images(a: torch.Tensor, b: torch.Tensor) -> None:
     assert (difference > 0).sum() <= difference.numel() / 10_000
 
 
-def test_what_it_makes(generator: GanGenerator) -> None:
-    found = generator.generate(latents(5))
-    assert (generator.latent_dim, generator.image_shape) == (LATENT_DIM, (1, 28, 28))
+def test_what_it_makes(generator: GanSource) -> None:
+    found = generator.draw(latents(5))
+    assert (generator.space.length, generator.image_shape) == (LATENT_DIM, (1, 28, 28))
     assert found.shape == (5, 1, 28, 28)
     assert found.dtype == torch.uint8
     assert len(found.flatten(1).unique(dim=0)) == 5
     assert found.max() > 100
 
 
-def test_the_same_as_the_network_rounded_by_hand(generator: GanGenerator, trained: TrainedGan) -> None:
+def test_the_same_as_the_network_rounded_by_hand(generator: GanSource, trained: TrainedGan) -> None:
     with torch.no_grad():
         plain = trained.generator(latents(20)).double().numpy()
     expected = np.clip(np.rint((plain + 1) * 127.5), 0, 255)
-    assert_same_images(generator.generate(latents(20)), torch.from_numpy(expected))
+    assert_same_images(generator.draw(latents(20)), torch.from_numpy(expected))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
-def test_an_image_does_not_depend_on_the_batch_size(generator: GanGenerator, batch_size: int) -> None:
+def test_an_image_does_not_depend_on_the_batch_size(generator: GanSource, batch_size: int) -> None:
     vectors = latents(128)
-    together = generator.generate(vectors)
-    apart = torch.cat([generator.generate(batch) for batch in vectors.split(batch_size)])
+    together = generator.draw(vectors)
+    apart = torch.cat([generator.draw(batch) for batch in vectors.split(batch_size)])
     assert_same_images(together, apart)
 
 
-def test_an_image_does_not_depend_on_its_place(generator: GanGenerator) -> None:
+def test_an_image_does_not_depend_on_its_place(generator: GanSource) -> None:
     vectors = latents(64)
     order = torch.randperm(64, generator=torch.Generator().manual_seed(1))
-    assert_same_images(generator.generate(vectors[order]), generator.generate(vectors)[order])
+    assert_same_images(generator.draw(vectors[order]), generator.draw(vectors)[order])
 
 
-def test_an_image_does_not_depend_on_its_neighbours(generator: GanGenerator) -> None:
+def test_an_image_does_not_depend_on_its_neighbours(generator: GanSource) -> None:
     """Neighbours as different as they can be: the very far ones would drag the mean of a batch along."""
     vectors = latents(64)
-    alone = generator.generate(vectors)
+    alone = generator.draw(vectors)
     for neighbours in (torch.zeros(64, LATENT_DIM), 100 * latents(64, seed=2), vectors.roll(1, 0)):
         mixed = torch.stack([vectors, neighbours], dim=1).flatten(0, 1)
-        assert_same_images(generator.generate(mixed)[::2], alone)
+        assert_same_images(generator.draw(mixed)[::2], alone)
 
 
-def test_generating_changes_neither_the_network_nor_the_latents(generator: GanGenerator, trained: TrainedGan) -> None:
+def test_generating_changes_neither_the_network_nor_the_latents(generator: GanSource, trained: TrainedGan) -> None:
     before = {name: value.clone() for name, value in trained.generator.state_dict().items()}
     vectors = latents(10)
-    first = generator.generate(vectors)
+    first = generator.draw(vectors)
     assert torch.equal(vectors, latents(10))
-    assert torch.equal(generator.generate(vectors), first)
+    assert torch.equal(generator.draw(vectors), first)
     assert all(torch.equal(value, before[name]) for name, value in trained.generator.state_dict().items())
 
 
@@ -98,8 +98,8 @@ def test_a_network_in_training_mode_is_taken_out_of_it(trained: TrainedGan) -> N
     trained.generator.train()
     trained.discriminator.train()
     try:
-        made = GanGenerator(trained.generator, device=CPU).generate(latents(4))
-        assert_same_images(made, GanGenerator(trained.generator, device=CPU).generate(latents(8))[:4])
+        made = GanSource(trained.generator, device=CPU).draw(latents(4))
+        assert_same_images(made, GanSource(trained.generator, device=CPU).draw(latents(8))[:4])
         DiscriminatorScorer(trained.discriminator, device=CPU)
         assert not any(module.training for module in trained.discriminator.modules())
     finally:
@@ -107,12 +107,12 @@ def test_a_network_in_training_mode_is_taken_out_of_it(trained: TrainedGan) -> N
         trained.discriminator.eval()
 
 
-def test_latents_of_another_type(generator: GanGenerator) -> None:
-    assert_same_images(generator.generate(latents(4).double()), generator.generate(latents(4)))
+def test_latents_of_another_type(generator: GanSource) -> None:
+    assert_same_images(generator.draw(latents(4).double()), generator.draw(latents(4)))
 
 
-def test_nothing_asked_nothing_made(generator: GanGenerator, trained: TrainedGan) -> None:
-    none = generator.generate(torch.empty(0, LATENT_DIM))
+def test_nothing_asked_nothing_made(generator: GanSource, trained: TrainedGan) -> None:
+    none = generator.draw(torch.empty(0, LATENT_DIM))
     assert none.shape == (0, 1, 28, 28)
     assert none.dtype == torch.uint8
     assert DiscriminatorScorer(trained.discriminator, device=CPU).score(none).shape == (0,)
@@ -135,7 +135,7 @@ def test_loading_a_checkpoint(trained: TrainedGan, images: torch.Tensor, tmp_pat
     generator, scorer, stored = load(tmp_path / "gan", device=CPU)
     assert scorer is not None
     with torch.no_grad():
-        assert torch.equal(generator.generate(latents(8)), to_uint8(trained.generator(latents(8))))
+        assert torch.equal(generator.draw(latents(8)), to_uint8(trained.generator(latents(8))))
     assert torch.equal(
         scorer.score(images[:8]), DiscriminatorScorer(trained.discriminator, device=CPU).score(images[:8])
     )

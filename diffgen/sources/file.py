@@ -8,9 +8,10 @@ import torch
 
 from diffgen.config import GeneratorConfig, PixelRange
 from diffgen.errors import RunError, UserError
-from diffgen.generators.prior import draw_latents
 from diffgen.models.network import Network
 from diffgen.models.wording import reason, shape_text
+from diffgen.origins import Origins
+from diffgen.sources.space import latent_space, random_genes
 
 _PROBES = 16
 _SLACK = 0.01  # of the ends of a range, for rounding
@@ -22,8 +23,8 @@ _GREY_LEVELS: dict[PixelRange, tuple[float, float]] = {
 }
 
 
-class FileGenerator:
-    """See :class:`diffgen.types.Generator`. Everything that is said of the file is tried out when it is opened.
+class FileSource:
+    """See :class:`diffgen.sources.base.Source`. Everything that is said of the file is tried out when it is opened.
 
     Args:
         config: names the file; ``latent_dim`` must be set.
@@ -40,32 +41,30 @@ class FileGenerator:
             such images, or its images depend on something else than their latent vectors.
     """
 
-    classes = 0
-
     def __init__(self, config: GeneratorConfig, image_shape: tuple[int, int, int], *, device: torch.device) -> None:
         assert config.file is not None and config.latent_dim is not None
         self.network = Network(Path(config.file).expanduser(), device=device)
         self.latent_dim = config.latent_dim
-        self.prior = config.prior
+        self.space = latent_space(config.latent_dim, config.prior)
         self.image_shape = image_shape
-        latents = draw_latents(self, _PROBES, torch.Generator().manual_seed(0))
+        latents = random_genes(self.space, _PROBES, torch.Generator().manual_seed(0))
         self._sides = self._find_sides(latents)
-        drawn = self._draw(latents)
+        drawn = self._outputs(latents)
         self._check_images(drawn)
         self.detected = config.pixels == "auto"
         self.pixels: PixelRange = self._detect(drawn) if config.pixels == "auto" else config.pixels
         self._check_pure(latents)
 
-    def generate(self, latents: torch.Tensor) -> torch.Tensor:
+    def draw(self, genes: torch.Tensor) -> torch.Tensor:
         """uint8 (N, C, H, W) for float32 (N, latent_dim).
 
         Raises:
             RunError: the network fails, or gives values that are not finite.
         """
-        if len(latents) == 0:
+        if len(genes) == 0:
             return torch.empty(0, *self.image_shape, dtype=torch.uint8)
         try:
-            drawn = self._draw(latents)
+            drawn = self._outputs(genes)
         except UserError:
             raise
         except Exception as error:  # whatever a network raises; what it was is the cause
@@ -77,7 +76,11 @@ class FileGenerator:
         scale, offset = _GREY_LEVELS[self.pixels]
         return drawn.mul(scale).add_(offset).round_().clamp_(0, 255).to(torch.uint8)
 
-    def _draw(self, latents: torch.Tensor) -> torch.Tensor:
+    def origins(self, genes: torch.Tensor) -> Origins | None:
+        """None: no real image goes into it."""
+        return None
+
+    def _outputs(self, latents: torch.Tensor) -> torch.Tensor:
         """float32, as the network gives them."""
         return self.network(latents.to(torch.float32).reshape(len(latents), *self._sides)).to(torch.float32)
 
@@ -148,17 +151,17 @@ class FileGenerator:
 
     def _check_pure(self, latents: torch.Tensor) -> None:
         """An image is a function of its latent vector alone, but for one grey level of rounding."""
-        drawn = self.generate(latents)
-        if _differ(drawn, self.generate(latents)):
+        drawn = self.draw(latents)
+        if _differ(drawn, self.draw(latents)):
             raise UserError(
                 f"The generator {self.network.name} draws another image when it is handed the same latent vector "
                 "again; save it without dropout and with all noise in the latent vector."
             )
         try:
-            alone = torch.cat([self.generate(latent) for latent in latents.split(1)])
+            alone = torch.cat([self.draw(latent) for latent in latents.split(1)])
         except RunError as error:
             raise UserError(f"{error} It did so on a single latent vector; save it for batches of any size.") from error
-        if _differ(drawn, alone) or _differ(drawn.flip(0), self.generate(latents.flip(0))):
+        if _differ(drawn, alone) or _differ(drawn.flip(0), self.draw(latents.flip(0))):
             raise UserError(
                 f"An image of the generator {self.network.name} depends on the others in its batch, as with batch "
                 "normalisation in training mode; save it after network.eval()."

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from diffgen.types import Generator
-
 
 @dataclass(frozen=True)
 class LatentLayout:
-    """The latent vectors of a generator; see :class:`diffgen.types.Generator`.
+    """The genes of a source; see :class:`diffgen.sources.space.Space`.
 
     Attributes:
         latent_dim: continuous values.
         classes: classes that can be asked for, of which the last value is one; or 0: there is no such value.
-        prior: distribution of the continuous values, "normal" or "uniform".
+        prior: distribution of the continuous values, "normal" or "uniform"; for genes that no network takes, the name
+            of their family.
         class_labels: the label that each class stands for, or None: its own number.
     """
 
@@ -24,11 +23,6 @@ class LatentLayout:
     classes: int
     prior: str
     class_labels: tuple[int, ...] | None = None
-
-    @classmethod
-    def of(cls, generator: Generator, class_labels: tuple[int, ...]) -> LatentLayout:
-        """That of a generator whose classes stand for these labels; none where it has no classes."""
-        return cls(generator.latent_dim, generator.classes, generator.prior, class_labels or None)
 
     @classmethod
     def read(cls, entry: object) -> LatentLayout:

@@ -1,1 +1,0 @@
-"""Latent vectors to images."""
