@@ -17,6 +17,7 @@ from typing import TypeVar
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.swa_utils import update_bn
 
 from diffgen.config import GanConfig
 from diffgen.errors import RunError
@@ -145,7 +146,7 @@ def train(
         training.discriminator.load_state_dict(training.kept["discriminator"])
     else:
         training.kept_step = training.step
-        _gather_batch_norm(training.averaged, batches, rng, device)
+        _gather_batch_norm(training.averaged, batches, rng)
     if not (_finite(training.averaged) and _finite(training.discriminator)):
         raise _diverged(f"within {steps} steps: its weights are no longer finite numbers")
     if state is not None:
@@ -263,7 +264,7 @@ def _read(training: TrainingState, watch: Watch, batches: Batches, device: torch
     """Measure the averaged generator, and keep it if it is the best so far."""
     candidate = copy.deepcopy(training.averaged)
     # numbers of its own: whether somebody watches must not change what is trained
-    _gather_batch_norm(candidate, batches, torch.Generator().manual_seed(training.step), device)
+    _gather_batch_norm(candidate, batches, torch.Generator().manual_seed(training.step))
     candidate.eval()
 
     @torch.inference_mode()
@@ -296,15 +297,6 @@ def _average(averaged: nn.Module, current: nn.Module, decay: float) -> None:
     torch._foreach_lerp_(list(averaged.parameters()), list(current.parameters()), 1 - decay)
 
 
-@torch.no_grad()
-def _gather_batch_norm(network: nn.Module, batches: Batches, rng: torch.Generator, device: torch.device) -> None:
+def _gather_batch_norm(network: nn.Module, batches: Batches, rng: torch.Generator) -> None:
     """Means and variances of every batch norm for the averaged weights, which no training step ever ran with."""
-    layers = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)]
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # a plain mean over all batches that follow
-    network.train()
-    for _ in range(_BATCH_NORM_BATCHES):
-        network(batches.latents(_BATCH_NORM_BATCH_SIZE, rng)[0])
-    for layer in layers:
-        layer.momentum = 0.1
+    update_bn((batches.latents(_BATCH_NORM_BATCH_SIZE, rng)[0] for _ in range(_BATCH_NORM_BATCHES)), network)

@@ -141,33 +141,23 @@ def _isolation() -> tuple[str, str]:
 
 
 def _requirements() -> list[tuple[str, str | None]]:
-    """Names of what diffgen needs, with the extra that asks for it, as its installed metadata or the checkout says."""
+    """Names of what diffgen needs, with the extra that asks for it.
+
+    Raises:
+        UserError: diffgen is not installed.
+    """
     try:
         lines = metadata.requires("diffgen") or []
-    except metadata.PackageNotFoundError:
-        return _requirements_of_checkout(Path(__file__).resolve().parents[2] / "setup.cfg")
+    except metadata.PackageNotFoundError as error:
+        raise UserError(
+            "diffgen runs from a folder and is not installed, so nothing says what it needs; install it with 'pip "
+            "install -e .' in its checkout."
+        ) from error
     found = []
     for line in lines:
         name, extra = _NAME_OF.match(line), _EXTRA_OF.search(line)
         if name is not None:
             found.append((name[0], extra[1] if extra else None))
-    return found
-
-
-def _requirements_of_checkout(file: Path) -> list[tuple[str, str | None]]:
-    from configparser import ConfigParser
-
-    config = ConfigParser()
-    if not config.read(file, encoding="utf-8"):
-        raise UserError("diffgen is neither installed nor in a checkout; install it with 'pip install diffgen'.")
-    groups: list[tuple[str | None, str]] = [(None, config["options"]["install_requires"])]
-    groups += list(config["options.extras_require"].items())
-    found: list[tuple[str, str | None]] = []
-    for extra, lines in groups:
-        for line in lines.splitlines():
-            name = _NAME_OF.match(line.strip())
-            if name is not None:
-                found.append((name[0], extra))
     return found
 
 
