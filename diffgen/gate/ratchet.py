@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from diffgen.gate.conditions import Condition, Status
@@ -116,8 +116,10 @@ def _read_level(entry: Mapping[str, Any]) -> Level:
 def ratchet(values: GateValues, accepted: Sequence[Acceptance]) -> Iterator[Condition]:
     """A condition for each value that was accepted before; none where nothing was.
 
-    Of several acceptances the one that allows the most counts. A rate fails when its 95 % interval lies wholly above
-    that of the accepted one: the same candidate, checked with another seed, draws other images and has another rate.
+    Of several acceptances the one with the highest value counts, and not the one with the longest interval: who accepts
+    a good candidate after a short search, or on few images, allows no more than before. A rate fails when its 95 %
+    interval lies wholly above that of the accepted one: the same candidate, checked with another seed, draws other
+    images and has another rate.
     """
     drop = _rate("accuracy_drop_accepted", values.accuracy, [each.accuracy for each in accepted], points)
     real = _rate("disagreement_real_accepted", values.real, [each.real for each in accepted], percent)
@@ -135,9 +137,10 @@ def _rate(
     accepted = [each for each in before if each is not None and each.of]
     if now is None or not now.of or not accepted:
         return None
+    # of equal ones the surest: the shortest interval
+    worst = max(accepted, key=lambda each: (each.share, -each.interval[1]))
     # a candidate that is better than the base has no drop; one that is as good as the base is no worse than accepted
-    allowed = max(0.0, *(each.interval[1] for each in accepted))
-    worst = max(accepted, key=lambda each: each.interval[1])
+    allowed = max(0.0, worst.interval[1])
     limit = f"{shown(max(0.0, worst.share))} accepted, up to {shown(allowed)}"
     if now.interval[0] > allowed:
         sentence = f"More than was accepted, even at the lower end of its interval: up to {shown(allowed)} was."
@@ -154,27 +157,31 @@ class _Allowed:
 
     pictures: int
     queries: int
-    share: float
     shift: float
+
+    @property
+    def most(self) -> float:
+        """Upper end of the interval of the share of the queries."""
+        return clustered_interval(self.pictures, self.queries, DESIGN_EFFECT)[1]
 
 
 def _worst(behaviour: KnownBehaviour, accepted: Sequence[Acceptance]) -> _Allowed | None:
     found = [
-        (clustered_interval(level.pictures, each.queries, DESIGN_EFFECT)[1], level, each.queries)
+        _Allowed(level.pictures, each.queries, level.shift)
         for each in accepted
         if (level := each.behaviours.get(behaviour.stored)) is not None
     ]
     if not found:
         return None
-    share, most, queries = max(found, key=lambda entry: entry[0])
-    return _Allowed(most.pictures, queries, share, max(level.shift for _, level, _ in found))
+    worst = max(found, key=lambda each: (each.pictures / max(each.queries, 1), -each.most))
+    return replace(worst, shift=max(each.shift for each in found))
 
 
 def _known(levels: Sequence[tuple[KnownBehaviour, _Allowed]], queries: int) -> Condition:
     said = []
     for each, allowed in levels:
         worse = []
-        if clustered_interval(each.pictures, queries, DESIGN_EFFECT)[0] > allowed.share:
+        if clustered_interval(each.pictures, queries, DESIGN_EFFECT)[0] > allowed.most:
             found = f"{count_of(each.pictures, 'picture')} in {queries:,} queries"
             worse.append(f"{found}, {allowed.pictures:,} in {allowed.queries:,} accepted")
         if each.shift > allowed.shift + SHIFT_TOLERANCE:
