@@ -50,6 +50,13 @@ def text(value: Any) -> None:
     value.encode("utf-8")
 
 
+def class_name(value: Any) -> None:
+    """Printable text, as models and data must have it: it ends up on the screen, which obeys control characters."""
+    text(value)
+    if not value or not value.isprintable():
+        raise _refuse(value, "a name of a class")
+
+
 def flag(value: Any) -> None:
     """True or false."""
     if type(value) is not bool:
@@ -140,7 +147,7 @@ RESULTS = fields(
         "interrupted": flag,
         "saturated": flag,
         "mutated": flag,
-        "class_names": rows(text, most=_MOST_CLASSES),
+        "class_names": rows(class_name, most=_MOST_CLASSES),
         "preflight": fields(
             {
                 "images": whole(),

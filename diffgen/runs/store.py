@@ -32,7 +32,9 @@ from PIL import Image
 from diffgen.errors import RunError, UserError
 from diffgen.runs.files import write_json, write_whole
 from diffgen.runs.lock import LOCK_NAME, RunLock
-from diffgen.runs.opening import inside, open_regular, read_text
+from diffgen.runs.opening import inside, read_text
+from diffgen.runs.pictures import read_png
+from diffgen.runs.schema import class_name, whole
 from diffgen.types import UInt8Array
 
 FORMAT = "diffgen-store-1"
@@ -41,6 +43,7 @@ _UNFINISHED = re.compile(rf"\.{_BEHAVIOUR.pattern}(\.[0-9a-f]{{16}})?\.unfinishe
 _PICTURE = re.compile(r"[0-9a-f]{32}\.png")
 _ACCEPTED = re.compile(r"[0-9a-f]{32}\.json")
 _LARGEST_LABEL = 10**9 - 1
+_SIDE = whole(1, 10**6)
 # what may lie in a folder that becomes a store: what 'diffgen train-gan' puts there, and what version control does
 _BESIDE = re.compile(r"\.git.*|\.store\.json\..*\.tmp|README.*|.*\.(safetensors|journal|trials|unfinished)", re.DOTALL)
 _PATIENCE = 60.0  # seconds; what is put in is there after a few
@@ -69,6 +72,8 @@ class StoredBehaviour:
     def __post_init__(self) -> None:
         if not all(type(label) is int and 0 <= label <= _LARGEST_LABEL for label in self.said) or len(self.said) != 2:
             raise ValueError(f"{self.said!r} are no two labels")
+        for name in self.names:
+            class_name(name)
         if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.size == 0:
             raise ValueError("it holds no pictures")
         if self.images.shape[1] not in (1, 3):
@@ -116,7 +121,11 @@ def read_store(path: Path) -> Store:
         about = json.loads(read_text(file, links=False))
         if about["format"] != FORMAT:
             raise UserError(f"The store {path} has the format {about['format']!r}; upgrade diffgen to read it.")
-        channels, height, width = (int(each) for each in about["image_shape"])
+        channels, height, width = about["image_shape"]
+        for side in (channels, height, width):
+            _SIDE(side)
+        if channels not in (1, 3):
+            raise ValueError(f"its pictures have {channels} channels")
         names = [each.name for each in behaviours.iterdir()] if behaviours.exists() else []
         values = [each.name for each in accepted.iterdir()] if accepted.exists() else []
     except UserError:
@@ -157,7 +166,7 @@ def _read_behaviour(folder: Path, shape: tuple[int, int, int]) -> StoredBehaviou
             raise ValueError("it names no picture")
         (a, b), names = about["said"], about["names"]
         origin = dict(about.get("about", {}))
-        return StoredBehaviour((a, b), (str(names[0]), str(names[1])), np.stack(images), origin)
+        return StoredBehaviour((a, b), (names[0], names[1]), np.stack(images), origin)
     except _UNREADABLE as error:
         raise UserError(
             f"The behaviour {folder} of the store cannot be read ({error}); take it from version control again, or "
@@ -168,11 +177,10 @@ def _read_behaviour(folder: Path, shape: tuple[int, int, int]) -> StoredBehaviou
 def _read_picture(folder: Path, name: object, shape: tuple[int, int, int]) -> UInt8Array:
     if not (isinstance(name, str) and _PICTURE.fullmatch(name)):
         raise ValueError(f"{name!r} is no name of a picture")
-    with open_regular(folder / name, links=False) as file, Image.open(file, formats=("PNG",)) as picture:
-        if picture.mode != ("L" if shape[0] == 1 else "RGB") or picture.size != (shape[2], shape[1]):
-            raise ValueError(f"{name} is no picture of {'x'.join(map(str, shape))}")
-        pixels = np.asarray(picture)
-    image = pixels[None] if shape[0] == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    try:
+        image = read_png(folder / name, shape)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
     if f"{picture_hash(image)}.png" != name:
         raise ValueError(f"the pixels of {name} have changed")
     return image

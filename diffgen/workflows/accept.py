@@ -93,7 +93,7 @@ def _new_behaviours(
         start = rows.stop
         if each["new"]:
             (a, b), names = each["said"], each["names"]
-            behaviour = StoredBehaviour((a, b), (str(names[0]), str(names[1])), images[rows], about)
+            behaviour = StoredBehaviour((a, b), (names[0], names[1]), images[rows], about)
             stored.append(behaviour)
             levels[behaviour.name] = Level(each["pictures"], float(shifts[rows].max()))
     return stored, levels

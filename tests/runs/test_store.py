@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,15 @@ def _damage(store: Path, how: str) -> None:
         Image.fromarray(np.zeros((28, 28), np.uint8)).save(picture)
     elif how == "a picture is larger":
         Image.fromarray(np.zeros((4000, 4000), np.uint8)).save(picture)
+    elif how == "a picture of 60,000 x 60,000 pixels":
+        head = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+        picture.write_bytes(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)))
+    elif how == "a side without end":
+        (store / "store.json").write_text('{"format": "diffgen-store-1", "image_shape": [1, 28, 1e999]}')
+    elif how == "a side of half a pixel":
+        (store / "store.json").write_text('{"format": "diffgen-store-1", "image_shape": [1, 28, 28.5]}')
+    elif how == "a name that a terminal obeys":
+        (folder / "behaviour.json").write_text(json.dumps({**about, "names": ["\x1b]0;evil\x07", "9"]}))
     elif how == "a picture is cut short":
         picture.write_bytes(picture.read_bytes()[:60])
     elif how == "a picture is gone":
@@ -105,6 +116,10 @@ def _damage(store: Path, how: str) -> None:
     [
         "a picture was painted over",
         "a picture is larger",
+        "a picture of 60,000 x 60,000 pixels",
+        "a side without end",
+        "a side of half a pixel",
+        "a name that a terminal obeys",
         "a picture is cut short",
         "a picture is gone",
         "a picture outside of the store",
@@ -118,7 +133,7 @@ def test_damage_is_said_in_a_sentence(store: Path, how: str, told: Callable[[str
     _damage(store, how)
     with pytest.raises(UserError) as caught:
         read_store(store)
-    assert str(store) in str(caught.value)
+    assert str(store) in str(caught.value) and str(caught.value).isprintable()
     told("Regression stores", how, caught.value)
 
 

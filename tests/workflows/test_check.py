@@ -219,6 +219,7 @@ TAMPERED: dict[str, Callable[[dict[str, Any], Path], object]] = {
     "labels that are a path": lambda check, away: check["behaviours"][0].update(said=[f"x/../../../../{away}/evil", 3]),
     "labels that are missing": lambda check, away: check["behaviours"][0].pop("said"),
     "more pictures than there are": lambda check, away: check["behaviours"][-1].update(triggers=[1] * 900),
+    "a name that a terminal obeys": lambda check, away: check["behaviours"][0].update(names=["\x1b]0;evil\x07", "9"]),
     "a count that is a text": lambda check, away: check["behaviours"][0].update(pictures="many"),
     "values that are a list": lambda check, away: check.update(values=[]),
     "a rate above one": lambda check, away: check["values"]["disagreement_real"].update(count=10**6),
