@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from diffgen.gate.conditions import Condition, Status
+from diffgen.gate.record import check_drop, check_rate
 from diffgen.gate.values import AccuracyDrop, GateValues, KnownBehaviour, Rate
 from diffgen.gate.wording import count_of, percent, points
 from diffgen.metrics.intervals import clustered_interval
+from diffgen.runs.schema import whole
 
 #: Pictures of one behaviour come in clumps, since a search goes on from what it found: this many are worth one that was
 #: drawn on its own (Kish's design effect; measured, see the decision).
@@ -22,7 +24,6 @@ DESIGN_EFFECT = 5.0
 SHIFT_TOLERANCE = 0.1
 _NAMED = 3
 _BEHAVIOUR = re.compile(r"A-\d{1,9}_B-\d{1,9}_[0-9a-f]{8}")
-_MOST = 2**53  # a whole number that JSON keeps
 _Counted = TypeVar("_Counted", Rate, AccuracyDrop)
 
 
@@ -82,28 +83,24 @@ def _name(name: object) -> str:
     raise ValueError(f"{name!r} is no name of a behaviour")
 
 
-def _count(value: object, most: int = _MOST) -> int:
-    if type(value) is int and 0 <= value <= most:
-        return value
-    raise ValueError(f"{value!r} is no count from 0 to {most:,}")
+def _count(value: object) -> int:
+    whole()(value)
+    assert isinstance(value, int)
+    return value
 
 
 def _read_rate(entry: Mapping[str, Any] | None) -> Rate | None:
     if entry is None:
         return None
-    of = _count(entry["of"])
-    return Rate(_count(entry["count"], of), of, undecided=_count(entry["undecided"], of))
+    check_rate(entry)
+    return Rate(entry["count"], entry["of"], undecided=entry["undecided"])
 
 
 def _read_drop(entry: Mapping[str, Any] | None) -> AccuracyDrop | None:
     if entry is None:
         return None
-    of = _count(entry["of"])
-    base, candidate = (_count(entry[name], of) for name in ("base_right", "candidate_right"))
-    only_base = _count(entry["only_base"], base)
-    if not 0 <= candidate - (base - only_base) <= of - base:
-        raise ValueError("no images could be counted so")
-    return AccuracyDrop(base, candidate, only_base, of)
+    check_drop(entry)
+    return AccuracyDrop(*(entry[name] for name in ("base_right", "candidate_right", "only_base", "of")))
 
 
 def _read_level(entry: Mapping[str, Any]) -> Level:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
+from dataclasses import fields as fields_of
 from typing import Any, TypeVar
 
 from diffgen.config import Limits
 from diffgen.gate.conditions import EXIT_CODES, Condition, Status, overall
-from diffgen.gate.measured import measured
+from diffgen.gate.measured import TITLES, measured
 from diffgen.gate.values import (
     AccuracyDrop,
     Behaviour,
@@ -21,6 +22,7 @@ from diffgen.gate.values import (
     Shift,
     Steadiness,
 )
+from diffgen.runs.schema import class_name, fields, flag, number, one_of, or_none, rows, text, whole
 
 SCHEMA_VERSION = 1
 
@@ -118,12 +120,80 @@ def _shift(shift: Shift | None) -> dict[str, Any] | None:
     return None if shift is None else {**asdict(shift), "beyond": shift.beyond}
 
 
+_RATE = fields({"count": whole(), "of": whole(), "undecided": whole()})
+_DROP = fields({name: whole() for name in ("base_right", "candidate_right", "only_base", "of")})
+
+
+def check_rate(entry: Any) -> None:
+    """See that a rate can be; raises ValueError."""
+    _RATE(entry)
+    if max(entry["count"], entry["undecided"]) > entry["of"]:
+        raise ValueError("more images were counted than there are")
+
+
+def check_drop(entry: Any) -> None:
+    """See that an accuracy drop can be; raises ValueError."""
+    _DROP(entry)
+    base, candidate, only_base, of = (entry[name] for name in ("base_right", "candidate_right", "only_base", "of"))
+    if not (of > 0 and only_base <= base <= of and 0 <= candidate - (base - only_base) <= of - base):
+        raise ValueError("no images could be counted so")
+
+
+def _check_class_drop(entry: Any) -> None:
+    check_drop(entry)
+    fields({"label": whole(), "name": class_name, "classes": whole(1)})(entry)
+
+
+_SHARE = number(0, 1)
+_SHIFT = fields({"largest": _SHARE, "of": whole()})
+_STATUS = one_of([each.value for each in Status])
+_NAMES = rows(class_name, length=2)
+_check_record = fields(
+    {
+        "status": _STATUS,
+        "conditions": rows(fields({"name": one_of(TITLES), "status": _STATUS, "limit": text, "sentence": text})),
+        "values": fields(
+            {
+                "search": fields({"queries": whole(), "problem": text}),
+                **dict.fromkeys(("disagreement_real", "disagreement_random"), or_none(check_rate)),
+                "random_images": fields({"drawn": whole(), "accepted": whole()}),
+                "accuracy_drop": or_none(check_drop),
+                **dict.fromkeys(("shift_real", "shift_random"), or_none(_SHIFT)),
+                "replay": or_none(fields({name: whole() for name in ("pictures", "still", "changed")})),
+            },
+            # the first records had no word of these
+            {
+                "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, {"unsteady": rows(text)}),
+                "smells": rows(text),
+                "undecided_real": or_none(check_rate),
+                "class_accuracy_drop": or_none(_check_class_drop),
+            },
+        ),
+        "behaviours": rows(
+            fields(
+                {
+                    "said": rows(whole(), length=2),
+                    "names": _NAMES,
+                    **dict.fromkeys(("cell", "pictures", "known_pictures"), whole()),
+                    "new": flag,
+                    "shift": _SHARE,
+                    "found_by": text,
+                    "triggers": rows(whole(-1)),
+                }
+            )
+        ),
+    },
+    {"known": rows(fields({"stored": text, "names": _NAMES, "pictures": whole(), "shift": _SHARE}))},
+)
+
+
 def read_values(record: Mapping[str, Any]) -> GateValues:
-    """What :func:`make_record` was given as values.
+    """What :func:`make_record` was given as values; the record may have been changed by somebody since.
 
     Raises:
         KeyError, TypeError, ValueError: the record is damaged.
     """
+    _check_record(record)
     values = record["values"]
     # the first records had no word of it
     steadiness = values.get("steadiness", {})
@@ -162,9 +232,13 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
 
 def read_conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
     """What :func:`make_record` was given as conditions; raises as :func:`read_values`."""
-    return tuple(Condition(**{**each, "status": Status(each["status"])}) for each in record["conditions"])
+    _check_record(record)
+    found = tuple(Condition(**{**each, "status": Status(each["status"])}) for each in record["conditions"])
+    if overall(found).value != record["status"]:
+        raise ValueError(f"its status is {record['status']}, but that of its conditions {overall(found).value}")
+    return found
 
 
 def _read(kind: type[_Kind], entry: Mapping[str, Any] | None) -> _Kind | None:
     """Without what follows from the rest, such as the interval."""
-    return None if entry is None else kind(**{f.name: entry[f.name] for f in fields(kind)})
+    return None if entry is None else kind(**{f.name: entry[f.name] for f in fields_of(kind)})

@@ -42,12 +42,13 @@ class CheckResult:
         Raises:
             KeyError, TypeError, ValueError: it is damaged.
         """
+        conditions, values = read_conditions(record), read_values(record)
         worst = tuple(
             f"base says {each['names'][0]}, candidate says {each['names'][1]} (cell {each['cell']}, "
             f"{count_of(each['pictures'], 'picture')}, probability shift {each['shift']:.2f})"
             for each in [each for each in record["behaviours"] if each["new"]][:_WORST]
         )
-        return cls(str(run), Status(record["status"]), read_conditions(record), read_values(record), worst, go_on)
+        return cls(str(run), Status(record["status"]), conditions, values, worst, go_on)
 
     @property
     def exit_code(self) -> int:

@@ -6,7 +6,7 @@ alone, for a later version of diffgen may have written them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,16 @@ def class_name(value: Any) -> None:
     text(value)
     if not value or not value.isprintable():
         raise _refuse(value, "a name of a class")
+
+
+def one_of(values: Collection[str]) -> Check:
+    """One of some texts."""
+
+    def check(value: Any) -> None:
+        if not isinstance(value, str) or value not in values:
+            raise _refuse(value, f"one of {', '.join(values)}")
+
+    return check
 
 
 def flag(value: Any) -> None:

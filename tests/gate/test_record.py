@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffgen.config import Limits
 from diffgen.gate.conditions import evaluate
+from diffgen.gate.measured import measured
 from diffgen.gate.record import make_record, read_conditions, read_values
 from diffgen.gate.result import CheckResult
 from diffgen.gate.values import (
@@ -17,6 +22,7 @@ from diffgen.gate.values import (
     Behaviour,
     ClassDrop,
     GateValues,
+    KnownBehaviour,
     Rate,
     Replay,
     SearchState,
@@ -107,3 +113,80 @@ def test_a_record_without_what_came_later_is_read() -> None:
     for name in ("steadiness", "smells", "undecided_real", "class_accuracy_drop"):
         del record["values"][name]
     assert read_values(record) == values
+
+
+def _places(value: Any, *way: str | int) -> Iterator[tuple[str | int, ...]]:
+    """Every place in JSON values, as the way to it."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inside:
+        yield (*way, key)
+        yield from _places(each, *way, key)
+
+
+@pytest.mark.parametrize("odd", [None, "x", "\x1b[2J", -1, 0.5, 1e9, float("inf"), [], {}, True], ids=repr)
+def test_a_record_that_somebody_changed_is_read_or_refused(odd: Any) -> None:
+    """Whatever stands in one place: what is read can be printed, and what is not is said to be damaged."""
+    values = GateValues(
+        Rate(1, 100, 1),
+        Rate(2, 100),
+        100,
+        100,
+        AccuracyDrop(90, 89, 2, 100),
+        Shift(0.2, 100),
+        Shift(0.3, 100),
+        search=SearchState(1_000),
+        behaviours=(Behaviour((1, 2), 0, 3, 0, 0.5, (0,)),),
+        known=(KnownBehaviour("A-1_B-2_00000000", ("b", "c"), 1, 0.3),),
+        undecided=Rate(0, 100),
+        class_accuracy=ClassDrop(9, 8, 1, 10, 1, "b", 3),
+    )
+    model = {"name": "net.onnx", "sha256": "0"}
+    conditions = evaluate(values, Limits())
+    whole = make_record(
+        values,
+        conditions,
+        Limits(),
+        base=model,
+        candidate=model,
+        data="digits",
+        store=None,
+        class_names="abc",
+        seconds=1.0,
+    )
+    whole = json.loads(json.dumps(whole))
+    read = refused = 0
+    for *way, last in _places(whole):
+        record = copy.deepcopy(whole)
+        place = record
+        for key in way:
+            place = place[key]
+        place[last] = odd
+        try:
+            result = CheckResult.from_record(Path("run"), record)
+        except (KeyError, TypeError, ValueError):
+            refused += 1
+            continue
+        read += 1
+        rows = measured(result.values, [each.name for each in result.conditions])
+        assert all(isinstance(each.value, str) for each in rows)
+        names = [name for each in record["behaviours"] for name in each["names"]]
+        assert all(name.isprintable() for name in names) and "\x1b" not in "".join(result.worst)
+    assert read > 30 and refused > 30
+
+
+def test_a_verdict_that_its_conditions_do_not_give() -> None:
+    values = GateValues(search=SearchState(9, "The search broke off."))
+    model = {"name": "net.onnx", "sha256": None}
+    record = make_record(
+        values,
+        evaluate(values, Limits()),
+        Limits(),
+        base=model,
+        candidate=model,
+        data="digits",
+        store=None,
+        class_names="ab",
+        seconds=1.0,
+    )
+    with pytest.raises(ValueError, match="its status is PASS, but that of its conditions ERROR"):
+        CheckResult.from_record(Path("run"), {**record, "status": "PASS"})
