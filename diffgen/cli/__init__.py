@@ -30,7 +30,7 @@ from diffgen.cli import (
 from diffgen.cli.interruption import signals_stop
 from diffgen.cli.progress import TerminalListener
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
-from diffgen.cli.streams import lenient_streams
+from diffgen.cli.streams import lenient_streams, spelled_out
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Progress
 
@@ -116,10 +116,10 @@ def _run(argv: Sequence[str] | None) -> int:
         with second_signal_ends():
             return _verb(argv)
     except DiffgenError as error:
-        print(f"diffgen: {error}", file=sys.stderr)
+        _complain(str(error))
         _print_notes(error)
         if error.__cause__ is not None and not isinstance(error, UserError):
-            print(f"diffgen: caused by {type(error.__cause__).__name__}: {error.__cause__}", file=sys.stderr)
+            _complain(f"caused by {type(error.__cause__).__name__}: {error.__cause__}")
         return error.exit_code
     except KeyboardInterrupt as error:
         print("diffgen: interrupted", file=sys.stderr)
@@ -177,7 +177,11 @@ def _verb(argv: Sequence[str] | None) -> int:
 
 def _print_notes(error: BaseException) -> None:
     for note in getattr(error, "__notes__", ()):
-        print(f"diffgen: {note}", file=sys.stderr)
+        _complain(note)
+
+
+def _complain(sentence: str) -> None:
+    print(spelled_out(f"diffgen: {sentence}"), file=sys.stderr)
 
 
 def _raise_interrupt(number: int, frame: FrameType | None) -> None:

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# what a terminal obeys, such as the beginning of an escape sequence; a line may end as on Windows
+_OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+
+
+def spelled_out(text: str) -> str:
+    """Text with its control characters as ``\\u001b``: names and sentences may come from a stranger's files."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class _Plain(io.TextIOWrapper):
+    """A stream that holds text alone."""
+
+    def write(self, text: str) -> int:
+        super().write(spelled_out(text))
+        return len(text)
 
 
 class _Outlet(io.RawIOBase):
@@ -46,7 +63,8 @@ def lenient_streams() -> Iterator[list[OSError]]:
     """While the block runs, ``print`` to stdout and stderr neither raises nor ends the program.
 
     Characters that the terminal's encoding lacks are written as ``\\u65e5``, bytes of file names that are no text as
-    ``\\udcff``. Streams that somebody has replaced already, as pytest does, are only told the former.
+    ``\\udcff``, control characters in stdout as ``\\u001b``. Streams that somebody has replaced already, as pytest
+    does, are only told the former.
 
     Yields:
         A list that holds, after the block, why text for stdout was lost: nothing, or one error of the system.
@@ -64,7 +82,8 @@ def lenient_streams() -> Iterator[list[OSError]]:
         outlet = _Outlet(stream.fileno())
         outlets.append(outlet)
         # a line at a time, so that the two streams stay in order in a log
-        text = io.TextIOWrapper(
+        # what shows progress draws on stderr with escape sequences of its own
+        text = (_Plain if name == "stdout" else io.TextIOWrapper)(
             io.BufferedWriter(outlet),  # type: ignore[type-var]
             encoding=stream.encoding,
             errors="backslashreplace",

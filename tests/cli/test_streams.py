@@ -45,6 +45,18 @@ def test_letters_that_the_terminal_lacks_are_spelled_out():
         assert b"\\u65e5\\u672c is not a run folder" in done.stderr
 
 
+def test_a_terminal_obeys_nothing_that_a_file_says():
+    """Names of classes, models and files may come from a stranger, with escape sequences in them."""
+    done = run("diffgen export $'a\\x1b[2J\\xc2\\x9bb\\rPASS'")
+    assert done.returncode == 2
+    assert "a\\u001b[2J\\u009bb\\u000dPASS is not a run folder" in done.stderr.decode()
+    script = (
+        "from diffgen.cli.streams import lenient_streams\nwith lenient_streams():\n    print('a\\x1b[2J\\tb\\r\\nc')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=PLAIN, capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"a\\u001b[2J\tb\r\nc\n"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
