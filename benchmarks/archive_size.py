@@ -29,7 +29,8 @@ from diffgen.comparison.checkpoints import Checkpointer, History
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.config import CompareConfig, to_dict
 from diffgen.runs.folder import RunFolder
-from diffgen.search.archive import Archive, Triggers
+from diffgen.runs.triggers import TriggerTable
+from diffgen.search.archive import Archive
 from diffgen.search.diversity.representatives import stratified_rows
 from diffgen.techniques import preset
 
@@ -55,12 +56,11 @@ def fill(count: int) -> dict[str, float]:
         probabilities = np.zeros((rows, 2, 10), dtype=np.float32)
         probabilities[np.arange(rows), 0, rng.integers(10, size=rows)] = 1
         probabilities[np.arange(rows), 1, rng.integers(10, size=rows)] = 1
-        batch = Triggers(
-            images=rng.integers(0, 256, (rows, *_SHAPE), dtype=np.uint8),
-            probabilities=probabilities,
+        batch = TriggerTable.of(
+            rng.integers(0, 256, (rows, *_SHAPE), dtype=np.uint8),
+            probabilities,
             divergence=np.ones(rows, dtype=np.float32),
-            latents=rng.random((rows, 100), dtype=np.float32),
-            generation=1,
+            genes=rng.random((rows, 100), dtype=np.float32),
             query=np.arange(start + 1, start + rows + 1),
         )
         started = time.perf_counter()

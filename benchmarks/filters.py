@@ -105,7 +105,7 @@ def _image_sets(
     found = {name: torch.from_numpy(images) for name, images in sets.items()}
     found["random pictures of the GAN"] = _generate(domain, made)
     if run is not None:
-        images = RunFolder.open(run).read_parts()["images"]
+        images = RunFolder.open(run).read_triggers().images
         rows = random_rows(len(images), _TRIGGERS // part)
         found["triggers"] = torch.from_numpy(images[np.sort(rows)])
     return found

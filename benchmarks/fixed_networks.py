@@ -18,7 +18,8 @@ from diffgen.filters import DiscriminatorFilter, FilterPipeline, ReconstructionF
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_uint8
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
-from diffgen.search.archive import Archive, Triggers
+from diffgen.runs.triggers import TriggerTable
+from diffgen.search.archive import Archive
 from diffgen.sources.gan import DiscriminatorScorer, GanSource
 
 LATENT_DIM = 100
@@ -187,12 +188,10 @@ def fill_archive(archive: Archive, count: int, shape: tuple[int, int, int], *, s
         probabilities[np.arange(size), 0, first[rows]] = 0.91
         probabilities[np.arange(size), 1, second[rows]] = 0.91
         archive.add(
-            Triggers(
-                images=images[rows],
-                probabilities=probabilities,
+            TriggerTable.of(
+                images[rows],
+                probabilities,
                 divergence=np.full(size, 2.27, dtype=np.float32),
-                latents=None,
-                generation=0,
                 query=np.arange(rows.start + 1, rows.stop + 1),
             )
         )

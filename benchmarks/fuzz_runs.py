@@ -26,8 +26,8 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.errors import DiffgenError
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
-from diffgen.workflows.finds import read_finds
 from diffgen.workflows.report import draw_report
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 RUN = Path(__file__).resolve().parent.parent / "tests" / "assets" / "run-0.1.0"
 _VALUES: tuple[Any, ...] = (
@@ -38,7 +38,7 @@ _TEXTS = ("manifest.json", "results.json", "config.toml")
 VERBS: dict[str, Callable[[Path], object]] = {
     "report": draw_report,
     "export": lambda run: export(run, run.parent / "out", everything=True),
-    "finds": lambda run: read_finds(RunFolder.open(run)),
+    "finds": lambda run: read_valid_triggers(RunFolder.open(run)),
     "settings": lambda run: stored_settings(RunFolder.open(run)),
 }
 

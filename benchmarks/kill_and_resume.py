@@ -161,8 +161,8 @@ def look(run: Path, reference: dict[str, np.ndarray], *, number: int, moment: fl
     if not found:
         phase = _SEARCH if manifest_time(run) else _TRAINING
         return Kill(number, moment, phase, 0, 0, half_written, "checkpoint lost" if least else "")
-    columns = RunFolder.open(run).read_parts(found["parts"])
-    count = len(columns.get("query", ()))
+    columns = RunFolder.open(run).read_triggers(found["parts"]).columns()
+    count = len(columns["query"])
     fault = ""
     if count < least:
         fault = f"{least - count} triggers lost"
@@ -181,7 +181,7 @@ def differences(run: Path, reference: Path) -> list[str]:
     """Columns of the archive and verdicts in which two runs differ."""
     folders = RunFolder.open(run), RunFolder.open(reference)
     differing = []
-    for read in (RunFolder.read_parts, lambda folder: folder.read_arrays("verdicts")):
+    for read in (lambda folder: folder.read_triggers().columns(), lambda folder: folder.read_arrays("verdicts")):
         ours, theirs = (read(folder) for folder in folders)
         names = ours.keys() | theirs.keys()
         differing += [
@@ -223,7 +223,7 @@ def kill_and_resume(
     comparison: Comparison, reference: Path, durations: Durations, *, times: int, rng: random.Random
 ) -> tuple[list[Kill], list[list[str]]]:
     """All kills, and for each run that came to its end in what it differs from the uninterrupted one."""
-    archive = RunFolder.open(reference).read_parts()
+    archive = RunFolder.open(reference).read_triggers().columns()
     queries = int(RunFolder.open(reference).results()["queries"])
     kills: list[Kill] = []
     ends: list[list[str]] = []

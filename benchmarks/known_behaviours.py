@@ -20,9 +20,9 @@ from diffgen.data import load
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.gate.known import nearest_known, spread_out
-from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
+from diffgen.tasks.classification import behaviours
 from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _REACHES = (1.0, 1.25, 1.5)
@@ -31,14 +31,14 @@ _REACHES = (1.0, 1.25, 1.5)
 def distinct_valid(run: str) -> tuple[torch.Tensor, Int64Array]:
     """Images, uint8 (N, C, H, W), and labels, int64 (N, 2), of the distinct valid triggers of a run."""
     folder = RunFolder.open(run)
-    rows = np.flatnonzero(is_distinct(folder.read_arrays("verdicts")["near_duplicate_of"]))
-    triggers = folder.read_parts()
-    return torch.from_numpy(triggers["images"][rows]), triggers["probabilities"][rows].argmax(axis=2)
+    triggers = folder.read_judged()
+    found = triggers[triggers.distinct]
+    return torch.from_numpy(found.images), found.labels
 
 
 def rows_of(said: Int64Array, cells: Int64Array) -> list[Int64Array]:
     """The rows of each behaviour."""
-    keys = behaviour_keys(said, cells)
+    keys = behaviours(said, cells)
     return [np.flatnonzero((keys == key).all(axis=1)) for key in np.unique(keys, axis=0)]
 
 

@@ -47,13 +47,12 @@ from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.judging.verdicts import judge_triggers
-from diffgen.metrics.counting import behaviour_keys, is_counted, is_distinct, is_valid
 from diffgen.metrics.effective_number import effective_number
-from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.metrics.significance import mann_whitney
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.runs.files import write_json
+from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
@@ -137,8 +136,8 @@ def prepare(name: str, paths: Sequence[str], data: str, config: CompareConfig, p
 def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any]:
     """One run and its figures."""
     config = VARIANTS[variant]
-    parts: list[dict[str, Any]] = []
-    archive = Archive(pair.domain.source.image_shape, sink=lambda columns: parts.append(dict(columns)))
+    parts: list[TriggerTable] = []
+    archive = Archive(pair.domain.source.image_shape, sink=parts.append)
     guided = config.validity != "post" and variant not in ("published_loop", "random_latent")
     batch = resolve_batch_size(None, _CPU)
     memory = BatchHalver(size=batch)
@@ -185,32 +184,28 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         "processor_seconds": round(processor, 2),
         "generations": generations[0],
     }
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
-    return figures | _judged(pair, columns)
+    return figures | _judged(pair, parts)
 
 
-def _judged(pair: Pair, columns: dict[str, Any]) -> dict[str, Any]:
-    if not columns:
+def _judged(pair: Pair, parts: list[TriggerTable]) -> dict[str, Any]:
+    if not parts:
         return dict.fromkeys(("triggers", "valid", "behaviours", "label_pairs", "effective_pairs"), 0)
-    validity = judge_triggers(
+    judged = judge_triggers(
         pair.models,
-        columns["images"],
-        columns["probabilities"],
+        TriggerTable.joined(parts),
         pair.pipeline,
         pair.cells,
+        near_duplicate=FilterConfig().near_duplicate,
         verify_limit=0,
         progress=Progress(),
     )
-    valid = np.flatnonzero(is_valid(validity.confirmed, validity.verdicts.rejected_by))
-    labels, images = columns["probabilities"].argmax(axis=2)[valid], columns["images"][valid]
-    distinct = is_distinct(near_duplicate_of(images, labels, threshold=FilterConfig().near_duplicate))
-    labels, images = labels[distinct], images[distinct]
+    found = judged[judged.distinct]
+    labels, images = found.labels, found.images
     _, counts = np.unique(labels, axis=0, return_counts=True)
-    keys = behaviour_keys(labels, validity.cells[valid[distinct]])
     return {
-        "triggers": int(is_counted(validity.confirmed).sum()),
-        "valid": len(valid),
-        "behaviours": len(np.unique(keys, axis=0)),
+        "triggers": int(judged.confirmed.sum()),
+        "valid": int(judged.valid.sum()),
+        "behaviours": len(np.unique(found.behaviours, axis=0)),
         "label_pairs": len(counts),
         "effective_pairs": round(effective_number(labels), 2),
         "largest_share": round(float(counts.max() / counts.sum()), 4) if len(counts) else None,

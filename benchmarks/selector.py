@@ -44,8 +44,8 @@ from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.techniques import technique_names
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
-from diffgen.workflows.finds import read_finds
 from diffgen.workflows.select import extract
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 QUERIES = 20_000
 TRAINING, TEST = 700, 200
@@ -63,7 +63,7 @@ def resnets(config: CompareConfig) -> CompareConfig:
 
 def labelled(run: RunFolder, judge: Judge) -> tuple[Any, Int64Array]:
     """The valid triggers of a run and what the judge says that they show, ``UNLABELLED`` where it cannot tell."""
-    finds = read_finds(run)
+    finds = read_valid_triggers(run)
     recognised, label = judge.verdict(torch.from_numpy(finds.images))
     return finds, np.where(recognised.numpy(), label.numpy(), UNLABELLED)
 
@@ -90,7 +90,7 @@ def judge_pair(
 ) -> dict[str, Any]:
     """All figures of one pair."""
     finds, labels = labelled(run, judge)
-    examples = make_examples(labels, finds.said, finds.behaviours)
+    examples = make_examples(labels, finds.labels, finds.behaviours)
     for box in boxes:
         box.prepare(test.images)
     a, b = (box.predict(test.images) for box in boxes)

@@ -55,21 +55,21 @@ from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
-from diffgen.metrics.counting import is_counted, is_valid
 from diffgen.metrics.equal_subsets import equal_subsets
 from diffgen.metrics.intervals import exact_interval, mean_over_runs
 from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.metrics.significance import mann_whitney
 from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.triggers import TriggerTable
 from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import FEWEST_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.techniques import PRESETS, technique_names
 from diffgen.types import Int64Array
 from diffgen.workflows.compare import compare
-from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.resume import resume
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CPU = torch.device("cpu")
 SUBSET = 200  # pictures whose Shannon entropy is taken
@@ -102,7 +102,7 @@ FIGURES = {
 def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
     """What one finished run found."""
     folder = RunFolder.open(run)
-    results, verdicts, columns = folder.results(), folder.read_arrays("verdicts"), folder.read_parts()
+    results, triggers = folder.results(), folder.read_judged()
     found: dict[str, Any] = {name: results[name] for name in ("queries", "triggers", "behaviours", "label_pairs")}
     found |= {
         "seconds": results["seconds"],
@@ -116,28 +116,25 @@ def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:
         **dict.fromkeys(("judge_valid", "judge_validity", "geometric_diversity", "shannon", "seconds_to_half")),
         **dict.fromkeys(("who_is_right", "selector", "selector_plain", "selector_majority")),
     }
-    if not columns:
+    if len(triggers) == 0:
         return found | {"judge_valid": None if training is None else 0}
     test = load_data(data)
     cells = cell_store.prepare(test, device=CPU)
-    counted = is_counted(verdicts["confirmed"])
-    valid = is_valid(verdicts["confirmed"], verdicts["rejected_by"])
     if training is not None:
         judge = judge_for(load_data(training), test)
-        found |= _judged(judge, columns, counted)
-        if valid.any():
-            found |= _put_to_use(judge, cells, read_finds(folder))
+        found |= _judged(judge, triggers)
+        if triggers.valid.any():
+            found |= _put_to_use(judge, cells, read_valid_triggers(folder))
     if results["geometric_diversity"] is not None:
         found["geometric_diversity"] = results["geometric_diversity"]["found"]["mean"]
-    images = columns["images"][valid]
+    images = triggers[triggers.valid].images
     if len(images) >= SUBSET:
         entropies = [pixel_entropy(images[rows]) for rows in equal_subsets(len(images), SUBSET)]
         found["shannon"] = round(float(np.mean(entropies)), 4)
     history = results["history"]
-    seconds = np.interp(columns["query"], history["queries"], history["seconds"])
-    said = columns["probabilities"].argmax(axis=2)
-    pairs, first = np.unique(said[valid], axis=0, return_index=True)
-    at = seconds[valid][first]
+    seconds = np.interp(triggers.query, history["queries"], history["seconds"])
+    pairs, first = np.unique(triggers.labels[triggers.valid], axis=0, return_index=True)
+    at = seconds[triggers.valid][first]
     found["first_seconds"] = {f"{a}-{b}": round(float(s), 2) for (a, b), s in zip(pairs.tolist(), at, strict=True)}
     # half of all ordered pairs of classes, so that techniques can be compared; None where fewer were found
     classes = len(results["class_names"])
@@ -151,12 +148,12 @@ def _sample(rows: Int64Array) -> Int64Array:
     return rows if len(rows) <= JUDGED else np.random.default_rng(0).choice(rows, JUDGED, replace=False)
 
 
-def _judged(judge: Judge, columns: dict[str, Any], counted: np.ndarray) -> dict[str, Any]:
-    rows = _sample(np.flatnonzero(counted))
+def _judged(judge: Judge, triggers: TriggerTable) -> dict[str, Any]:
+    rows = _sample(np.flatnonzero(triggers.confirmed))
     if len(rows) == 0:
         return {"judge_valid": 0}
-    recognised = int(judge.recognised(torch.from_numpy(columns["images"][rows])).sum())
-    share, total = recognised / len(rows), int(counted.sum())
+    recognised = int(judge.recognised(torch.from_numpy(triggers.images_of(rows))).sum())
+    share, total = recognised / len(rows), int(triggers.confirmed.sum())
     # of a sample of a run's triggers; of all of them the share is no estimate
     interval = exact_interval(recognised, len(rows)) if len(rows) < total else None
     return {
@@ -166,10 +163,10 @@ def _judged(judge: Judge, columns: dict[str, Any], counted: np.ndarray) -> dict[
     }
 
 
-def _put_to_use(judge: Judge, cells: Cells, finds: Finds) -> dict[str, Any]:
+def _put_to_use(judge: Judge, cells: Cells, finds: TriggerTable) -> dict[str, Any]:
     """Who is right on valid triggers, by the judge, and what a selector learns from them."""
     rows = _sample(np.arange(len(finds)))
-    images, said = torch.from_numpy(finds.images[rows]), finds.said[rows]
+    images, said = torch.from_numpy(finds.images[rows]), finds.labels[rows]
     recognised, label = (each.numpy() for each in judge.verdict(images))
     labels = np.where(recognised, label, UNLABELLED)
     only_a, only_b = (int((said[:, model] == labels).sum()) for model in (0, 1))

@@ -29,7 +29,7 @@ from diffgen.data import load
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.compare import compare
-from diffgen.workflows.finds import read_finds
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _DEFAULT = FILTER_PRESETS["default"].names
 #: name -> (when the filters are asked, which)
@@ -46,7 +46,7 @@ FIGURES = ("triggers", "valid", "recognised", "share", "distinct", "behaviours",
 
 def accepted_by_eighths(run: RunFolder, queries: int) -> list[float]:
     """Shares of the triggers that the filters accept, in 0..1, NaN where there is no trigger."""
-    query, accepted = run.read_parts()["query"], run.read_arrays("verdicts")["rejected_by"] < 0
+    query, accepted = run.read_triggers().query, run.read_arrays("verdicts")["rejected_by"] < 0
     eighth = np.minimum((query - 1) * EIGHTHS // queries, EIGHTHS - 1)
     return [float(accepted[eighth == part].mean()) if (eighth == part).any() else np.nan for part in range(EIGHTHS)]
 
@@ -72,7 +72,7 @@ def measure(way: str, seed: int, arguments: argparse.Namespace, judge: Judge) ->
         write_json(figures, {"seconds": time.process_time() - started})
     run = RunFolder.open(folder)
     results = run.results()
-    recognised = judge.recognised(torch.from_numpy(read_finds(run).images))
+    recognised = judge.recognised(torch.from_numpy(read_valid_triggers(run).images))
     return {
         "triggers": results["triggers"],
         "valid": results["valid_triggers"],

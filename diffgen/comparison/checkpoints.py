@@ -8,8 +8,9 @@ from typing import Any
 
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.runs.checkpoints import drop_checkpoint, has_checkpoint, read_checkpoint, write_checkpoint
 from diffgen.runs.folder import RunFolder
-from diffgen.search.archive import digest_of
+from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import Technique
 
@@ -85,25 +86,25 @@ class Checkpointer:
         }
         if shared := state.keys() & kept.keys():
             raise ValueError(f"The technique keeps its state under names that are taken: {sorted(shared)}.")
-        self._folder.write_checkpoint({**state, **kept})
+        write_checkpoint(self._folder, {**state, **kept})
 
 
-def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any], TriggerTable] | None:
     """The checkpoint to go on from and the triggers that belong to it, or None for the beginning.
 
     A checkpoint that is damaged, or whose parts are, is dropped in favour of the one before. The folder is left as it
     was when that checkpoint was written.
     """
     while True:
-        there = folder.has_checkpoint()
-        state = folder.read_checkpoint()
-        columns = None if state is None else _columns_of(state, folder)
-        if state is not None and columns is not None:
+        there = has_checkpoint(folder)
+        state = read_checkpoint(folder)
+        table = None if state is None else _triggers_of(state, folder)
+        if state is not None and table is not None:
             # a finished search keeps its verdicts and its report until there are new ones
             if not state.get("finished", False) or len(folder.manifest["parts"]) > state["parts"]:
                 folder.rewind(state["parts"])
-            return state, columns
-        is_one_before = folder.drop_checkpoint()
+            return state, table
+        is_one_before = drop_checkpoint(folder)
         if there:
             progress.warn(
                 f"The newest checkpoint of {folder.path} is damaged; "
@@ -114,15 +115,17 @@ def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any]
             return None
 
 
-def _columns_of(state: Mapping[str, Any], folder: RunFolder) -> dict[str, Any] | None:
+def _triggers_of(state: Mapping[str, Any], folder: RunFolder) -> TriggerTable | None:
     """The triggers that a checkpoint speaks of; None when it or they are not what was written."""
     try:
         parts = int(state["parts"])
         if not 0 <= parts <= len(folder.manifest["parts"]):
             return None
-        columns = folder.read_parts(parts)
-        if "triggers" in state and digest_of(columns.get("hashes", ())) != state["triggers"]:
+        table = folder.read_triggers(parts)
+        if "triggers" in state and digest_of(table.hashes) != state["triggers"]:
             return None
+        # whether they can be read is to be known before the search goes on from them
+        table.image_column.all()
     except (UserError, KeyError, TypeError, ValueError):
         return None
-    return columns
+    return table

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import numpy as np
-
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.gan_source import DomainModels
@@ -148,21 +146,21 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     models, folder, progress = prepared.models, prepared.folder, prepared.progress
     prepared.hooks.search_ready(prepared)
     outcome = run_search(prepared)
-    triggers = folder.read_parts()
-    shape = (0, *prepared.images.image_shape)
-    validity = judge_triggers(
+    triggers = judge_triggers(
         models,
-        triggers.get("images", np.empty(shape, dtype=np.uint8)),
-        triggers.get("probabilities", np.empty((0, 2, models[0].num_classes), dtype=np.float32)),
+        folder.read_triggers(images=outcome.images),
         prepared.pipeline,
         prepared.cells,
+        near_duplicate=prepared.config.filters.near_duplicate,
         verify_limit=prepared.config.verify_limit,
+        real_labels=prepared.images.labels,
         progress=progress,
     )
     for model in models:
         if model.account:
             progress.say(model.account)
-    headline, warnings = write_results(prepared, outcome, validity)
+    headline, warnings = write_results(prepared, outcome, triggers)
+    prepared.hooks.judged(prepared, triggers)
     for warning in warnings:
         progress.warn(warning)
     folder.save_manifest(status="interrupted" if outcome.interrupted else "done")

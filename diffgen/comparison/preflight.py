@@ -13,7 +13,7 @@ from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
 from diffgen.report.data import Preflight
-from diffgen.search.divergence import answer_margin
+from diffgen.tasks.classification import differ, disagree
 from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
@@ -143,8 +143,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     margin = min(max(_NOISE_FACTOR * noise, _SMALLEST_MARGIN), _LARGEST_MARGIN)
     # the margin of int8 models is a matter of their own coarse steps: exact ties never count, larger gaps do
 
-    differ = labels[:, 0] != labels[:, 1]
-    sure = answer_margin(torch.from_numpy(probabilities)).numpy() > margin
+    counts = disagree(torch.from_numpy(probabilities), margin).numpy()
     accuracy = None
     if data.labels is not None:
         right = (labels == data.labels[:, None]).mean(axis=0)
@@ -153,7 +152,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     unsteady = _unsteady(a, "A", noises[0]), _unsteady(b, "B", noises[1])
     summary = Preflight(
         images=len(data),
-        agreement=float(1 - differ.mean()),
+        agreement=float(1 - differ(labels).mean()),
         accuracy=accuracy,
         outputs=(str(a.preprocessing.outputs), str(b.preprocessing.outputs)),
         numeric_noise=noise,
@@ -164,7 +163,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *_warnings(models, labels, accuracy, [*smells[0], *smells[1]]),
         ),
     )
-    return RealAnswers(summary, probabilities, np.flatnonzero(differ & sure), smells, unsteady)
+    return RealAnswers(summary, probabilities, np.flatnonzero(counts), smells, unsteady)
 
 
 def _ask_alone(model: BlackBox, data: ImageSet, progress: Progress) -> Float32Array:

@@ -14,7 +14,9 @@ from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
+from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.triggers import TriggerTable
 from diffgen.types import ImageSet
 
 
@@ -61,7 +63,7 @@ class Prepared(Given):
 
 
 class ComparisonHooks:
-    """What another verb does on the way of a comparison; this one does nothing.
+    """What another verb does on the way of a comparison; this one draws the report at its end.
 
     Attributes:
         verb: of the command line that goes on with such a run.
@@ -78,3 +80,7 @@ class ComparisonHooks:
 
     def search_ready(self, prepared: Prepared) -> None:
         """The search begins when this returns."""
+
+    def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
+        """The triggers are judged and the figures written; what is left is the report."""
+        write_report(prepared.folder, triggers)

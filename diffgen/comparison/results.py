@@ -1,4 +1,4 @@
-"""Counts what a run found and writes it: verdicts, figures, pictures, report."""
+"""Counts what a run found and writes it: verdicts, figures, and the arrays of the report."""
 
 from __future__ import annotations
 
@@ -15,28 +15,22 @@ from diffgen.comparison.requirements import asks_filters_in_search, needs_of
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import CompareConfig
 from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
-from diffgen.judging.verdicts import PICTURES_A_BEHAVIOUR, Validity
+from diffgen.filters import Verdicts as FilterVerdicts
+from diffgen.judging.verdicts import PICTURES_A_BEHAVIOUR
 from diffgen.metrics.counting import (
-    ACCEPTED,
     CONFIRMED_BATCH,
     CONFIRMED_SINGLE,
-    NOT_VALID,
     UNCONFIRMED,
-    BoolArray,
-    behaviour_keys,
-    is_counted,
-    is_distinct,
-    is_valid,
 )
-from diffgen.metrics.figures import figures, pair_counts
-from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.models import BlackBox
 from diffgen.report.data import Preflight
-from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION
+from diffgen.runs.results import counted
+from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.space import random_genes
+from diffgen.tasks.classification import pair_counts
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _BEHAVIOURS_SHOWN = 60
@@ -48,48 +42,29 @@ _HEADLINE = ("distinct_valid_triggers", "behaviours", "behaviours_at_least", "di
 
 
 def write_results(
-    prepared: Prepared, outcome: SearchOutcome, validity: Validity
+    prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Write verdicts.npz, report.npz, results.json and the report.
+    """Write verdicts.npz, report.npz and results.json.
 
     Returns:
         the headline figures, and what a user should know of the filters, one sentence each.
     """
     folder, models, data, real = prepared.folder, prepared.models, prepared.images, prepared.real
     domain, pipeline, config = prepared.domain, prepared.pipeline, prepared.config
-    triggers = folder.read_parts()
-    images: UInt8Array = triggers.get("images", np.empty((0, *data.image_shape), dtype=np.uint8))
-    labels: Int64Array = (
-        triggers["probabilities"].argmax(axis=2) if triggers else np.empty((0, len(models)), dtype=np.int64)
-    )
-    verdicts, confirmed = validity.verdicts, validity.confirmed
-    counted, valid = is_counted(confirmed), is_valid(confirmed, verdicts.rejected_by)
-    keys = behaviour_keys(labels, validity.cells)
-
-    original = np.full(len(images), NOT_VALID, dtype=np.int64)
-    rows = np.flatnonzero(valid)
-    original[rows] = rows[near_duplicate_of(images[rows], labels[rows], threshold=config.filters.near_duplicate)]
-    distinct = is_distinct(original)
-
-    shown = _choose_shown(keys, distinct, confirmed == CONFIRMED_SINGLE, triggers.get("divergence", np.empty(0)))
-    rejected = _choose_rejected(verdicts.rejected_by, counted, len(pipeline.filters))
+    verdicts = triggers.known
+    shown = _choose_shown(triggers)
+    rejected = _choose_rejected(triggers, len(pipeline.filters))
     numbers = np.concatenate([shown, rejected])
-    arrays: dict[str, np.ndarray[Any, Any]] = {
-        "scores": verdicts.scores,
-        "rejected_by": verdicts.rejected_by,
-        "confirmed": confirmed,
-        "cells": validity.cells,
-        "near_duplicate_of": original,
-    }
-    folder.write_arrays("verdicts", arrays)
+    pictures = triggers.images_of(numbers)
+    folder.write_arrays("verdicts", verdicts.as_arrays())
     real_shown = np.sort(real.disagreements[random_rows(len(real.disagreements), _REAL_SHOWN)])
     folder.write_arrays(
         "report",
         {
             "shown": shown,
             "rejected": rejected,
-            "nearest_real": _nearest_real(pipeline, domain, images[numbers]),
-            "shown_scores": pipeline.scores(torch.from_numpy(images[numbers])),
+            "nearest_real": _nearest_real(pipeline, domain, pictures),
+            "shown_scores": pipeline.scores(torch.from_numpy(pictures)),
             "held_out_scores": pipeline.calibration.scores,
             "samples": _samples(domain, config),
             "real_rows": real_shown,
@@ -100,34 +75,37 @@ def write_results(
     )
     classes = models[0].num_classes
     names = class_names(models, data)
-    counted_figures = figures(triggers, arrays, classes=classes, queries=outcome.queries, history=outcome.history)
+    counted_figures = counted(triggers, classes=classes, queries=outcome.queries, history=outcome.history)
     headline = {
         "queries": outcome.queries,
-        "triggers": int(counted.sum()),
-        "valid_triggers": int(valid.sum()),
+        "triggers": int(triggers.confirmed.sum()),
+        "valid_triggers": int(triggers.valid.sum()),
         **{name: counted_figures[name] for name in _HEADLINE},
         "seconds": round(outcome.seconds, 3),
         "saturated": outcome.saturated,
         "most_frequent": most_frequent(np.asarray(counted_figures["pair_counts"]), names),
     }
-    calibration = pipeline.calibration
-    warnings = filter_warnings(verdicts, calibration, asked_in_search=asks_filters_in_search(config))
+    calibration, confirmed = pipeline.calibration, int(triggers.confirmed.sum())
+    filtered = FilterVerdicts(
+        tuple(each.name for each in pipeline.filters), calibration.thresholds, verdicts.scores, verdicts.rejected_by
+    )
+    warnings = filter_warnings(filtered, calibration, asked_in_search=asks_filters_in_search(config))
     summary = real.summary
     results = {
         "schema_version": SCHEMA_VERSION,
         **headline,
         **counted_figures,
         "interrupted": outcome.interrupted,
-        "verified_single": int((confirmed == CONFIRMED_SINGLE).sum()),
-        "verified_batch": int((confirmed == CONFIRMED_BATCH).sum()),
-        "unconfirmed": int((confirmed == UNCONFIRMED).sum()),
+        "verified_single": int((verdicts.confirmed == CONFIRMED_SINGLE).sum()),
+        "verified_batch": int((verdicts.confirmed == CONFIRMED_BATCH).sum()),
+        "unconfirmed": int((verdicts.confirmed == UNCONFIRMED).sum()),
         "class_names": list(names),
         "preflight": preflight_record(summary),
         # every trigger was judged: the share is no estimate, and has no interval
-        "validity": {"ratio": float(valid.sum() / counted.sum())} if counted.any() else None,
+        "validity": {"ratio": float(triggers.valid.sum() / confirmed)} if confirmed else None,
         "near_duplicate": config.filters.near_duplicate,
         "geometric_diversity": measure_diversity(
-            prepared.cells.encoder, torch.from_numpy(images[distinct]), domain.reference
+            prepared.cells.encoder, torch.from_numpy(triggers.images[triggers.distinct]), domain.reference
         ),
         "warnings": list(warnings),
         "calibration": {
@@ -141,7 +119,7 @@ def write_results(
                 "description": f"{each.description} {calibration.origin(index)}",
                 "false_alarm": float(calibration.alone[index]),
                 "threshold": each.threshold,
-                "rejected": int((counted & (verdicts.rejected_by == index)).sum()),
+                "rejected": int((triggers.confirmed & (verdicts.rejected_by == index)).sum()),
             }
             for index, each in enumerate(pipeline.filters)
         ],
@@ -152,7 +130,6 @@ def write_results(
         "mutated": not needs_of(config).source,
     }
     write_json(folder.file("results.json"), results)
-    write_report(folder)
     return headline, warnings
 
 
@@ -192,17 +169,16 @@ def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
     return next(in_words, known[0] if known else tuple(map(str, range(classes))))
 
 
-def _choose_shown(
-    keys: Int64Array, distinct: BoolArray, alone: BoolArray, divergence: np.ndarray[Any, Any]
-) -> Int64Array:
+def _choose_shown(triggers: TriggerTable) -> Int64Array:
     """Trigger numbers of the gallery: of the most frequent behaviours some pictures each, the widest apart first.
 
-    Of a behaviour with pictures that the models were asked about again ``alone``, only those are shown.
+    Of a behaviour with pictures that the models were asked about again alone, only those are shown.
     """
-    rows = np.flatnonzero(distinct)
+    rows = np.flatnonzero(triggers.distinct)
     if len(rows) == 0:
         return np.empty(0, dtype=np.int64)
-    _, inverse, counts = np.unique(keys[rows], axis=0, return_inverse=True, return_counts=True)
+    alone, divergence = triggers.known.confirmed == CONFIRMED_SINGLE, triggers.divergence
+    _, inverse, counts = np.unique(triggers.behaviours[rows], axis=0, return_inverse=True, return_counts=True)
     chosen: list[int] = []
     for behaviour in np.argsort(-counts, kind="stable")[:_BEHAVIOURS_SHOWN]:
         members = rows[inverse == behaviour]
@@ -213,11 +189,11 @@ def _choose_shown(
     return np.asarray(chosen, dtype=np.int64)
 
 
-def _choose_rejected(rejected_by: Int64Array, counted: BoolArray, filters: int) -> Int64Array:
+def _choose_rejected(triggers: TriggerTable, filters: int) -> Int64Array:
     """Trigger numbers of rejected pictures to show: equally many for each filter, evenly over the run."""
     chosen: list[int] = []
     for index in range(filters):
-        rows = np.flatnonzero(counted & (rejected_by == index) & (rejected_by != ACCEPTED))
+        rows = np.flatnonzero(triggers.confirmed & (triggers.known.rejected_by == index))
         picks = np.linspace(0, len(rows) - 1, min(_REJECTED_SHOWN // max(filters, 1), len(rows))).astype(np.int64)
         chosen.extend(rows[picks].tolist() if len(rows) else [])
     return np.asarray(chosen, dtype=np.int64)

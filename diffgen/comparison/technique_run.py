@@ -15,6 +15,7 @@ from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.errors import RunError, UserError
 from diffgen.models.isolation.patience import impatient
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.images import ImageColumn
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
@@ -27,10 +28,11 @@ from diffgen.types import ImageSet
 
 @dataclass
 class SearchOutcome:
-    """What a search cost and how it went; the triggers themselves are in the run folder.
+    """What a search cost and how it went; all else about the triggers is in the run folder.
 
     Attributes:
         saturated: it ended because nothing new was found any more.
+        images: those of the triggers, which need not be read again.
         history: equally long lists "seconds", "queries", "triggers", one entry a generation.
     """
 
@@ -38,6 +40,7 @@ class SearchOutcome:
     seconds: float = 0.0
     interrupted: bool = False
     saturated: bool = False
+    images: ImageColumn | None = None
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": []})
 
 
@@ -66,7 +69,11 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     if state.get("finished", False):
         progress.say(f"The search is finished ({state['queries']:,} queries); going on with what comes after it.")
         return SearchOutcome(
-            state["queries"], state["seconds"], saturated=state.get("saturated", False), history=state["history"]
+            state["queries"],
+            state["seconds"],
+            saturated=state.get("saturated", False),
+            images=found[1].image_column if found is not None and len(found[1]) else archive.image_column(),
+            history=state["history"],
         )
     guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
     memory = BatchHalver(
@@ -144,6 +151,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         else:
             checkpointer.finish()
         announce()
+    outcome.images = archive.image_column()
     return outcome
 
 

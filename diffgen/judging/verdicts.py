@@ -1,66 +1,61 @@
-"""After the search: filters, cells, and asking the models about the triggers again."""
+"""After the search: filters, cells, asking the models about the triggers again, and near-duplicates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
-from diffgen.filters import FilterPipeline, Verdicts
-from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED, behaviour_keys
+from diffgen.filters import FilterPipeline
+from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, NOT_VALID, UNCONFIRMED, is_valid
+from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.models import BlackBox
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.origins import NO_SEED
+from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable, Verdicts
+from diffgen.tasks.classification import behaviours, widest_gap
+from diffgen.types import Float32Array, Int64Array
 
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
 PICTURES_A_BEHAVIOUR = 5  # that the report shows at most
 
 
-@dataclass(frozen=True)
-class Validity:
-    """What is known of each of N triggers after the search.
-
-    Attributes:
-        verdicts: of the filters.
-        confirmed: int8 (N,): see :mod:`diffgen.metrics.counting`.
-        cells: int64 (N,).
-    """
-
-    verdicts: Verdicts
-    confirmed: np.ndarray[tuple[int], np.dtype[np.int8]]
-    cells: Int64Array
-
-
 def judge_triggers(
     models: Sequence[BlackBox],
-    images: UInt8Array,
-    probabilities: Float32Array,
+    triggers: TriggerTable,
     pipeline: FilterPipeline,
     cells: Cells,
     *,
+    near_duplicate: float,
     verify_limit: int,
+    real_labels: Int64Array | None = None,
     progress: Progress,
-) -> Validity:
-    """Filter the triggers, find their cells, and ask the models about every trigger again.
+) -> TriggerTable:
+    """Filter the triggers, find their cells and near-duplicates, and ask the models about every trigger again.
 
     Args:
-        images: uint8 (N, C, H, W).
-        probabilities: float32 (N, 2, K), the answers given during the search.
+        models: those that gave the answers in the search.
+        triggers: without verdicts.
+        pipeline: the validity filters, calibrated.
+        cells: of the real images.
+        near_duplicate: correlation of thumbnails from which on two pictures count as one.
         verify_limit: most triggers that are asked about alone: accepted ones first, a picture of every behaviour
             before the second one of any (:func:`in_rounds`). The rest are asked about in batches composed otherwise
             than in the search.
+        real_labels: int64, of all real images, or None.
+
+    Returns:
+        the triggers with verdicts.
     """
-    tensor = torch.from_numpy(images)
-    verdicts = pipeline.apply(tensor, progress=progress)
+    tensor, labels = torch.from_numpy(triggers.images), triggers.labels
+    filtered = pipeline.apply(tensor, progress=progress)
     which = cells.assign(tensor)
-    labels = probabilities.argmax(axis=2)
-    confirmed = np.full(len(images), UNCONFIRMED, dtype=np.int8)
-    accepted = np.flatnonzero(verdicts.accepted)
-    rounds = in_rounds(behaviour_keys(labels, which)[accepted], probabilities[accepted])
-    order = np.concatenate([accepted[rounds], np.flatnonzero(~verdicts.accepted)])
+    confirmed = np.full(len(triggers), UNCONFIRMED, dtype=np.int8)
+    accepted = np.flatnonzero(filtered.accepted)
+    rounds = in_rounds(behaviours(labels, which)[accepted], triggers.probabilities[accepted])
+    order = np.concatenate([accepted[rounds], np.flatnonzero(~filtered.accepted)])
     single, rest = order[:verify_limit], order[verify_limit:]
     with progress.stage("Asking again, one image at a time", total=len(single)) as task:
         for row in single:
@@ -73,7 +68,26 @@ def judge_triggers(
             same = _same_answers(models, tensor[torch.from_numpy(rows)], labels[rows])
             confirmed[rows[same]] = CONFIRMED_BATCH
             task.advance(len(rows))
-    return Validity(verdicts, confirmed, which)
+    valid = np.flatnonzero(is_valid(confirmed, filtered.rejected_by))
+    original = np.full(len(triggers), NOT_VALID, dtype=np.int64)
+    original[valid] = valid[near_duplicate_of(triggers.images[valid], labels[valid], threshold=near_duplicate)]
+    return triggers.judged(
+        Verdicts(
+            scores=filtered.scores,
+            rejected_by=filtered.rejected_by,
+            confirmed=confirmed,
+            cells=which,
+            near_duplicate_of=original,
+            seed_labels=_seed_labels(triggers.seeds, real_labels),
+        )
+    )
+
+
+def _seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> Int64Array | None:
+    """The labels of the real images that triggers were made from, so that a run can be read without these."""
+    if seeds is None or real_labels is None:
+        return None
+    return np.where(seeds == NO_SEED, UNKNOWN_LABEL, real_labels[seeds]).astype(np.int64)
 
 
 def in_rounds(keys: Int64Array, probabilities: Float32Array) -> Int64Array:
@@ -91,13 +105,13 @@ def in_rounds(keys: Int64Array, probabilities: Float32Array) -> Int64Array:
     """
     if len(keys) == 0:
         return np.empty(0, dtype=np.int64)
-    gap = np.linalg.norm(probabilities[:, 0] - probabilities[:, -1], axis=1)
+    gap = widest_gap(probabilities)
     _, inverse = np.unique(keys, axis=0, return_inverse=True)
     turn = np.empty(len(keys), dtype=np.int64)
-    widest_first = np.lexsort([-gap, inverse])
+    widest_first = np.lexsort((-gap, inverse))
     for members in np.split(widest_first, np.flatnonzero(np.diff(inverse[widest_first])) + 1):
         turn[members[spread_first(len(members))]] = np.arange(len(members))
-    return np.lexsort([np.arange(len(keys)), turn])
+    return np.lexsort((np.arange(len(keys)), turn))
 
 
 def spread_first(count: int) -> Int64Array:

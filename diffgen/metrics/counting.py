@@ -1,9 +1,9 @@
-"""Which triggers count, and what a behaviour is: the one place that says so.
+"""Which triggers count: the one place that says so.
 
 A trigger counts once the models, asked again, gave the labels that they gave in the search. It is valid when it counts
-and no filter rejected it, and distinct when it is valid and no near-duplicate of an earlier one. A behaviour is what
-the models say together with the cell of the real images that the picture lies in; behaviours are those of the distinct
-valid triggers. The arrays are columns of ``verdicts.npz`` in a run folder.
+and no filter rejected it, and distinct when it is valid and no near-duplicate of an earlier one. Behaviours
+(:mod:`diffgen.tasks.classification`) are those of the distinct valid triggers. The arrays are columns of
+``verdicts.npz`` in a run folder.
 """
 
 from __future__ import annotations
@@ -39,21 +39,12 @@ def is_valid(confirmed: NDArray[np.int8], rejected_by: Int64Array) -> BoolArray:
     return is_counted(confirmed) & (rejected_by == ACCEPTED)
 
 
-def is_distinct(near_duplicate_of: Int64Array) -> BoolArray:
+def is_distinct(near_duplicate_of: Int64Array, numbers: Int64Array | None = None) -> BoolArray:
     """bool (N,): which valid triggers are kept when near-duplicates count once.
 
     Args:
         near_duplicate_of: int64 (N,): the number of the trigger that each repeats, its own when it is kept,
             ``NOT_VALID`` for what is not valid.
+        numbers: int64 (N,): those of the triggers, or None: they are all of a run.
     """
-    return np.asarray(near_duplicate_of == np.arange(len(near_duplicate_of)))
-
-
-def behaviour_keys(labels: Int64Array, cells: Int64Array) -> Int64Array:
-    """int64 (N, M + 1): what each of the M models says, and the cell. Equal rows are one behaviour.
-
-    Args:
-        labels: int64 (N, M).
-        cells: int64 (N,).
-    """
-    return np.column_stack([labels, cells]).astype(np.int64)
+    return np.asarray(near_duplicate_of == (np.arange(len(near_duplicate_of)) if numbers is None else numbers))

@@ -120,7 +120,7 @@ def make_card(
     )
 
 
-def _row(index: int, names: tuple[str, ...], probabilities: Float32Array, labels: tuple[int, int]) -> Row:
+def _row(index: int, names: tuple[str, ...], probabilities: Float32Array, labels: tuple[int, ...]) -> Row:
     a, b = float(probabilities[0, index]), float(probabilities[1, index])
     return Row(names[index], round(a, 3), round(b, 3), _exact(a), _exact(b), labels[0] == index, labels[1] == index)
 

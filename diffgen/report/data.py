@@ -13,12 +13,12 @@ from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 @dataclass(frozen=True)
 class Picture:
-    """One image with what the two models say of it.
+    """One image with what the models say of it.
 
     Attributes:
         image: uint8 (C, H, W).
-        labels: predicted label of model A and of model B.
-        probabilities: float32 (2, K), rows A and B.
+        labels: predicted label of model A, of model B, and of those after them.
+        probabilities: float32 (M, K), rows A, B, ...
         identifier: number of the trigger in the run, or index of the real image in the data set.
         true_label: label of a real image when it is known.
         scores: filter name -> score (higher is more real).
@@ -27,7 +27,7 @@ class Picture:
     """
 
     image: UInt8Array
-    labels: tuple[int, int]
+    labels: tuple[int, ...]
     probabilities: Float32Array
     identifier: int
     true_label: int | None = None
@@ -38,13 +38,22 @@ class Picture:
 
 @dataclass(frozen=True)
 class BehaviourGroup:
-    """The distinct valid triggers of one behaviour: ordered label pair (A says, B says) and cell of the real images."""
+    """The distinct valid triggers of one behaviour: what each model says, and a cell of the real images."""
 
-    label_a: int
-    label_b: int
+    labels: tuple[int, ...]
     cell: int
     count: int
     pictures: tuple[Picture, ...]
+
+    @property
+    def label_a(self) -> int:
+        """What A says."""
+        return self.labels[0]
+
+    @property
+    def label_b(self) -> int:
+        """What B says."""
+        return self.labels[1]
 
 
 @dataclass(frozen=True)

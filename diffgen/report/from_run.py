@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from diffgen.metrics.counting import ACCEPTED, BoolArray, behaviour_keys, is_counted, is_distinct
-from diffgen.metrics.figures import brought_up_to_date
+from diffgen.metrics.counting import ACCEPTED
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import (
     BehaviourGroup,
@@ -29,20 +27,29 @@ from diffgen.report.gate import render_gate_markdown
 from diffgen.report.html import render_html, render_verdict
 from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
-from diffgen.runs.files import write_text, write_whole
+from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
-from diffgen.types import Int64Array, UInt8Array
+from diffgen.runs.pictures import picture_name, write_png
+from diffgen.runs.results import brought_up_to_date
+from diffgen.runs.triggers import TriggerTable
+from diffgen.tasks.classification import labels_of
+from diffgen.types import UInt8Array
 
 _ACCEPTED_SHOWN = 24
 
 
-def write_report(folder: RunFolder) -> Path:
-    """Write report.html, summary.md and images/; of a check that did not come to its end what is known of it."""
+def write_report(folder: RunFolder, triggers: TriggerTable | None = None) -> Path:
+    """Write report.html, summary.md and images/; of a check that did not come to its end what is known of it.
+
+    Args:
+        folder: of a run that came to its end.
+        triggers: its triggers with verdicts where they are in memory, or None: they are read.
+    """
     page = folder.file("report.html")
     results = folder.results()
     if "check" in results and "queries" not in results:
         return _write_verdict(folder, results, page)
-    data = report_data(folder)
+    data = report_data(folder, triggers)
     if data.gate is None:
         write_text(folder.file("summary.md"), render_markdown(data))
     else:
@@ -51,8 +58,8 @@ def write_report(folder: RunFolder) -> Path:
     folder.make_folder("images")
     for group in data.groups:
         for picture in group.pictures:
-            name = f"trigger-{picture.identifier:06d}-A{group.label_a}-B{group.label_b}.png"
-            _write_png(folder.file("images", name), picture.image)
+            name = picture_name(picture.identifier, group.labels)
+            write_png(folder.file("images", name), picture.image)
     return page
 
 
@@ -87,32 +94,30 @@ def _write_gate(folder: RunFolder, view: GateView) -> None:
     write_text(folder.file("junit.xml"), render_junit(view))
 
 
-def report_data(folder: RunFolder) -> ReportData:
-    """Everything that the report shows, read from a run folder."""
-    config, manifest = folder.config(), folder.manifest
-    verdicts, arrays = folder.read_arrays("verdicts"), folder.read_arrays("report")
-    triggers = folder.read_parts()
-    results, verdicts = brought_up_to_date(folder.results(), triggers, verdicts)
+def report_data(folder: RunFolder, triggers: TriggerTable | None = None) -> ReportData:
+    """Everything that the report shows; arguments as for :func:`write_report`."""
+    config, manifest, arrays = folder.config(), folder.manifest, folder.read_arrays("report")
+    triggers = folder.read_judged() if triggers is None else triggers
+    results, verdicts = brought_up_to_date(folder.results(), triggers), triggers.known
     names = tuple(each["name"] for each in results["filters"])
-    counted = is_counted(verdicts["confirmed"])
-
-    scores_of = dict(enumerate(verdicts["scores"]))
+    scores_of = dict(enumerate(verdicts.scores))
     # of what is shown, every filter was asked, also those after the one that rejected it
     numbers = [*arrays["shown"].tolist(), *arrays["rejected"].tolist()]
     scores_of.update(zip(numbers, arrays.get("shown_scores", ()), strict=False))
 
+    images = dict(zip(numbers, triggers.images_of(np.asarray(numbers, dtype=np.int64)), strict=True))
+
     def picture(number: int, nearest: UInt8Array | None) -> Picture:
-        probabilities = triggers["probabilities"][number]
         scores = {
             name: float(score) for name, score in zip(names, scores_of[number], strict=True) if not np.isnan(score)
         }
-        rejected_by = int(verdicts["rejected_by"][number])
+        rejected_by = int(verdicts.rejected_by[number])
         return Picture(
-            image=triggers["images"][number],
-            labels=(int(probabilities[0].argmax()), int(probabilities[1].argmax())),
-            probabilities=probabilities,
+            image=images[number],
+            labels=tuple(triggers.labels[number].tolist()),
+            probabilities=triggers.probabilities[number],
             identifier=number,
-            scores={**scores, "divergence": float(triggers["divergence"][number])},
+            scores={**scores, "divergence": float(triggers.divergence[number])},
             rejected_by=None if rejected_by == ACCEPTED else names[rejected_by],
             nearest_real=nearest,
         )
@@ -122,8 +127,6 @@ def report_data(folder: RunFolder) -> ReportData:
     neighbours = [nearest[i] if i < len(nearest) else None for i in range(len(shown) + len(rejected))]
     gallery = [picture(number, image) for number, image in zip(shown, neighbours[: len(shown)], strict=True)]
     accepted = [gallery[i] for i in np.linspace(0, len(gallery) - 1, min(len(gallery), _ACCEPTED_SHOWN)).astype(int)]
-    labels = triggers["probabilities"].argmax(axis=2) if triggers else np.empty((0, 2), dtype=np.int64)
-    behaviours = behaviour_keys(labels, verdicts["cells"])
     validity = results.get("validity")
     files = {role: manifest["files"][role] for role in ("A", "B")}
     return ReportData(
@@ -149,7 +152,7 @@ def report_data(folder: RunFolder) -> ReportData:
         preflight=_preflight(results["preflight"]),
         matrix=np.asarray(results["pair_counts"], dtype=np.int64),
         real_matrix=np.asarray(results["real_matrix"], dtype=np.int64),
-        groups=_groups(gallery, behaviours, is_distinct(verdicts["near_duplicate_of"])),
+        groups=_groups(gallery, triggers),
         rejected=tuple(
             picture(number, image) for number, image in zip(rejected, neighbours[len(shown) :], strict=True)
         ),
@@ -160,7 +163,7 @@ def report_data(folder: RunFolder) -> ReportData:
                 name=each["name"],
                 description=each["description"],
                 threshold=each["threshold"],
-                trigger_scores=_asked(verdicts["scores"][counted, index]),
+                trigger_scores=_asked(verdicts.scores[triggers.confirmed, index]),
                 real_scores=arrays["held_out_scores"][:, index],
                 rejected=each["rejected"],
             )
@@ -264,7 +267,7 @@ def _gate_behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[
     return tuple(made)
 
 
-def _selection(folder: RunFolder, triggers: dict[str, Any]) -> SelectionView | None:
+def _selection(folder: RunFolder, triggers: TriggerTable) -> SelectionView | None:
     """What ``select`` wrote, or None when it has not been run."""
     if not folder.has_arrays("selection"):
         return None
@@ -273,7 +276,7 @@ def _selection(folder: RunFolder, triggers: dict[str, Any]) -> SelectionView | N
     behaviours = []
     for entry in about["behaviours"]:
         count = entry.pop("shown")
-        behaviours.append(TrustView(**entry, images=triggers["images"][shown[:count]]))
+        behaviours.append(TrustView(**entry, images=triggers.images_of(np.asarray(shown[:count], dtype=np.int64))))
         shown = shown[count:]
     return SelectionView(
         features=about["features"],
@@ -287,14 +290,14 @@ def _selection(folder: RunFolder, triggers: dict[str, Any]) -> SelectionView | N
     )
 
 
-def _shrunk(folder: RunFolder, triggers: dict[str, Any]) -> tuple[ShrunkPair, ...]:
+def _shrunk(folder: RunFolder, triggers: TriggerTable) -> tuple[ShrunkPair, ...]:
     arrays = folder.read_arrays("shrunk")
 
     def pictures(images: np.ndarray[Any, Any], probabilities: np.ndarray[Any, Any]) -> list[Picture]:
         return [
             Picture(
                 image=image,
-                labels=(int(answers[0].argmax()), int(answers[1].argmax())),
+                labels=tuple(labels_of(answers).tolist()),
                 probabilities=answers,
                 identifier=int(number),
             )
@@ -309,7 +312,7 @@ def _shrunk(folder: RunFolder, triggers: dict[str, Any]) -> tuple[ShrunkPair, ..
         for each in zip(
             pictures(arrays["agreeing"], arrays["agreeing_probabilities"]),
             pictures(arrays["triggers"], arrays["trigger_probabilities"]),
-            pictures(triggers["images"][numbers], triggers["probabilities"][numbers]),
+            pictures(triggers.images_of(numbers), triggers.probabilities[numbers]),
             arrays["difference"].tolist(),
             arrays["before"].tolist(),
             strict=True,
@@ -339,22 +342,17 @@ def _diversity(results: dict[str, Any]) -> str:
     )
 
 
-def _groups(gallery: list[Picture], behaviours: Int64Array, distinct: BoolArray) -> tuple[BehaviourGroup, ...]:
-    """The gallery by behaviour, in the order in which the pictures were chosen (most frequent behaviour first).
-
-    Args:
-        behaviours: int64 (N, 3), of all triggers.
-        distinct: bool (N,), those that count.
-    """
-    unique, counts = np.unique(behaviours[distinct], axis=0, return_counts=True)
+def _groups(gallery: list[Picture], triggers: TriggerTable) -> tuple[BehaviourGroup, ...]:
+    """The gallery by behaviour, in the order in which the pictures were chosen (most frequent behaviour first)."""
+    behaviours = triggers.behaviours
+    unique, counts = np.unique(behaviours[triggers.distinct], axis=0, return_counts=True)
     count_of = dict(zip(map(tuple, unique.tolist()), counts.tolist(), strict=True))
-    members: dict[tuple[int, int, int], list[Picture]] = {}
+    members: dict[tuple[int, ...], list[Picture]] = {}
     for each in gallery:
-        a, b, cell = behaviours[each.identifier].tolist()
-        members.setdefault((a, b, cell), []).append(each)
+        members.setdefault(tuple(behaviours[each.identifier].tolist()), []).append(each)
     return tuple(
-        BehaviourGroup(label_a=a, label_b=b, cell=cell, count=count_of[a, b, cell], pictures=tuple(pictures))
-        for (a, b, cell), pictures in members.items()
+        BehaviourGroup(labels=key[:-1], cell=key[-1], count=count_of[key], pictures=tuple(pictures))
+        for key, pictures in members.items()
     )
 
 
@@ -362,7 +360,7 @@ def _real_pictures(arrays: dict[str, Any]) -> tuple[Picture, ...]:
     return tuple(
         Picture(
             image=image,
-            labels=(int(probabilities[0].argmax()), int(probabilities[1].argmax())),
+            labels=tuple(labels_of(probabilities).tolist()),
             probabilities=probabilities,
             identifier=int(row),
             true_label=None if label < 0 else int(label),
@@ -380,9 +378,3 @@ def _asked(scores: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _file_facts(entry: dict[str, Any]) -> dict[str, str]:
     return {"path": str(entry.get("path") or "in memory"), "sha256": str(entry.get("sha256") or "none")}
-
-
-def _write_png(path: Path, image: UInt8Array) -> None:
-    """Write uint8 (C, H, W) as a PNG that holds exactly these bytes."""
-    picture = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
-    write_whole(path, lambda temporary: picture.save(temporary, format="PNG"), durable=False)

@@ -47,8 +47,13 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compress: bool = Fals
     write_whole(path, write, keep_as=keep_as)
 
 
-def read_arrays(path: Path) -> dict[str, Any]:
+def read_arrays(path: Path, *, only: str | None = None, unread: str | None = None) -> dict[str, Any]:
     """What :func:`write_arrays` wrote; nothing is followed, run or unpacked beyond the bound.
+
+    Args:
+        path: the file.
+        only: one array, and nothing else is read; it must be there.
+        unread: an array of which only type and shape are read: zeros, of no memory, stand in its place.
 
     Raises:
         OSError: missing, a symbolic link, no regular file, or the disk fails.
@@ -57,7 +62,11 @@ def read_arrays(path: Path) -> dict[str, Any]:
     try:
         with open_regular(path, links=False) as file, zipfile.ZipFile(file) as archive:
             members = _members(archive, path)
-            values: dict[str, Any] = {name: _array(archive, member) for name, member in members.items()}
+            if only is not None:
+                members = {only: members[only]}
+            values: dict[str, Any] = {
+                name: _array(archive, member, read=name != unread) for name, member in members.items()
+            }
         if _JSON_MEMBER in values:
             values.update(json.loads(values.pop(_JSON_MEMBER).tobytes()))
     except OSError:
@@ -90,8 +99,8 @@ def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]
     return members
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
-    """One array, of exactly the length that the member has."""
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, *, read: bool) -> np.ndarray[Any, Any]:
+    """One array, of exactly the length that the member has; without being ``read`` only its type and shape."""
     with archive.open(member) as stream:
         shape, fortran, kind = _header(stream)
         if kind.hasobject:
@@ -102,6 +111,8 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray[Any,
             count *= side
         if count * kind.itemsize > left:
             raise ValueError(f"{member.filename!r} is shorter than its header says")
+        if not read:
+            return np.broadcast_to(np.zeros((), dtype=kind), shape)
         # more than the header says is read too: only at the end of a member its checksum is compared
         content = stream.read(left + 1)
         if len(content) != count * kind.itemsize:

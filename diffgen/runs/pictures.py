@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +11,34 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from diffgen.runs.files import write_whole
 from diffgen.runs.opening import read_bytes
+from diffgen.tasks.classification import role_name
 from diffgen.types import UInt8Array
 
 # a picture that does not shrink, and what a PNG has around it
 _AROUND = 2**20
+_NAME = re.compile(r"trigger-(\d{6,12})((?:-[A-Z]\d{1,9}){2,26})\.png")
+
+
+def picture_name(number: int, labels: Sequence[int]) -> str:
+    """The file name of a trigger's picture, which carries its number and what each model says."""
+    said = "".join(f"-{role_name(index)}{label}" for index, label in enumerate(labels))
+    return f"trigger-{number:06d}{said}.png"
+
+
+def read_picture_name(name: str) -> tuple[int, tuple[int, ...]] | None:
+    """Number and labels of what :func:`picture_name` gave; None for any other name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return int(match[1]), tuple(int(each[1:]) for each in match[2].split("-")[1:])
+
+
+def write_png(path: Path, image: UInt8Array) -> None:
+    """Write uint8 (C, H, W) as a PNG that holds exactly these bytes."""
+    picture = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
+    write_whole(path, lambda temporary: picture.save(temporary, format="PNG"), durable=False)
 
 
 def read_png(path: Path, shape: Sequence[int]) -> UInt8Array:

@@ -16,6 +16,7 @@ Check = Callable[[Any], None]
 _LARGEST = 2**53  # beyond it JSON's readers do not agree on whole numbers
 _LONGEST = 100_000  # letters of a text
 _MOST_CLASSES = 100_000
+_MOST_MODELS = 26  # as many as there are letters
 
 
 def _refuse(value: object, wanted: str) -> ValueError:
@@ -197,6 +198,9 @@ def check_agreement(results: Mapping[str, Any]) -> None:
 
 _IMAGES, _PROBABILITIES = ("u1", 4), ("f", 3)
 _ROWS, _NUMBERS = ("i", 1), ("f", 1)
+_TEXTS = ("S", 1)
+_LONGEST_RECIPE = 10_000  # bytes
+_LAST_OF_ASCII = 127
 # name -> kind of the numbers and number of axes
 _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
     "part": {
@@ -204,11 +208,12 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "probabilities": _PROBABILITIES,
         "query": _ROWS,
         "generation": _ROWS,
-        "sources": _ROWS,
+        "seeds": _ROWS,
+        "recipes": _TEXTS,
         "divergence": _NUMBERS,
         "diversity": _NUMBERS,
         "hashes": ("u1", 2),
-        "latents": ("f", 2),
+        "genes": ("f", 2),
     },
     "verdicts": {
         "scores": ("f", 2),
@@ -216,6 +221,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "confirmed": _ROWS,
         "cells": _ROWS,
         "near_duplicate_of": _ROWS,
+        "seed_labels": _ROWS,
     },
     "report": {
         "shown": _ROWS,
@@ -284,8 +290,12 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
         raise ValueError(f"{key}: it holds numbers of type {found}")
     if (kind, axes) == _IMAGES and (array.shape[1] not in (1, 3) or 0 in array.shape[2:]) and len(array):
         raise ValueError(f"{key}: it holds no images but shape {array.shape}")
-    if (kind, axes) == _PROBABILITIES and array.shape[1:2] != (2,) and len(array):
-        raise ValueError(f"{key}: it is not of two models")
+    if (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= _MOST_MODELS and len(array):
+        raise ValueError(f"{key}: it is of {array.shape[1]} models")
+    if kind == "S" and found.itemsize > _LONGEST_RECIPE:
+        raise ValueError(f"{key}: it holds texts that are too long")
+    if kind == "S" and np.frombuffer(array.tobytes(), np.uint8).max(initial=0) > _LAST_OF_ASCII:
+        raise ValueError(f"{key}: it holds letters that no recipe has")
     if kind == "f":
         known = array[~np.isnan(array)] if key in _MAY_BE_MISSING else array
         if not np.isfinite(known).all() and key not in ("held_out_scores", *_MAY_BE_MISSING):
@@ -293,7 +303,8 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
 
 
 def _check_verdicts(arrays: Mapping[str, Any], triggers: int) -> None:
-    for key in ("scores", "rejected_by", "confirmed", "cells"):
+    optional = [key for key in ("near_duplicate_of", "seed_labels") if key in arrays]
+    for key in ("scores", "rejected_by", "confirmed", "cells", *optional):
         if len(arrays[key]) != triggers:
             raise ValueError(f"{key}: it is of {len(arrays[key]):,} triggers, not of {triggers:,}")
     rejected, confirmed = arrays["rejected_by"], arrays["confirmed"]

@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from diffgen.runs.images import ImageColumn, ImagePart
+from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
-HASH_BYTES = 16
 _BLOCK = 4096  # rows of image memory that are taken at once
 PART_ROWS = 2048  # rows that are handed to the sink at once
 
-Columns = dict[str, np.ndarray[Any, Any]]
-Sink = Callable[[Mapping[str, np.ndarray[Any, Any]]], None]
-
-
-def image_hashes(images: UInt8Array) -> list[bytes]:
-    """The 16-byte BLAKE2b digest of each image's bytes, for uint8 (N, C, H, W)."""
-    return [blake2b(image.tobytes(), digest_size=HASH_BYTES).digest() for image in images]
-
-
-def digest_of(hashes: Iterable[bytes | np.ndarray[Any, Any]]) -> str:
-    """One digest for images in their order, from the hash of each: uint8 rows of ``HASH_BYTES``, or bytes."""
-    return blake2b(b"".join(map(bytes, hashes)), digest_size=HASH_BYTES).hexdigest()
-
-
-@dataclass(frozen=True)
-class Triggers:
-    """A batch of triggers as the evaluator hands them over.
-
-    Attributes:
-        images: uint8 (N, C, H, W).
-        probabilities: float32 (N, M, K) of the M models.
-        divergence: float32 (N,).
-        latents: float32 (N, latent_dim), or None when the technique has none.
-        sources: int64 (N,), rows of the real images that they were made from, or None when they were drawn.
-        generation: number of the generation (or of the batch) they were found in.
-        query: int64 (N,), number of queries that had been asked when each image was, itself included.
-    """
-
-    images: UInt8Array
-    probabilities: Float32Array
-    divergence: Float32Array
-    latents: Float32Array | None
-    generation: int
-    query: Int64Array
-    sources: Int64Array | None = None
+Sink = Callable[[TriggerTable], None]
 
 
 class Archive:
@@ -60,7 +25,7 @@ class Archive:
 
     Args:
         image_shape: (C, H, W).
-        sink: takes the columns of a part (name -> array, all of one length); None keeps nothing but what is in memory.
+        sink: takes a part; None keeps nothing but what is in memory.
     """
 
     def __init__(self, image_shape: tuple[int, int, int], *, sink: Sink | None = None) -> None:
@@ -69,7 +34,7 @@ class Archive:
         self._numbers: dict[bytes, int] = {}
         self._blocks: list[UInt8Array] = []
         self._label_blocks: list[Int64Array] = []
-        self._pending: list[Columns] = []
+        self._pending: list[TriggerTable] = []
         self._flushed = 0
 
     def __len__(self) -> int:
@@ -80,44 +45,31 @@ class Archive:
         """How many of them the sink was handed so far."""
         return self._flushed
 
-    def add(self, triggers: Triggers) -> Int64Array:
+    def add(self, found: TriggerTable) -> Int64Array:
         """Take in a batch; an image that is known already is not stored again.
 
         Returns:
             int64 (N,): the number of each image in the archive.
         """
-        numbers = np.empty(len(triggers.images), dtype=np.int64)
+        numbers = np.empty(len(found), dtype=np.int64)
         fresh: list[int] = []
-        hashes = image_hashes(triggers.images)
-        for row, digest in enumerate(hashes):
+        for row, digest in enumerate(map(bytes, found.hashes)):
             known = len(self._numbers)
             numbers[row] = self._numbers.setdefault(digest, known)
             if numbers[row] == known:
                 fresh.append(row)
         if fresh:
-            rows = np.asarray(fresh)
-            self._remember(triggers.images[rows], triggers.probabilities[rows].argmax(axis=2).astype(np.int64))
-            part: Columns = {
-                "images": triggers.images[rows],
-                "hashes": np.frombuffer(b"".join(hashes[row] for row in fresh), np.uint8).reshape(-1, HASH_BYTES),
-                "probabilities": triggers.probabilities[rows],
-                "divergence": triggers.divergence[rows],
-                "diversity": np.full(len(rows), np.nan, dtype=np.float32),
-                "generation": np.full(len(rows), triggers.generation, dtype=np.int64),
-                "query": triggers.query[rows],
-            }
-            if triggers.latents is not None:
-                part["latents"] = triggers.latents[rows]
-            if triggers.sources is not None:
-                part["sources"] = triggers.sources[rows]
+            part = found[np.asarray(fresh)]
+            self._remember(part)
             self._pending.append(part)
         return numbers
 
     @property
     def _stored(self) -> int:
-        return self._flushed + sum(len(part["query"]) for part in self._pending)
+        return self._flushed + sum(map(len, self._pending))
 
-    def _remember(self, images: UInt8Array, labels: Int64Array) -> None:
+    def _remember(self, part: TriggerTable) -> None:
+        images, labels = part.images, part.labels
         start, taken = self._stored, 0
         while taken < len(images):
             block, row = divmod(start + taken, _BLOCK)
@@ -133,9 +85,9 @@ class Archive:
         """Note the second objective of triggers that were added in the generation that runs; others keep theirs."""
         start = self._flushed
         for part in self._pending:
-            count = len(part["query"])
+            count = len(part)
             here = (numbers >= start) & (numbers < start + count)
-            values = part["diversity"]
+            values = part.diversity
             rows = numbers[here] - start
             unset = np.isnan(values[rows])
             values[rows[unset]] = diversity[here][unset]
@@ -149,7 +101,7 @@ class Archive:
         return out
 
     def labels(self) -> Int64Array:
-        """int64 (len(self), M): what each model said of each trigger."""
+        """int64 (len(self), M): what each model said of each trigger; of an empty archive nobody knows M, it is 2."""
         if not self._label_blocks:
             return np.empty((0, 2), dtype=np.int64)
         return np.concatenate(self._label_blocks)[: len(self)]
@@ -163,17 +115,28 @@ class Archive:
         waiting = self._stored - self._flushed
         if waiting == 0 or (waiting < PART_ROWS and not everything):
             return
-        columns = {name: np.concatenate([part[name] for part in self._pending]) for name in self._pending[0]}
         if self._sink is not None:
-            self._sink(columns)
+            self._sink(TriggerTable.joined(self._pending))
         self._pending.clear()
         self._flushed += waiting
 
-    def restore(self, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def restore(self, table: TriggerTable) -> None:
         """Fill an empty archive with what the sink was handed earlier, in that order."""
-        if len(self) or not columns:
+        if len(self) or len(table) == 0:
             return
-        images, probabilities = columns["images"], columns["probabilities"]
-        self._remember(images, probabilities.argmax(axis=2).astype(np.int64))
-        self._numbers = {digest.tobytes(): number for number, digest in enumerate(columns["hashes"])}
-        self._flushed = len(images)
+        self._remember(table)
+        self._numbers = {digest.tobytes(): number for number, digest in enumerate(table.hashes)}
+        self._flushed = len(table)
+
+    def image_column(self) -> ImageColumn:
+        """All images, which stay in memory: whoever has read the other columns need not read these."""
+        count = len(self)
+        parts = [
+            ImagePart(min(_BLOCK, count - start), partial(_front, block, count - start))
+            for start, block in zip(range(0, count, _BLOCK), self._blocks, strict=True)
+        ]
+        return ImageColumn(parts, self._shape)
+
+
+def _front(block: UInt8Array, rows: int) -> UInt8Array:
+    return block[:rows]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.metrics.counting import behaviour_keys
 from diffgen.metrics.near_duplicates import DistinctPictures
 from diffgen.search.archive import Archive
+from diffgen.tasks.classification import behaviours
 from diffgen.types import Int64Array, UInt8Array
 
 
@@ -62,7 +62,7 @@ class Behaviours:
         before = len(self._met)
         kept = self._distinct.add(images, labels, numbers) == numbers
         self.pictures += len(images)
-        self._met.update(map(tuple, behaviour_keys(labels[kept], cells[kept]).tolist()))
+        self._met.update(map(tuple, behaviours(labels[kept], cells[kept]).tolist()))
         if len(self._met) > before:
             self.latest_query = query
 

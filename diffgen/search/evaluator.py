@@ -10,11 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from diffgen.models import BlackBox
-from diffgen.search.archive import Archive, Triggers
+from diffgen.runs.triggers import TriggerTable
+from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.divergence import Divergence, answer_margin, euclidean_plus_one
+from diffgen.search.divergence import Divergence, euclidean_plus_one
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import NO_PAIR, NOT_ARCHIVED, Answers, Proposal
+from diffgen.tasks.classification import disagree, label_numbers
 from diffgen.types import Float32Array
 
 
@@ -68,56 +70,60 @@ class Evaluator:
         Raises:
             RunError: a model raised or gave something that is not a probability.
         """
-        images, genes, origins = proposal.images, proposal.genes, proposal.origins
+        images = proposal.images
         if len(images) == 0:
             return Answers.none(len(self.black_boxes), self.black_boxes[0].num_classes)
         probabilities = torch.stack([self._memory.call(model.predict, images) for model in self.black_boxes], dim=1)
         first = self.queries
         self.queries += len(images)
-        labels = probabilities.argmax(dim=2)
-        disagree = (labels != labels[:, :1]).any(dim=1)
-        disagree &= answer_margin(probabilities) > self.margin
+        triggers = disagree(probabilities, self.margin)
         divergence = self._divergence(probabilities)
         numbers = torch.full((len(images),), NOT_ARCHIVED, dtype=torch.int64)
         cells = torch.zeros(len(images), dtype=torch.int64)
         violation = torch.zeros(len(images), dtype=torch.float32)
-        rows = disagree.nonzero().squeeze(1)
+        rows = triggers.nonzero().squeeze(1)
         if len(rows) > 0:
-            # only triggers ever leave the device
-            found = Triggers(
-                images=images[rows].cpu().numpy(),
-                probabilities=probabilities[rows].cpu().numpy(),
-                divergence=divergence[rows].cpu().numpy(),
-                latents=None if genes is None else genes[rows.to(genes.device)].cpu().numpy(),
-                sources=None if origins is None else origins.seeds[rows.cpu().numpy()],
-                generation=proposal.generation,
-                query=first + 1 + rows.cpu().numpy().astype(np.int64),
-            )
+            on_cpu = rows.cpu()
+            found = _table(proposal, rows, probabilities, divergence, first_query=first + 1)
             known = len(self.archive)
             archived = self.archive.add(found)
-            numbers[rows.cpu()] = torch.from_numpy(archived)
+            numbers[on_cpu] = torch.from_numpy(archived)
             if self._validity is not None:
-                violation[rows.cpu()] = self._memory.call(_on_arrays(self._validity), images[rows])
+                violation[on_cpu] = self._memory.call(_on_arrays(self._validity), images[rows])
             if self.behaviours is not None:
-                cells[rows.cpu()] = self._memory.call(_on_arrays(self.behaviours.cells), images[rows])
+                cells[on_cpu] = self._memory.call(_on_arrays(self.behaviours.cells), images[rows])
                 # an image that the archive holds already is no new find
                 new, first_rows = np.unique(archived, return_index=True)
                 fresh = first_rows[new >= known]
-                fresh = fresh[violation[rows.cpu()].numpy()[fresh] == 0]
+                fresh = fresh[violation[on_cpu].numpy()[fresh] == 0]
                 self.behaviours.add(
                     found.images[fresh],
-                    labels[rows].cpu().numpy()[fresh],
-                    cells[rows.cpu()].numpy()[fresh],
+                    found.labels[fresh],
+                    cells[on_cpu].numpy()[fresh],
                     archived[fresh],
                     query=self.queries,
                 )
-        pairs = torch.zeros_like(labels[:, 0])
-        for column in labels.unbind(dim=1):
-            pairs = pairs * probabilities.shape[2] + column
-        pairs = pairs.masked_fill(~disagree, NO_PAIR)
+        pairs = label_numbers(probabilities.argmax(dim=2), probabilities.shape[2]).masked_fill(~triggers, NO_PAIR)
         return Answers(
             probabilities, divergence, archive_numbers=numbers, label_pairs=pairs, cells=cells, violation=violation
         )
+
+
+def _table(
+    proposal: Proposal, rows: torch.Tensor, probabilities: torch.Tensor, divergence: torch.Tensor, *, first_query: int
+) -> TriggerTable:
+    """The rows of a proposal that trigger; only they ever leave the device."""
+    genes, origins, on_cpu = proposal.genes, proposal.origins, rows.cpu().numpy()
+    return TriggerTable.of(
+        proposal.images[rows].cpu().numpy(),
+        probabilities[rows].cpu().numpy(),
+        divergence=divergence[rows].cpu().numpy(),
+        generation=np.full(len(rows), proposal.generation, dtype=np.int64),
+        query=first_query + on_cpu.astype(np.int64),
+        genes=None if genes is None else genes[rows.to(genes.device)].cpu().numpy(),
+        seeds=None if origins is None else origins.seeds[on_cpu],
+        recipes=None if origins is None else np.array(origins[on_cpu].recipes, dtype=np.bytes_),
+    )
 
 
 def _on_arrays(function: Callable[[torch.Tensor], NDArray[Any]]) -> Callable[[torch.Tensor], torch.Tensor]:

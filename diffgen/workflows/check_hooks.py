@@ -34,32 +34,18 @@ from diffgen.gate.values import (
     Shift,
     Steadiness,
 )
-from diffgen.metrics.counting import behaviour_keys, is_distinct
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_json
-from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.runs.folder import SCHEMA_VERSION
 from diffgen.runs.store import Store, check_shape
-from diffgen.search.divergence import answer_margin
+from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.sources.draws import UnsearchedDraws
+from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of
 from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
-
-
-@dataclass
-class _Found:
-    """N pictures on which the two disagree, of the search, or of the store with other labels than before: number -1."""
-
-    images: UInt8Array
-    probabilities: Float32Array
-    cells: Int64Array
-    numbers: Int64Array
-
-    @property
-    def said(self) -> Int64Array:
-        return np.asarray(self.probabilities.argmax(axis=2))
 
 
 @dataclass
@@ -79,6 +65,7 @@ class CheckHooks(ComparisonHooks):
         self._started = time.monotonic()
         self._answers: Float32Array | None = None
         self._shown: dict[str, np.ndarray[Any, Any]] = {}
+        self._triggers: TriggerTable | None = None
         self._met = np.zeros(len(self.store.behaviours), dtype=np.int64)
 
     def about(self) -> dict[str, Any]:
@@ -149,9 +136,9 @@ class CheckHooks(ComparisonHooks):
     def _replayed(self, margin: float) -> Replay:
         if self._answers is None:
             return Replay()
-        differ = _disagree(self._answers, margin)
-        same = (self._answers.argmax(axis=2) == self._stored_said()).all(axis=1)
-        return Replay(len(differ), int((differ & same).sum()), int((differ & ~same).sum()))
+        apart = disagree(torch.from_numpy(self._answers), margin).numpy()
+        same = (labels_of(self._answers) == self._stored_said()).all(axis=1)
+        return Replay(len(apart), int((apart & same).sum()), int((apart & ~same).sum()))
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the generator draws unsearched, as far as the filters accept it."""
@@ -183,6 +170,9 @@ class CheckHooks(ComparisonHooks):
             rate, shift = _rate(said, prepared.real.summary.margin), Shift(_largest_shift(said), count)
             self.values = replace(self.values, random=rate, shift_random=shift)
 
+    def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
+        self._triggers = triggers  # the report is drawn with the verdict
+
     # -- after it ------------------------------------------------------------------------------------------------------
 
     def conclude(self, problem: str) -> CheckResult:
@@ -207,7 +197,10 @@ class CheckHooks(ComparisonHooks):
         changed = self._changed_in_store(prepared)
         # the search may meet a picture of the store again; it is counted as one of the store's
         met = {image.tobytes() for each in changed for image in each.images}
-        found = [self._found_by_search(folder, met)] if finished and folder.manifest["parts"] else []
+        triggers = self._triggers
+        if finished and triggers is None:
+            triggers = folder.read_judged()
+        found = [] if triggers is None or not finished else [_found_by_search(triggers, met)]
         behaviours = self._behaviours([*found, *changed], prepared)
         self.values = replace(
             self.values, search=SearchState(queries, problem), behaviours=behaviours, known=self._known()
@@ -229,41 +222,33 @@ class CheckHooks(ComparisonHooks):
         write_json(folder.file("results.json"), {**results, "check": record})
         if not finished:
             folder.save_manifest(status="failed")
-        write_report(folder)
+        write_report(folder, triggers if finished else None)
         again = folder.manifest["status"] != "done"
         go_on = resume_command("check", folder, prepared.config, prepared.models) if again else ""
         return CheckResult.from_record(folder.path, record, go_on)
 
-    def _found_by_search(self, folder: RunFolder, met: Set[bytes]) -> _Found:
-        """The distinct valid triggers of the run, without those whose pixels are among ``met``."""
-        verdicts, triggers = folder.read_arrays("verdicts"), folder.read_parts()
-        numbers = np.flatnonzero(is_distinct(verdicts["near_duplicate_of"]))
-        if met:
-            numbers = numbers[[triggers["images"][number].tobytes() not in met for number in numbers]]
-        return _Found(
-            triggers["images"][numbers], triggers["probabilities"][numbers], verdicts["cells"][numbers], numbers
-        )
-
-    def _changed_in_store(self, prepared: Prepared) -> list[_Found]:
-        """Pictures of the store on which the two disagree, but not as they did when it was stored."""
+    def _changed_in_store(self, prepared: Prepared) -> list[TriggerTable]:
+        """Pictures of the store on which the two disagree, but not as they did when it was stored; number -1."""
         if self._answers is None:
             return []
-        other = (self._answers.argmax(axis=2) != self._stored_said()).any(axis=1)
-        rows = np.flatnonzero(_disagree(self._answers, prepared.real.summary.margin) & other)
+        other = (labels_of(self._answers) != self._stored_said()).any(axis=1)
+        apart = disagree(torch.from_numpy(self._answers), prepared.real.summary.margin).numpy()
+        rows = np.flatnonzero(apart & other)
         images = self._stored_images(prepared.images.image_shape)[rows]
         cells = prepared.cells.assign(torch.from_numpy(images))
-        return [_Found(images, self._answers[rows], cells, np.full(len(rows), -1))]
+        changed = TriggerTable.of(images, self._answers[rows], numbers=np.full(len(rows), -1))
+        return [changed.judged(Verdicts.replayed(cells))]
 
-    def _behaviours(self, parts: Sequence[_Found], prepared: Prepared) -> tuple[Behaviour, ...]:
+    def _behaviours(self, parts: Sequence[TriggerTable], prepared: Prepared) -> tuple[Behaviour, ...]:
         """One for each kind of picture, whether the search found them, the store has them, or both."""
-        parts = [each for each in parts if len(each.images) > 0]
+        parts = [each for each in parts if len(each) > 0]
         if not parts:
             return ()
         images = np.concatenate([each.images for each in parts])
         probabilities = np.concatenate([each.probabilities for each in parts])
-        said = np.concatenate([each.said for each in parts])
+        said = labels_of(probabilities)
         numbers = np.concatenate([each.numbers for each in parts])
-        keys = behaviour_keys(said, np.concatenate([each.cells for each in parts]))
+        keys = np.concatenate([each.behaviours for each in parts])
         encoder = prepared.cells.encoder
         features = encoder.encode(torch.from_numpy(images)).cpu().numpy()
         stored = encoder.encode(torch.from_numpy(self._stored_images(prepared.images.image_shape))).cpu().numpy()
@@ -334,17 +319,17 @@ def _ask(models: Sequence[BlackBox], images: UInt8Array, title: str, progress: P
     return np.concatenate(parts)
 
 
-def _disagree(probabilities: Float32Array, margin: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """bool (N,): other labels, and each model's two highest probabilities further apart than its numeric noise."""
-    labels = probabilities.argmax(axis=2)
-    return (labels[:, 0] != labels[:, 1]) & (answer_margin(torch.from_numpy(probabilities)).numpy() > margin)
+def _found_by_search(triggers: TriggerTable, met: Set[bytes]) -> TriggerTable:
+    """The distinct valid triggers of a run, without those whose pixels are among ``met``."""
+    found = triggers[triggers.distinct]
+    return found[[image.tobytes() not in met for image in found.images]] if met else found
 
 
 def _rate(probabilities: Float32Array, margin: float) -> Rate:
     """How many of float32 (N, 2, K) have other labels, whatever the margin; how many of these keep it not."""
-    labels = probabilities.argmax(axis=2)
-    count = int((labels[:, 0] != labels[:, 1]).sum())
-    return Rate(count, len(labels), undecided=count - int(_disagree(probabilities, margin).sum()))
+    count = int(differ(labels_of(probabilities)).sum())
+    decided = int(disagree(torch.from_numpy(probabilities), margin).sum())
+    return Rate(count, len(probabilities), undecided=count - decided)
 
 
 def _undecided(probabilities: Float32Array, margin: float) -> Rate:

@@ -25,7 +25,8 @@ from diffgen.data import is_word
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
-from diffgen.runs.folder import RunFolder, check_output
+from diffgen.runs.creation import check_output
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
 from diffgen.techniques import preset_gan

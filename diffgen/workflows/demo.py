@@ -15,8 +15,8 @@ from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, replac
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.gate.result import CheckResult
+from diffgen.runs.creation import check_output
 from diffgen.runs.files import write_whole
-from diffgen.runs.folder import check_output
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check

@@ -8,18 +8,21 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.metrics.counting import ACCEPTED, is_counted, is_valid
+from diffgen.metrics.counting import ACCEPTED
+from diffgen.origins import recipe_text
 from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.outputs import filled, output_folder
-from diffgen.types import UInt8Array
+from diffgen.runs.pictures import write_png
+from diffgen.runs.triggers import TriggerTable
+from diffgen.tasks.classification import role_name
 from diffgen.workflows.tables import plain_cell
 
 _CSV, _PARQUET = "triggers.csv", "triggers.parquet"
@@ -80,12 +83,16 @@ def export(
     target = Path(output) if output is not None else folder.path.with_name(f"{folder.path.absolute().name}-export")
     place = output_folder(target, kind="export", force=force, hint=", or add --force to replace an export")
     with folder.reading():
-        rows, images, filters = _rows(folder, everything=everything)
+        results, triggers = folder.results(), folder.read_judged()
+        triggers = triggers[triggers.confirmed if everything else triggers.valid]
+        filters = [each["name"] for each in results["filters"]]
+        classes = [str(name) for name in results["class_names"]]
+        rows = [_row(triggers, row, classes, filters) for row in range(len(triggers))]
     with filled(place) as unfinished:
         with progress.stage("Writing pictures", total=len(rows)) as task:
-            for row, image in zip(rows, images, strict=True):
+            for row, image in zip(rows, triggers.images, strict=True):
                 make_folder((unfinished / row["file"]).parent)
-                _write_png(unfinished / row["file"], image)
+                write_png(unfinished / row["file"], image)
                 task.advance()
         columns = _columns(rows, filters)
         write_text(unfinished / _CSV, _as_csv(columns))
@@ -93,19 +100,6 @@ def export(
     if len(tables) == 1:
         progress.say("No triggers.parquet, since pyarrow is missing; pip install 'diffgen[parquet]' brings it.")
     return ExportResult(str(folder.path), str(place.path), len(rows), tables)
-
-
-def _rows(folder: RunFolder, *, everything: bool) -> tuple[list[dict[str, Any]], UInt8Array, list[str]]:
-    """A row of the table for each picture, the pictures, and the names of the filters."""
-    results, verdicts = folder.results(), folder.read_arrays("verdicts")
-    triggers = folder.read_parts()
-    confirmed = verdicts["confirmed"]
-    numbers = np.flatnonzero(is_counted(confirmed) if everything else is_valid(confirmed, verdicts["rejected_by"]))
-    classes = [str(name) for name in results["class_names"]]
-    filters = [each["name"] for each in results["filters"]]
-    rows = [_row(number, triggers, verdicts, classes, filters) for number in numbers.tolist()]
-    images: UInt8Array = triggers["images"][numbers] if rows else np.empty((0, 1, 1, 1), dtype=np.uint8)
-    return rows, images, filters
 
 
 def safe_name(text: str) -> str:
@@ -121,32 +115,34 @@ def _class_folder(label: int, classes: Sequence[str]) -> str:
     return str(label) if name == str(label) else f"{label}-{safe_name(name)}"
 
 
-def _row(
-    number: int, triggers: Mapping[str, Any], verdicts: Mapping[str, Any], classes: Sequence[str], filters: list[str]
-) -> dict[str, Any]:
-    probabilities = triggers["probabilities"][number]
-    labels = [int(label) for label in probabilities.argmax(axis=1)]
-    rejected_by = int(verdicts["rejected_by"][number])
-    place = f"A-{_class_folder(labels[0], classes)}_B-{_class_folder(labels[1], classes)}"
+def _row(triggers: TriggerTable, index: int, classes: Sequence[str], filters: list[str]) -> dict[str, Any]:
+    """A row of the table."""
+    number, probabilities, verdicts = int(triggers.numbers[index]), triggers.probabilities[index], triggers.known
+    labels = triggers.labels[index].tolist()
+    roles = [role_name(model) for model in range(len(labels))]
+    rejected_by = int(verdicts.rejected_by[index])
+    place = "_".join(f"{role}-{_class_folder(label, classes)}" for role, label in zip(roles, labels, strict=True))
     if rejected_by != ACCEPTED:
         place = f"rejected/{place}"
     row: dict[str, Any] = {"number": number, "file": f"{place}/trigger-{number:06d}.png"}
-    for role, label, answer in zip("ab", labels, probabilities, strict=True):
+    for role, label, answer in zip(map(str.lower, roles), labels, probabilities, strict=True):
         row[f"label_{role}"] = label
         row[f"name_{role}"] = classes[label] if label < len(classes) else str(label)
         row[f"probability_{role}"] = float(answer[label])
-    row["probability_a_of_label_b"] = float(probabilities[0, labels[1]])
-    row["probability_b_of_label_a"] = float(probabilities[1, labels[0]])
-    row["divergence"] = float(triggers["divergence"][number])
-    row["diversity"] = _or_none(triggers["diversity"][number])
-    for index, name in enumerate(filters):
-        row[f"score_{safe_name(name)}"] = _or_none(verdicts["scores"][number, index])
+    for one, other in permutations(range(len(labels)), 2):
+        name = f"probability_{roles[one].lower()}_of_label_{roles[other].lower()}"
+        row[name] = float(probabilities[one, labels[other]])
+    row["divergence"] = float(triggers.divergence[index])
+    row["diversity"] = _or_none(triggers.diversity[index])
+    for column, name in enumerate(filters):
+        row[f"score_{safe_name(name)}"] = _or_none(verdicts.scores[index, column])
     row["rejected_by"] = None if rejected_by == ACCEPTED else filters[rejected_by]
-    row["cell"] = int(verdicts["cells"][number])
-    row["generation"] = int(triggers["generation"][number])
-    row["query"] = int(triggers["query"][number])
-    if "sources" in triggers:
-        row["source"] = int(triggers["sources"][number])
+    row["cell"] = int(verdicts.cells[index])
+    row["generation"] = int(triggers.generation[index])
+    row["query"] = int(triggers.query[index])
+    origin = triggers.origin(index)
+    row["seed_row"], row["seed_label"] = origin.seed, origin.seed_label
+    row["recipe"] = recipe_text(origin.recipe) or None
     return row
 
 
@@ -161,7 +157,8 @@ def _columns(rows: list[dict[str, Any]], filters: list[str]) -> dict[str, list[A
     names = ["number", "file", *(f"{kind}_{role}" for role in "ab" for kind in kinds)]
     names += ["probability_a_of_label_b", "probability_b_of_label_a", "divergence", "diversity"]
     names += [f"score_{safe_name(name)}" for name in filters]
-    return {name: [] for name in [*names, "rejected_by", "cell", "generation", "query"]}
+    names += ["rejected_by", "cell", "generation", "query", "seed_row", "seed_label", "recipe"]
+    return {name: [] for name in names}
 
 
 def _as_csv(columns: Mapping[str, list[Any]]) -> str:
@@ -180,7 +177,7 @@ def _write_parquet(path: Path, columns: Mapping[str, list[Any]]) -> bool:
         import pyarrow.parquet as parquet
     except ImportError:
         return False
-    kinds = {"rejected_by": arrow.string(), "file": arrow.string()}
+    kinds = {name: arrow.string() for name in ("rejected_by", "file", "recipe")}
     for name in columns:
         if name.startswith("name_"):
             kinds[name] = arrow.string()
@@ -190,8 +187,3 @@ def _write_parquet(path: Path, columns: Mapping[str, list[Any]]) -> bool:
     table = arrow.table(dict(columns), schema=arrow.schema(fields))
     write_whole(path, lambda temporary: parquet.write_table(table, temporary))
     return True
-
-
-def _write_png(path: Path, image: UInt8Array) -> None:
-    """Write uint8 (C, H, W) as a PNG that holds exactly these bytes."""
-    Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(path, format="PNG")

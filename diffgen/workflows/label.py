@@ -27,10 +27,11 @@ from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
+from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.layout import LatentLayout
 from diffgen.types import Int64Array
-from diffgen.workflows.finds import Finds, read_finds
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _BATCH = 1024
 
@@ -109,10 +110,10 @@ def label_export(
     config, progress = config or LabelConfig(), Progress(events, stop)
     folder = RunFolder.open(run)
     place = output_folder(Path(output), kind="label sheet", option="--export")
-    finds = read_finds(folder)
+    finds = read_valid_triggers(folder)
     wanted = config.count or sample_size(len(finds), confidence=config.confidence, margin=config.margin)
     rows = random_rows(len(finds), wanted, seed=config.seed)
-    sheet = Sheet(finds.hashes[rows], finds.images[rows], finds.class_names)
+    sheet = Sheet(finds.hashes[rows], finds.images_of(rows), finds.class_names)
     if len(set(sheet.ids)) < len(sheet.ids):
         raise UserError("Two pictures would have one name on the sheet; draw others with --seed.")
     with filled(place) as unfinished:
@@ -138,7 +139,7 @@ def label_import(
             same pictures, or other labels would be replaced. Nothing is written then.
     """
     folder = RunFolder.open(run)
-    finds = read_finds(folder)
+    finds = read_valid_triggers(folder)
     rows = {image_id(digest): row for row, digest in enumerate(finds.hashes)}
     paths = [Path(sheet) for sheet in sheets]
     if len({path.resolve() for path in paths}) < len(paths):
@@ -191,7 +192,7 @@ def label_oracle(
     """
     progress, options = Progress(events, stop), options or CompareConfig()
     folder = RunFolder.open(run)
-    finds = read_finds(folder)
+    finds = read_valid_triggers(folder)
     config = stored_settings(folder)
     place = resolve_device(device or config.device)
     under_test = {folder.manifest["files"][role]["sha256"]: role for role in ("A", "B")}
@@ -236,13 +237,13 @@ def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
         UserError: the run's generator was not asked for a class, or other labels would be replaced.
     """
     folder = RunFolder.open(run)
-    finds = read_finds(folder)
-    labels = intended_labels(finds.latents, _latent_layout(folder, finds), len(finds.class_names))
+    finds = read_valid_triggers(folder)
+    labels = intended_labels(finds.genes, _latent_layout(folder, finds), len(finds.class_names))
     rows = np.arange(len(finds), dtype=np.int64)
     return _put(folder, finds, "intended", rows, labels, {}, 0, None, force=force)
 
 
-def _latent_layout(folder: RunFolder, finds: Finds) -> LatentLayout:
+def _latent_layout(folder: RunFolder, finds: TriggerTable) -> LatentLayout:
     """What the values of the run's latent vectors are.
 
     Raises:
@@ -259,7 +260,7 @@ def _latent_layout(folder: RunFolder, finds: Finds) -> LatentLayout:
             ) from error
     # a run of version 0.1.0, whose settings are all that is known: a GAN is asked for a class when it can be
     config: CompareConfig = stored_settings(folder)
-    own, values = config.generator, 0 if finds.latents is None else finds.latents.shape[1]
+    own, values = config.generator, 0 if finds.genes is None else finds.genes.shape[1]
     if own.file is not None or values != config.gan.latent_dim + 1:
         return LatentLayout(max(values, 1), 0, own.prior)
     return LatentLayout(config.gan.latent_dim, len(finds.class_names), "normal")
@@ -275,12 +276,12 @@ def label_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
         UserError: no finished run with valid triggers there.
     """
     folder = RunFolder.open(run)
-    finds = read_finds(folder)
+    finds = read_valid_triggers(folder)
     store = read_store(folder, finds)
     return _outcomes(finds, store), {name: int((store.sources == name).sum()) for name in SOURCES}
 
 
-def read_store(folder: RunFolder, finds: Finds) -> LabelStore:
+def read_store(folder: RunFolder, finds: TriggerTable) -> LabelStore:
     """The labels of a run; empty when it has none.
 
     Raises:
@@ -301,7 +302,7 @@ def read_store(folder: RunFolder, finds: Finds) -> LabelStore:
 
 def _put(
     folder: RunFolder,
-    finds: Finds,
+    finds: TriggerTable,
     source: str,
     rows: Int64Array,
     labels: Int64Array,
@@ -330,9 +331,9 @@ def _put(
     )
 
 
-def _outcomes(finds: Finds, store: LabelStore) -> dict[str, int]:
+def _outcomes(finds: TriggerTable, store: LabelStore) -> dict[str, int]:
     labels, _ = store.of(finds.hashes)
-    right = finds.said == labels[:, None]
+    right = finds.labels == labels[:, None]
     names = np.select(
         [labels == UNLABELLED, labels == INVALID, right[:, 0], right[:, 1]],
         ["", "invalid", "only A right", "only B right"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,12 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.metrics.counting import is_counted
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.pictures import read_png
+from diffgen.runs.pictures import read_picture_name, read_png
+from diffgen.tasks.classification import differ
 from diffgen.types import Int64Array, UInt8Array
 
 _BATCH = 1024
-_PNG_NAME = re.compile(r"trigger-(\d{6,12})-A(\d{1,9})-B(\d{1,9})\.png")
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class ReplayResult:
         reproduced: those on which the models still disagree.
         same_labels: those on which both models still say exactly what they said.
         lost: numbers of the triggers on which the models agree now.
-        lost_labels: what A and B said of each of these before, by name.
+        lost_labels: what each model said of each of these before, by name.
     """
 
     run: str
@@ -42,7 +40,7 @@ class ReplayResult:
     reproduced: int
     same_labels: int
     lost: tuple[int, ...]
-    lost_labels: tuple[tuple[str, str], ...] = ()
+    lost_labels: tuple[tuple[str, ...], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """``run``, ``replayed`` and ``reproduced`` as JSON values."""
@@ -104,25 +102,22 @@ def replay(
             for column, model in enumerate(models):
                 again[start : start + _BATCH, column] = model.predict(batch).argmax(axis=1)
             task.advance(len(batch))
-    differ = again[:, 0] != again[:, 1]
+    differs = differ(again)
     return ReplayResult(
         run=str(folder.path),
         replayed=len(images),
-        reproduced=int(differ.sum()),
+        reproduced=int(differs.sum()),
         same_labels=int((again == labels).all(axis=1).sum()),
-        lost=tuple(numbers[~differ].tolist()),
-        lost_labels=tuple((names[a], names[b]) for a, b in labels[~differ].tolist()),
+        lost=tuple(numbers[~differs].tolist()),
+        lost_labels=tuple(tuple(names[label] for label in row) for row in labels[~differs].tolist()),
     )
 
 
 def _from_parts(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
     """Numbers, images and labels of every trigger that the run reported."""
-    confirmed = folder.read_arrays("verdicts")["confirmed"]
-    numbers = np.flatnonzero(is_counted(confirmed))
-    columns = folder.read_parts()
-    if not columns:
-        return numbers, np.empty((0, 1, 1, 1), dtype=np.uint8), np.empty((0, 2), dtype=np.int64)
-    return numbers, columns["images"][numbers], columns["probabilities"][numbers].argmax(axis=2)
+    triggers = folder.read_judged()
+    reported = triggers[triggers.confirmed]
+    return reported.numbers, reported.images, reported.labels
 
 
 def _from_pngs(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
@@ -130,8 +125,8 @@ def _from_pngs(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
     numbers, images, labels = [], [], []
     shape = folder.read_arrays("report")["real_images"].shape[1:]
     for each in sorted(folder.file("images").glob("trigger-*.png")):
-        match = _PNG_NAME.fullmatch(each.name)
-        if match is None:
+        found = read_picture_name(each.name)
+        if found is None:
             continue
         file = folder.file("images", each.name)
         try:
@@ -141,8 +136,8 @@ def _from_pngs(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
             raise UserError(
                 f"The picture {file} cannot be read ({reason}); draw it again with 'diffgen report'."
             ) from error
-        numbers.append(int(match[1]))
-        labels.append((int(match[2]), int(match[3])))
+        numbers.append(found[0])
+        labels.append(found[1])
     if not images:
         return np.empty(0, np.int64), np.empty((0, 1, 1, 1), np.uint8), np.empty((0, 2), np.int64)
     return np.asarray(numbers), np.stack(images), np.asarray(labels)

@@ -30,8 +30,8 @@ from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
+from diffgen.runs.triggers import TriggerTable, image_hashes
 from diffgen.sampling import random_rows
-from diffgen.search.archive import image_hashes
 from diffgen.selector.evaluation import Cost, Evaluation, evaluate
 from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import cross_validated, fit_forest
@@ -39,8 +39,8 @@ from diffgen.selector.networks import PixelNetwork, Vgg16Network, downloaded_vgg
 from diffgen.selector.onnx_file import Selector, load_selector, save_selector
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
-from diffgen.workflows.finds import Finds, read_finds
 from diffgen.workflows.label import read_store
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 SELECTOR_FILE = "selector.onnx"
 _BATCH = 512
@@ -146,11 +146,13 @@ def select(
     folder = RunFolder.open(run)
     if folder.file(SELECTOR_FILE).exists() and not force:
         raise UserError(f"The run {folder.path} has a selector; add --force to train it anew.")
-    finds = read_finds(folder)
+    with folder.reading():
+        triggers = folder.read_judged()
+    finds = read_valid_triggers(folder, triggers)
     sources = SOURCES if config.source is None else (config.source,)
     labels, origin = read_store(folder, finds).of(finds.hashes, sources)
     examples = make_examples(
-        labels, finds.said, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
+        labels, finds.labels, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
     )
     settings = stored_settings(folder)
     place = resolve_device(device or settings.device)
@@ -166,7 +168,7 @@ def select(
         more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
 
     kind, network = make_features(config, own, settings, device=place, progress=progress)
-    features = extract(network, finds.images[examples.rows], device=place)
+    features = extract(network, finds.images_of(examples.rows), device=place)
     evaluations = _evaluations(features, examples, config, progress)
     forest = fit_forest(features, examples.targets, config)
     counts = {name: int((origin[examples.rows] == name).sum()) for name in SOURCES}
@@ -203,7 +205,7 @@ def select(
     with RunLock(folder.path):
         write_whole(path, lambda temporary: temporary.write_bytes(content))
         folder.write_arrays("selection", {"shown": shown, "rows": finds.numbers[examples.rows], "about": about})
-        write_report(folder)
+        write_report(folder, triggers)
     return result
 
 
@@ -388,7 +390,7 @@ def measure_cost(models: Sequence[BlackBox], selector: Selector, triggers: UInt8
     )
 
 
-def _trusted(finds: Finds, examples: Examples) -> tuple[list[dict[str, Any]], Int64Array]:
+def _trusted(finds: TriggerTable, examples: Examples) -> tuple[list[dict[str, Any]], Int64Array]:
     """The behaviours in which one model is right most often: JSON values, and the triggers that show them.
 
     Returns:

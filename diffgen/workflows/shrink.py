@@ -21,15 +21,15 @@ from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
-from diffgen.metrics.counting import behaviour_keys
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
-from diffgen.search.divergence import answer_margin
+from diffgen.runs.triggers import TriggerTable
 from diffgen.search.shrink import smallest_steps
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.tasks.classification import differ, disagree
+from diffgen.types import Float32Array, UInt8Array
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
 
@@ -101,9 +101,9 @@ def _shrink(
     config = stored_settings(folder)
     with folder.reading():
         margin = folder.results()["preflight"]["margin"]
-        numbers = _choose(folder, limit)
-        columns = folder.read_parts()
-    if not needs_of(config).source or (columns and "latents" not in columns):
+        triggers = folder.read_judged()
+        chosen = _choose(folder, triggers, limit)
+    if not needs_of(config).source or (len(triggers) and triggers.genes is None):
         raise UserError(
             f"The triggers of {folder.path} were made without latent vectors ({config.technique}), so there is no way "
             "to lead them back; shrink a run of another technique."
@@ -132,26 +132,25 @@ def _shrink(
 
     def judge(pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         answers = torch.stack([model.predict(pictures) for model in models], dim=1)
-        agree, differ = _agree(answers).cpu(), _disagree(answers, margin).cpu()
-        rows = (agree | differ).nonzero().squeeze(1)
+        agree, apart = _agree(answers).cpu(), disagree(answers, margin).cpu()
+        rows = (agree | apart).nonzero().squeeze(1)
         accepted = torch.zeros(len(pictures), dtype=torch.bool)
         accepted[rows] = torch.from_numpy(pipeline.apply(pictures[rows.to(pictures.device)].cpu()).accepted)
-        return agree & accepted, differ & accepted
+        return agree & accepted, apart & accepted
 
-    length = domain.source.space.length
-    genes = torch.from_numpy(columns["latents"][numbers]) if columns else torch.empty(0, length)
+    genes = torch.empty(0, domain.source.space.length) if chosen.genes is None else torch.from_numpy(chosen.genes)
     steps = smallest_steps(genes, domain.source, judge, seed=config.seed, batch_size=size, progress=progress)
     agreeing, triggering = (_one_by_one(models, each) for each in (steps.agreeing, steps.trigger))
     holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
-    holds &= _disagree(torch.from_numpy(triggering), margin).numpy()
+    holds &= disagree(torch.from_numpy(triggering), margin).numpy()
     for pictures in (steps.agreeing, steps.trigger):
         holds &= pipeline.apply(torch.from_numpy(pictures)).accepted
-    start = columns["images"][numbers] if columns else steps.trigger
+    start = chosen.images if len(chosen) else steps.trigger
     before, after = _difference(start, steps.first_agreeing), _difference(steps.trigger, steps.agreeing)
     folder.write_arrays(
         "shrunk",
         {
-            "numbers": numbers[holds],
+            "numbers": chosen.numbers[holds],
             "agreeing": steps.agreeing[holds],
             "agreeing_latents": steps.agreeing_genes[holds],
             "agreeing_probabilities": agreeing[holds],
@@ -162,10 +161,10 @@ def _shrink(
             "difference": after[holds],
         },
     )
-    page = write_report(folder)
+    page = write_report(folder, triggers)
     return ShrinkResult(
         run=str(folder.path),
-        tried=len(numbers),
+        tried=len(chosen),
         shrunk=int(holds.sum()),
         before=float(np.median(before[holds])) if holds.any() else None,
         after=float(np.median(after[holds])) if holds.any() else None,
@@ -173,29 +172,19 @@ def _shrink(
     )
 
 
-def _choose(folder: RunFolder, limit: int) -> Int64Array:
-    """Numbers of the triggers in the report, the first of every behaviour before the second of any."""
-    shown = folder.read_arrays("report")["shown"]
-    if len(shown) == 0:
-        return np.empty(0, dtype=np.int64)
-    labels = folder.read_parts()["probabilities"][shown].argmax(axis=2)
-    cells = folder.read_arrays("verdicts")["cells"][shown]
+def _choose(folder: RunFolder, triggers: TriggerTable, limit: int) -> TriggerTable:
+    """The triggers in the report, the first of every behaviour before the second of any."""
+    shown = triggers[folder.read_arrays("report")["shown"]]
     turn: dict[tuple[int, ...], int] = {}
-    turns = []
-    for key in map(tuple, behaviour_keys(labels, cells).tolist()):
-        turn[key] = turn.get(key, 0) + 1
-        turns.append(turn[key])
-    return np.asarray(shown[np.argsort(turns, kind="stable")][:limit], dtype=np.int64)
+    turns = np.empty(len(shown), dtype=np.int64)
+    for row, key in enumerate(map(tuple, shown.behaviours.tolist())):
+        turns[row] = turn[key] = turn.get(key, 0) + 1
+    return shown[np.argsort(turns, kind="stable")[:limit]]
 
 
 def _agree(probabilities: torch.Tensor) -> torch.Tensor:
-    labels = probabilities.argmax(dim=2)
-    return labels[:, 0] == labels[:, 1]
-
-
-def _disagree(probabilities: torch.Tensor, margin: float) -> torch.Tensor:
-    labels = probabilities.argmax(dim=2)
-    return (labels[:, 0] != labels[:, 1]) & (answer_margin(probabilities) > margin)
+    agree: torch.Tensor = ~differ(probabilities.argmax(dim=2))
+    return agree
 
 
 def _one_by_one(models: list[BlackBox], images: UInt8Array) -> Float32Array:

@@ -11,7 +11,7 @@ from diffgen.config import CompareConfig, to_dict
 from diffgen.data import load
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
-from diffgen.search.archive import HASH_BYTES, image_hashes
+from diffgen.runs.triggers import TriggerTable
 from diffgen.types import Float32Array, Int64Array
 
 TRIGGERS = 60
@@ -46,13 +46,8 @@ def make_run(
     probabilities = np.full((triggers, 2, CLASSES), 0.01, dtype=np.float32)
     np.put_along_axis(probabilities, said[:, :, None], 0.91, axis=2)
     if triggers:
-        columns = {
-            "images": images,
-            "hashes": np.frombuffer(b"".join(image_hashes(images)), np.uint8).reshape(-1, HASH_BYTES),
-            "probabilities": probabilities,
-            "query": np.arange(triggers),
-        }
-        folder.write_part(columns if latents is None else {**columns, "latents": latents})
+        divergence = np.ones(triggers, np.float32)
+        folder.write_part(TriggerTable.of(images, probabilities, divergence=divergence, genes=latents))
     folder.write_arrays(
         "verdicts",
         {

@@ -22,7 +22,6 @@ from diffgen.labels.sample_size import sample_size
 from diffgen.labels.sheet import image_id
 from diffgen.labels.store import INVALID, UNLABELLED, LabelStore
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import (
     label_counts,
     label_export,
@@ -31,6 +30,7 @@ from diffgen.workflows.label import (
     label_oracle,
     read_store,
 )
+from diffgen.workflows.valid_triggers import read_valid_triggers
 from tests.labels.conftest import TRIGGERS, make_run, truth_of
 
 VALID = TRIGGERS - 1
@@ -45,7 +45,7 @@ def write_csv(path: Path, rows: list[tuple[str, object]]) -> Path:
 @pytest.fixture
 def truth_rows(run: RunFolder) -> list[tuple[str, object]]:
     """A whole and right sheet of all valid triggers."""
-    ids = [image_id(each) for each in read_finds(run).hashes]
+    ids = [image_id(each) for each in read_valid_triggers(run).hashes]
     return list(zip(ids, truth_of(VALID).tolist(), strict=True))
 
 
@@ -71,7 +71,7 @@ def test_a_sample_is_never_larger_than_what_there_is(population: int, confidence
 def test_the_sheet_holds_the_pictures_byte_for_byte(run: RunFolder, tmp_path: Path) -> None:
     result = label_export(run.path, tmp_path / "sheet")
     assert (result.pictures, result.valid_triggers) == (sample_size(VALID, confidence=0.95, margin=0.05), VALID)
-    finds = read_finds(run)
+    finds = read_valid_triggers(run)
     by_id = {image_id(digest): image for digest, image in zip(finds.hashes, finds.images, strict=True)}
     with (tmp_path / "sheet" / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -94,11 +94,11 @@ def test_labels_keep_their_source_and_people_come_first(
     run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path
 ) -> None:
     label_oracle(run.path, [classifier(0)])
-    before, _ = read_store(run, read_finds(run)).of(read_finds(run).hashes)
+    before, _ = read_store(run, read_valid_triggers(run)).of(read_valid_triggers(run).hashes)
     rows = [(identifier, "invalid" if n == 0 else label) for n, (identifier, label) in enumerate(truth_rows[:10])]
     result = label_import(run.path, [write_csv(tmp_path / "a.csv", rows)])
     assert (result.labelled, result.invalid) == (9, 1)
-    finds = read_finds(run)
+    finds = read_valid_triggers(run)
     labels, sources = read_store(run, finds).of(finds.hashes)
     assert sources.tolist() == ["human"] * 10 + ["oracle"] * (VALID - 10)
     assert labels[:10].tolist() == [INVALID, *truth_of(VALID)[1:10]]
@@ -122,7 +122,7 @@ def test_three_annotators(run: RunFolder, truth_rows: list[tuple[str, object]], 
         for name, labels in (("a", truth), ("b", second), ("c", third))
     ]
     result = label_import(run.path, sheets)
-    finds = read_finds(run)
+    finds = read_valid_triggers(run)
     store = read_store(run, finds)
     labels, _ = store.of(finds.hashes)
     assert labels[:3].tolist() == [(truth[0] + 1) % 10, UNLABELLED, truth[2]]
@@ -155,7 +155,7 @@ def test_majority_against_counting(annotations: list[list[int]]) -> None:
 def test_reference_models_have_to_agree(run: RunFolder) -> None:
     oracles = [classifier(0, 300), classifier(1, 60)]
     result = label_oracle(run.path, oracles)
-    finds = read_finds(run)
+    finds = read_valid_triggers(run)
     said = [oracle(finds.images.astype(np.float32) / 255).argmax(axis=1) for oracle in oracles]
     labels, _ = read_store(run, finds).of(finds.hashes)
     assert np.array_equal(labels, np.where(said[0] == said[1], said[0], UNLABELLED))
@@ -178,7 +178,7 @@ def test_intended_classes(tmp_path: Path) -> None:
     latents = np.column_stack([np.zeros((TRIGGERS, GanConfig().latent_dim)), truth]).astype(np.float32)
     run = make_run(tmp_path / "run", latents=latents)
     assert label_intended(run.path).labelled == VALID
-    labels, sources = read_store(run, read_finds(run)).of(read_finds(run).hashes)
+    labels, sources = read_store(run, read_valid_triggers(run)).of(read_valid_triggers(run).hashes)
     assert np.array_equal(labels, truth[:VALID])
     assert set(sources.tolist()) == {"intended"}
 
@@ -203,7 +203,7 @@ def test_intended_classes_of_a_gan_that_is_not_as_the_settings_say(tmp_path: Pat
     """As of a tuned one, or of one from a file: the manifest knows its latent vectors."""
     run = make_run(tmp_path / "run", latents=with_class(20), manifest={"latents": layout(20, 10)})
     assert label_intended(run.path).labelled == VALID
-    labels, _ = read_store(run, read_finds(run)).of(read_finds(run).hashes)
+    labels, _ = read_store(run, read_valid_triggers(run)).of(read_valid_triggers(run).hashes)
     assert np.array_equal(labels, truth_of(VALID))
 
 

@@ -12,8 +12,8 @@ import pytest
 from diffgen.config import LabelConfig
 from diffgen.labels.page import render_page
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import label_export, label_import, read_store
+from diffgen.workflows.valid_triggers import read_valid_triggers
 from tests.labels.browser import Browser, find_browser, wait_for
 
 BROWSER = find_browser()
@@ -56,7 +56,7 @@ def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
         wait_for(knows)
     result = label_import(run.path, [saved])
     assert (result.labelled, result.invalid, result.undecided, result.kappa) == (9, 1, 0, None)
-    finds = read_finds(run)
+    finds = read_valid_triggers(run)
     labels, sources = read_store(run, finds).of(finds.hashes)
     wanted = dict(zip(ids, [0, 1, 2, 3, 4, 5, 6, 7, 9, -1], strict=True))
     from diffgen.labels.sheet import image_id
@@ -103,5 +103,5 @@ def test_the_page_is_blind_and_loads_nothing(run: RunFolder, tmp_path: Path) -> 
     order = {identifier: row for row, identifier in enumerate(values["ids"])}
     from diffgen.labels.sheet import image_id
 
-    found = [order[i] for i in map(image_id, read_finds(run).hashes) if i in order]
+    found = [order[i] for i in map(image_id, read_valid_triggers(run).hashes) if i in order]
     assert found != sorted(found)

@@ -95,7 +95,7 @@ def _groups(pictures: list[Picture], cells: np.ndarray) -> tuple[BehaviourGroup,
     for picture, cell in zip(pictures, cells, strict=True):
         found[(*picture.labels, int(cell))].append(picture)
     ordered = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return tuple(BehaviourGroup(*key, len(own), tuple(own)) for key, own in ordered)
+    return tuple(BehaviourGroup(key[:-1], key[-1], len(own), tuple(own)) for key, own in ordered)
 
 
 @pytest.fixture(scope="session")

@@ -236,9 +236,7 @@ def test_real_images_name_their_label(report_data, read_page):
 
 
 def test_a_shortened_gallery_says_so(report_data, read_page):
-    few = tuple(
-        BehaviourGroup(g.label_a, g.label_b, g.cell, g.count + 5, g.pictures[:1]) for g in report_data.groups[:2]
-    )
+    few = tuple(BehaviourGroup(g.labels, g.cell, g.count + 5, g.pictures[:1]) for g in report_data.groups[:2])
     text = read_page(render_html(replace(report_data, groups=few))).flat_text
     assert f"{few[0].count} pictures, 1 shown" in text
     assert f"{report_data.behaviours - 2} further behaviours without a picture here" in text

@@ -15,7 +15,10 @@ import pytest
 from diffgen.config import CompareConfig, to_dict
 from diffgen.errors import UserError
 from diffgen.runs import folder as folder_module
-from diffgen.runs.folder import SCHEMA_VERSION, RunFolder, check_output
+from diffgen.runs.checkpoints import drop_checkpoint, has_checkpoint, read_checkpoint, write_checkpoint
+from diffgen.runs.creation import check_output
+from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.runs.triggers import TriggerTable
 
 CONFIG = to_dict(CompareConfig())
 MANIFEST = {"status": "running", "version": "1", "data": {"source": "digits"}}
@@ -25,22 +28,30 @@ def create(path: Path, *, force: bool = False, **manifest: Any) -> RunFolder:
     return RunFolder.create(path, config=CONFIG, manifest={**MANIFEST, **manifest}, force=force)
 
 
-def part(rows: int, first: int = 0) -> dict[str, np.ndarray[Any, Any]]:
-    """Columns like those of the archive."""
+def table(rows: int, first: int = 0) -> TriggerTable:
+    """A part like those of the archive."""
     rng = np.random.default_rng(first)
-    return {
-        "images": rng.integers(0, 256, (rows, 1, 28, 28)).astype(np.uint8),
-        "probabilities": rng.random((rows, 2, 10)).astype(np.float32),
-        "query": np.arange(first, first + rows),
-    }
+    return TriggerTable.of(
+        rng.integers(0, 256, (rows, 1, 28, 28)).astype(np.uint8),
+        rng.random((rows, 2, 10)).astype(np.float32),
+        divergence=np.ones(rows, np.float32),
+        query=np.arange(first, first + rows),
+        seeds=np.arange(rows),
+        recipes=np.array([f"rotation(degrees={10**row})" for row in range(rows)], dtype=np.bytes_),
+    )
+
+
+def part(rows: int, first: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+    """Its columns."""
+    return table(rows, first).columns()
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """Two parts of triggers."""
     folder = create(tmp_path / "run")
-    folder.write_part(part(5))
-    folder.write_part(part(3, first=5))
+    folder.write_part(table(5))
+    folder.write_part(table(3, first=5))
     return folder
 
 
@@ -69,7 +80,7 @@ def test_create_and_open(tmp_path: Path, place: str) -> None:
 
 def test_an_empty_folder_will_do(tmp_path: Path) -> None:
     create(tmp_path)
-    assert RunFolder.open(tmp_path).read_parts() == {}
+    assert RunFolder.open(tmp_path).read_triggers().columns()["images"].tolist() == []
 
 
 def test_the_parts_are_the_folder_s_own_affair(tmp_path: Path) -> None:
@@ -134,7 +145,7 @@ def test_a_place_without_permission(tmp_path: Path) -> None:
 
 def test_force_removes_the_old_run_and_nothing_else(run: RunFolder) -> None:
     path = run.path
-    run.write_checkpoint({"a": 1})
+    write_checkpoint(run, {"a": 1})
     run.write_arrays("verdicts", {"a": np.zeros(3)})
     for name in ("results.json", "report.html", "summary.md", "report.npz"):
         (path / name).write_text("old")
@@ -154,8 +165,8 @@ def test_force_removes_the_old_run_and_nothing_else(run: RunFolder) -> None:
     assert list((path / "triggers").iterdir()) == []
     assert (path / "notes.txt").read_text() == "mine"
     assert (path / "mine" / "images").read_text() == "mine too"
-    assert RunFolder.open(path).read_parts() == {}
-    assert RunFolder.open(path).read_checkpoint() is None
+    assert RunFolder.open(path).read_triggers().columns()["images"].tolist() == []
+    assert read_checkpoint(RunFolder.open(path)) is None
 
 
 def test_force_beside_files_that_no_run_makes(tmp_path: Path) -> None:
@@ -208,7 +219,7 @@ def test_a_replacement_that_was_cut_short_can_be_forced_again(
         with pytest.raises(KeyboardInterrupt):
             create(run.path, force=True)
     create(run.path, force=True)
-    assert RunFolder.open(run.path).read_parts() == {}
+    assert RunFolder.open(run.path).read_triggers().columns()["images"].tolist() == []
 
 
 def _stop() -> None:
@@ -286,10 +297,10 @@ def test_a_run_that_was_killed_while_its_folder_was_made(run: RunFolder) -> None
 def test_parts_come_back_in_order(run: RunFolder) -> None:
     expected = [part(5), part(3, first=5)]
     for folder in (run, RunFolder.open(run.path)):
-        found = folder.read_parts()
+        found = folder.read_triggers().columns()
         assert found.keys() == expected[0].keys()
         for name, column in found.items():
-            assert column.dtype == expected[0][name].dtype
+            assert column.dtype.kind == expected[0][name].dtype.kind
             np.testing.assert_array_equal(column, np.concatenate([each[name] for each in expected]))
     assert run.manifest["parts"] == [{"file": "part-00000.npz", "rows": 5}, {"file": "part-00001.npz", "rows": 3}]
 
@@ -297,24 +308,24 @@ def test_parts_come_back_in_order(run: RunFolder) -> None:
 def test_more_parts_than_five_digits_sort(tmp_path: Path) -> None:
     folder = create(tmp_path / "run")
     for number in range(12):
-        folder.write_part({"query": np.array([number])})
-    np.testing.assert_array_equal(RunFolder.open(folder.path).read_parts()["query"], np.arange(12))
+        folder.write_part(table(1, first=number))
+    np.testing.assert_array_equal(RunFolder.open(folder.path).read_triggers().query, np.arange(12))
 
 
 def test_a_part_that_the_manifest_does_not_name_is_not_there(run: RunFolder) -> None:
     """Written, but the program was stopped before it could say so; the next part takes its place."""
     old = json.loads((run.path / "manifest.json").read_text())
-    run.write_part(part(4, first=8))
+    run.write_part(table(4, first=8))
     (run.path / "manifest.json").write_text(json.dumps(old))
     resumed = RunFolder.open(run.path)
-    assert len(resumed.read_parts()["query"]) == 8
-    resumed.write_part(part(2, first=100))
-    np.testing.assert_array_equal(RunFolder.open(run.path).read_parts()["query"], [*range(8), 100, 101])
+    assert len(resumed.read_triggers().query) == 8
+    resumed.write_part(table(2, first=100))
+    np.testing.assert_array_equal(RunFolder.open(run.path).read_triggers().query, [*range(8), 100, 101])
 
 
 def damaged(run: RunFolder) -> str:
     with pytest.raises(UserError, match="damaged") as caught:
-        RunFolder.open(run.path).read_parts()
+        _ = RunFolder.open(run.path).read_triggers().images
     return str(caught.value)
 
 
@@ -353,7 +364,7 @@ def test_a_part_with_other_columns_than_the_first(run: RunFolder) -> None:
         np.savez(file, **each)
         damaged(run)
     np.savez(file, **columns)
-    assert len(RunFolder.open(run.path).read_parts()["query"]) == 8
+    assert len(RunFolder.open(run.path).read_triggers().query) == 8
 
 
 @pytest.mark.parametrize("entry", [5, None, "part-00000.npz", {}, {"file": "part-00000.npz"}, {"file": 5, "rows": 5}])
@@ -376,12 +387,12 @@ def test_a_pickle_among_the_triggers_is_not_run(run: RunFolder, tmp_path: Path) 
 
 
 def test_the_checkpoint_comes_back(run: RunFolder) -> None:
-    assert run.read_checkpoint() is None
+    assert read_checkpoint(run) is None
     rng = np.random.default_rng(3)
     state = {"X": rng.random((4, 7)), "parts": 2, "random_state": rng.bit_generator.state, "history": [{"n": 1}]}
-    run.write_checkpoint({"X": np.zeros(3), "parts": 0})
-    run.write_checkpoint(state)
-    found = RunFolder.open(run.path).read_checkpoint()
+    write_checkpoint(run, {"X": np.zeros(3), "parts": 0})
+    write_checkpoint(run, state)
+    found = read_checkpoint(RunFolder.open(run.path))
     assert found is not None
     np.testing.assert_array_equal(found.pop("X"), state.pop("X"))
     assert found == state
@@ -389,17 +400,17 @@ def test_the_checkpoint_comes_back(run: RunFolder) -> None:
 
 def test_the_checkpoint_before_is_kept(run: RunFolder) -> None:
     for number in range(3):
-        run.write_checkpoint({"number": number})
-    assert run.read_checkpoint() == {"number": 2}
-    assert run.drop_checkpoint()
-    assert run.read_checkpoint() == {"number": 1}
-    assert not run.drop_checkpoint()
-    assert not run.has_checkpoint()
-    assert run.read_checkpoint() is None
+        write_checkpoint(run, {"number": number})
+    assert read_checkpoint(run) == {"number": 2}
+    assert drop_checkpoint(run)
+    assert read_checkpoint(run) == {"number": 1}
+    assert not drop_checkpoint(run)
+    assert not has_checkpoint(run)
+    assert read_checkpoint(run) is None
 
 
 def test_going_back_forgets_what_came_after(run: RunFolder) -> None:
-    run.write_part(part(2, first=8))
+    run.write_part(table(2, first=8))
     for name in ("results.json", "verdicts.npz", "report.html"):
         (run.path / name).write_text("of three parts")
     (run.path / "images").mkdir()
@@ -408,7 +419,7 @@ def test_going_back_forgets_what_came_after(run: RunFolder) -> None:
     (run.path / "notes.txt").write_text("mine")
     run.rewind(2)
     run.tidy()
-    assert RunFolder.open(run.path).read_parts()["query"].tolist() == list(range(8))
+    assert RunFolder.open(run.path).read_triggers().query.tolist() == list(range(8))
     assert sorted(each.name for each in (run.path / "triggers").iterdir()) == ["part-00000.npz", "part-00001.npz"]
     assert sorted(each.name for each in run.path.iterdir()) == ["config.toml", "manifest.json", "notes.txt", "triggers"]
 
@@ -418,19 +429,19 @@ def test_a_manifest_that_cannot_be_written_names_nothing_new(run: RunFolder, mon
     with monkeypatch.context() as patch:
         patch.setattr(folder_module, "write_json", lambda *arguments: _stop())
         with pytest.raises(KeyboardInterrupt):
-            run.write_part(part(4, first=8))
+            run.write_part(table(4, first=8))
     assert len(run.manifest["parts"]) == 2
-    run.write_part(part(4, first=8))
-    assert RunFolder.open(run.path).read_parts()["query"].tolist() == list(range(12))
+    run.write_part(table(4, first=8))
+    assert RunFolder.open(run.path).read_triggers().query.tolist() == list(range(12))
 
 
 def test_a_checkpoint_that_was_cut_off_is_none(run: RunFolder) -> None:
-    run.write_checkpoint({"X": np.zeros((4, 7)), "parts": 2})
+    write_checkpoint(run, {"X": np.zeros((4, 7)), "parts": 2})
     file = run.path / "checkpoint.npz"
     whole = file.read_bytes()
     for length in np.linspace(0, len(whole) - 1, 30, dtype=int):
         file.write_bytes(whole[:length])
-        assert run.read_checkpoint() is None
+        assert read_checkpoint(run) is None
 
 
 @pytest.mark.parametrize("name", ["verdicts", "report"])

@@ -6,12 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.search.archive import Archive, Triggers, image_hashes
+from diffgen.runs.triggers import TriggerTable, image_hashes
+from diffgen.search.archive import Archive
 
 SHAPE = (1, 4, 4)
 
 
-def batch(values: list[int], generation: int = 1, first_query: int = 1) -> Triggers:
+def batch(values: list[int], generation: int = 1, first_query: int = 1) -> TriggerTable:
     """Triggers whose images are told apart by one grey level; label pair (value mod 3, value mod 3 + 1)."""
     images = np.zeros((len(values), *SHAPE), dtype=np.uint8)
     probabilities = np.zeros((len(values), 2, 5), dtype=np.float32)
@@ -19,20 +20,20 @@ def batch(values: list[int], generation: int = 1, first_query: int = 1) -> Trigg
         images[row, 0, 0, 0] = value
         probabilities[row, 0, value % 3] = 1
         probabilities[row, 1, value % 3 + 1] = 1
-    return Triggers(
-        images=images,
-        probabilities=probabilities,
+    return TriggerTable.of(
+        images,
+        probabilities,
         divergence=np.full(len(values), 2.0, dtype=np.float32),
-        latents=images.reshape(len(values), 16).astype(np.float32),
-        generation=generation,
+        genes=images.reshape(len(values), 16).astype(np.float32),
+        generation=np.full(len(values), generation),
         query=np.arange(first_query, first_query + len(values)),
     )
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=8))
 def test_numbers_follow_the_order_of_first_sight(batches: list[list[int]]) -> None:
-    parts: list[dict[str, np.ndarray]] = []
-    archive = Archive(SHAPE, sink=lambda columns: parts.append(dict(columns)))
+    parts: list[TriggerTable] = []
+    archive = Archive(SHAPE, sink=parts.append)
     first_seen: dict[int, int] = {}
     for generation, values in enumerate(batches):
         for value in values:
@@ -41,7 +42,7 @@ def test_numbers_follow_the_order_of_first_sight(batches: list[list[int]]) -> No
         assert numbers.tolist() == [first_seen[value] for value in values]
         archive.flush(everything=True)
     assert len(archive) == len(first_seen)
-    stored = [int(image[0, 0, 0]) for part in parts for image in part["images"]]
+    stored = [int(image[0, 0, 0]) for part in parts for image in part.images]
     assert stored == list(first_seen)
     assert archive.images(np.arange(len(archive)))[:, 0, 0, 0].tolist() == list(first_seen)
     assert archive.labels().tolist() == [[value % 3, value % 3 + 1] for value in first_seen]
@@ -56,7 +57,7 @@ def test_an_image_is_stored_once_within_a_batch_and_across_batches() -> None:
 
 def test_flush_waits_for_a_full_part_unless_told() -> None:
     parts: list[int] = []
-    archive = Archive(SHAPE, sink=lambda columns: parts.append(len(columns["query"])))
+    archive = Archive(SHAPE, sink=lambda table: parts.append(len(table)))
     archive.add(batch([1, 2, 3]))
     archive.flush()
     assert parts == []
@@ -66,19 +67,19 @@ def test_flush_waits_for_a_full_part_unless_told() -> None:
 
 
 def test_diversity_is_noted_once_for_triggers_of_the_running_generation() -> None:
-    parts: list[dict[str, np.ndarray]] = []
-    archive = Archive(SHAPE, sink=lambda columns: parts.append(dict(columns)))
+    parts: list[TriggerTable] = []
+    archive = Archive(SHAPE, sink=parts.append)
     archive.add(batch([1, 2]))
     archive.record_diversity(np.array([0, 1]), np.array([0.25, 0.5], dtype=np.float32))
     archive.record_diversity(np.array([0]), np.array([0.75], dtype=np.float32))
     archive.add(batch([3]))
     archive.flush(everything=True)
-    assert np.allclose(parts[0]["diversity"], [0.25, 0.5, np.nan], equal_nan=True)
+    assert np.allclose(parts[0].diversity, [0.25, 0.5, np.nan], equal_nan=True)
 
 
 def test_a_restored_archive_goes_on_as_if_nothing_had_happened() -> None:
-    parts: list[dict[str, np.ndarray]] = []
-    whole = Archive(SHAPE, sink=lambda columns: parts.append(dict(columns)))
+    parts: list[TriggerTable] = []
+    whole = Archive(SHAPE, sink=parts.append)
     whole.add(batch([1, 2, 3]))
     whole.flush(everything=True)
     again = Archive(SHAPE)
@@ -97,6 +98,6 @@ def test_many_rows_cross_the_blocks_of_memory() -> None:
     pictures[:, 0, 0, 2] = np.arange(5000) % 250
     probabilities = np.tile(np.eye(2, dtype=np.float32), (5000, 1, 1))
     query = np.arange(5000)
-    archive.add(Triggers(pictures, probabilities, np.ones(5000, np.float32), None, 1, query))
+    archive.add(TriggerTable.of(pictures, probabilities))
     assert len(archive) == len(set(image_hashes(pictures))) == 5000
     assert (archive.images(query) == pictures).all()

@@ -16,7 +16,8 @@ from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
 
 from diffgen.config import SearchConfig
-from diffgen.search.divergence import DIVERGENCES, answer_margin, euclidean_plus_one, jensen_shannon, top2_margin
+from diffgen.search.divergence import DIVERGENCES, euclidean_plus_one, jensen_shannon, top2_margin
+from diffgen.tasks.classification import answer_margin
 
 
 def loop_divergence(probabilities: np.ndarray) -> list[float]:

@@ -11,7 +11,8 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.features.encoder import DomainEncoder
-from diffgen.search.archive import Archive, Triggers
+from diffgen.runs.triggers import TriggerTable
+from diffgen.search.archive import Archive
 from diffgen.search.clustering import representative_rows
 from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace
 from diffgen.search.diversity.representatives import stratified_rows
@@ -24,7 +25,7 @@ PIXELS = PixelSpace()
 def fill(archive: Archive, images: np.ndarray) -> None:
     probabilities = np.tile(np.eye(2, dtype=np.float32), (len(images), 1, 1))
     query = np.arange(1, len(images) + 1)
-    archive.add(Triggers(images, probabilities, np.full(len(images), 2.0, np.float32), None, 1, query))
+    archive.add(TriggerTable.of(images, probabilities, query=query))
 
 
 def points(images: np.ndarray) -> np.ndarray:

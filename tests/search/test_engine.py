@@ -14,6 +14,7 @@ from pymoo.core.population import Population
 
 from diffgen.config import SearchConfig, replace
 from diffgen.runs.arrays import read_arrays, write_arrays
+from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.engine import Nsga2Search
@@ -83,11 +84,11 @@ def test_every_individual_competes_with_up_to_date_objectives(setup: Setup) -> N
 @pytest.mark.parametrize("prior", ["generator", "box"])
 def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: Path, prior: str) -> None:
     config = replace(CONFIG, prior=prior, bound=3.0 if prior == "generator" else 1.0)
-    parts: list[dict[str, np.ndarray]] = []
+    parts: list[TriggerTable] = []
     states: list[dict[str, object]] = []
     whole, whole_loop = setup("600q", config=config)
     whole_evaluator = whole_loop.evaluator
-    whole_evaluator.archive._sink = lambda columns: parts.append(dict(columns))
+    whole_evaluator.archive._sink = parts.append
 
     def remember() -> None:
         whole_evaluator.archive.flush(everything=True)
@@ -100,7 +101,7 @@ def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: 
     state = states[4]
     archive = Archive(whole_evaluator.archive._shape)
     kept = parts[: state["parts"]]
-    archive.restore({name: np.concatenate([part[name] for part in kept]) for name in kept[0]})
+    archive.restore(TriggerTable.joined(kept))
     again, loop = setup("600q", config=config, archive=archive)
     again.restore(state)
     loop.start(queries=state["queries"])

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.metrics.counting import behaviour_keys
 from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.proposal import NOT_ARCHIVED, Answers, Proposal
 from diffgen.sources.gan import GanSource
+from diffgen.tasks.classification import behaviours as behaviours_of
 
 
 def latents(count: int, generator: GanSource) -> torch.Tensor:
-    return torch.randn(count, generator.latent_dim, generator=torch.Generator().manual_seed(count))
+    return torch.randn(count, generator.space.length, generator=torch.Generator().manual_seed(count))
 
 
 def test_archives_exactly_the_disagreements(make_evaluator: Callable[..., Evaluator], generator: GanSource) -> None:
@@ -101,7 +101,7 @@ def test_behaviours_are_counted_as_at_the_end(
     pictures = torch.from_numpy(images)
     valid = np.flatnonzero(too_dark(pictures) == 0) if asks_filters else np.arange(len(images))
     distinct = valid[near_duplicate_of(images[valid], labels[valid], threshold=0.8) == np.arange(len(valid))]
-    keys = behaviour_keys(labels, brightness(pictures))
+    keys = behaviours_of(labels, brightness(pictures))
     assert found.pictures == len(valid)
     assert len(found) == len(np.unique(keys[distinct], axis=0)) > 3
     assert found.label_pairs == len(np.unique(labels[distinct], axis=0))

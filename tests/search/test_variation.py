@@ -14,6 +14,7 @@ from pymoo.operators.crossover.sbx import SBX
 from pymoo.operators.mutation.pm import PM
 
 from diffgen.config import SearchConfig, replace
+from diffgen.runs.triggers import TriggerTable
 from diffgen.search.diversity import Diversity, PixelSpace
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
@@ -130,15 +131,16 @@ def test_sampling_keeps_to_the_prior_and_repair_leaves_the_class_alone(
 def test_a_search_over_classes_stores_what_redraws_the_picture(
     make_search: Callable[..., tuple[Nsga2Search, SearchLoop]], conditional: Source, prior: str
 ) -> None:
-    parts: list[dict[str, np.ndarray]] = []
+    parts: list[TriggerTable] = []
     config = replace(CONFIG, prior=prior, bound=3.0 if prior == "generator" else 1.5)
     _, loop = make_search(conditional, "800q", config)
     archive = loop.evaluator.archive
-    archive._sink = lambda columns: parts.append(dict(columns))
+    archive._sink = parts.append
     loop.run()
     archive.flush(everything=True)
-    latents = np.concatenate([part["latents"] for part in parts])
-    images = np.concatenate([part["images"] for part in parts])
+    found = TriggerTable.joined(parts)
+    latents, images = found.genes, found.images
+    assert latents is not None
     assert len(latents) > 20
     assert latents.shape[1] == conditional.space.length == 13
     again = conditional.draw(torch.from_numpy(latents)).numpy()

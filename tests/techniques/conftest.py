@@ -12,6 +12,7 @@ from diffgen.config import Budget, SearchConfig
 from diffgen.data import load
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
+from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
@@ -70,10 +71,9 @@ def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealIm
         batch_size: int = 64,
         scorer: Scorer | None = None,
         models: tuple[BlackBox, ...] = black_boxes,
-        parts: list[dict[str, np.ndarray]] | None = None,
+        parts: list[TriggerTable] | None = None,
     ) -> SearchLoop:
-        sink = None if parts is None else lambda columns: parts.append(dict(columns))
-        archive = Archive(digits.image_shape, sink=sink)
+        archive = Archive(digits.image_shape, sink=None if parts is None else parts.append)
         context = TechniqueContext(
             archive=archive,
             generator=None,
@@ -94,12 +94,12 @@ def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealIm
 
 
 @pytest.fixture
-def found() -> Callable[[SearchLoop, list[dict[str, np.ndarray]]], dict[str, np.ndarray]]:
+def found() -> Callable[[SearchLoop, list[TriggerTable]], TriggerTable]:
     """Runs a technique to the end of its budget and gives the columns of its archive."""
 
-    def found(loop: SearchLoop, parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    def found(loop: SearchLoop, parts: list[TriggerTable]) -> TriggerTable:
         loop.run()
         loop.evaluator.archive.flush(everything=True)
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return TriggerTable.joined(parts)
 
     return found

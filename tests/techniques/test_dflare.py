@@ -75,8 +75,8 @@ def test_one_trigger_a_seed_and_every_seed_its_turn(
     assert isinstance(technique, DFlare)
     labels = real.probabilities.argmax(axis=2)
     assert technique._taken <= len(technique._seeds)  # still the first pass
-    assert len(np.unique(columns["sources"])) == len(columns["sources"]) > 20
-    assert (labels[columns["sources"], 0] == labels[columns["sources"], 1]).all()
+    assert len(np.unique(columns.seeds)) == len(columns.seeds) > 20
+    assert (labels[columns.seeds, 0] == labels[columns.seeds, 1]).all()
     assert (technique._rewards <= technique._used).all()
     assert (technique._used.sum(axis=1) == technique._tried).all()
     assert (technique._tried < technique.context.config.dflare.mutations).all()

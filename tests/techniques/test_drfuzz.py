@@ -147,7 +147,7 @@ def test_a_run_keeps_the_books(
     technique = loop.technique
     assert isinstance(technique, DrFuzz)
     right = (real.probabilities.argmax(axis=2) == real.labels[:, None]).all(axis=1)
-    assert right[columns["sources"]].all()
+    assert right[columns.seeds].all()
     # what was added to the corpus, both models get right
     entries, of = technique._corpus, technique._corpus.columns
     added = np.arange(entries.roots, len(entries))
@@ -165,10 +165,10 @@ def test_a_run_keeps_the_books(
     assert (technique._difference_hits <= technique._fidelity_hits).all()
     assert (technique._used > 0).sum() == len(MUTATORS)
     # faults are among the triggers, and so are disagreements where A is wrong
-    said = columns["probabilities"].argmax(axis=2)
-    fault = said[:, 0] == real.labels[columns["sources"]]
+    said = columns.labels
+    fault = said[:, 0] == real.labels[columns.seeds]
     assert 0 < fault.sum() < len(fault)
-    kinds = {(s, b) for s, b in zip(columns["sources"][fault], said[fault, 1], strict=True)}
+    kinds = {(s, b) for s, b in zip(columns.seeds[fault], said[fault, 1], strict=True)}
     assert technique._types.sum() <= len(kinds)
 
 
@@ -186,8 +186,8 @@ def test_only_mutants_as_real_as_their_seed_are_asked_about(
     loop = start("drfuzz", "1500q", scorer=Dark(), parts=parts)
     columns = found(loop, parts)
     technique = loop.technique
-    assert len(columns["images"]) > 5
-    assert (columns["images"].mean(axis=(1, 2, 3)) <= real.images[columns["sources"]].mean(axis=(1, 2, 3)) + 1e-3).all()
+    assert len(columns.images) > 5
+    assert (columns.images.mean(axis=(1, 2, 3)) <= real.images[columns.seeds].mean(axis=(1, 2, 3)) + 1e-3).all()
     assert isinstance(technique, DrFuzz)
     added = np.arange(technique._corpus.roots, len(technique._corpus))
     roots = technique._corpus.columns["root"][added]

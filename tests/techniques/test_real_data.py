@@ -26,15 +26,15 @@ def test_every_image_is_transformed_once_a_pass(
     parts: list[dict[str, np.ndarray]] = []
     columns = found(start("real_data", f"{2 * len(digits)}q", models=models, parts=parts), parts)
     count = len(digits)
-    first = columns["query"] <= count
-    assert sorted(columns["sources"][first]) == list(range(count))
+    first = columns.query <= count
+    assert sorted(columns.seeds[first]) == list(range(count))
     # the second pass has another order, and hardly a picture (a shift by the same whole pixels) comes again
-    second = columns["sources"][~first]
+    second = columns.seeds[~first]
     assert len(np.unique(second)) == len(second) > 0.98 * count
-    assert not np.array_equal(columns["sources"][first][:50], second[:50])
+    assert not np.array_equal(columns.seeds[first][:50], second[:50])
     # nothing is asked about as it was given
-    assert (columns["images"] != digits.images[columns["sources"]]).any(axis=(1, 2, 3)).all()
-    close = np.abs(columns["images"].astype(int) - digits.images[columns["sources"]]).mean(axis=(1, 2, 3))
+    assert (columns.images != digits.images[columns.seeds]).any(axis=(1, 2, 3)).all()
+    close = np.abs(columns.images.astype(int) - digits.images[columns.seeds]).mean(axis=(1, 2, 3))
     assert np.median(close) < 40
 
 

@@ -76,7 +76,7 @@ def test_everywhere(
     export(run, tmp_path / "out", everything=True)
     with (tmp_path / "out" / "triggers.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
-    triggers = RunFolder.open(run).read_parts()["probabilities"].argmax(axis=2)
+    triggers = RunFolder.open(run).read_triggers().labels
     for row in table:
         wanted = NAMES[triggers[int(row["number"])][0]]
         assert row["name_a"] == (f"'{wanted}" if wanted.startswith("=") else wanted)

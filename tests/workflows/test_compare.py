@@ -28,13 +28,13 @@ from tests.recording import Recording
 
 
 def stored_images(run: str | Path) -> np.ndarray:
-    return RunFolder.open(run).read_parts()["images"]
+    return RunFolder.open(run).read_triggers().images
 
 
 def test_the_figures_agree_with_what_is_stored(finished: CompareResult) -> None:
     folder = RunFolder.open(finished.run)
-    parts, verdicts, results = folder.read_parts(), folder.read_arrays("verdicts"), folder.results()
-    labels = parts["probabilities"].argmax(axis=2)
+    parts, verdicts, results = folder.read_triggers(), folder.read_arrays("verdicts"), folder.results()
+    labels = parts.labels
     assert finished.queries == 600
     assert finished.triggers == len(labels) == len(verdicts["cells"]) > 30
     assert (labels[:, 0] != labels[:, 1]).all()
@@ -53,13 +53,13 @@ def test_the_figures_agree_with_what_is_stored(finished: CompareResult) -> None:
     assert np.sum(results["pair_counts"]) == finished.distinct_valid_triggers
     once, twice = (sum(len(rows) == times for rows in behaviours.values()) for times in (1, 2))
     assert finished.behaviours_at_least == len(behaviours) + once * (once - 1) // (2 * (twice + 1))
-    new = sum(parts["query"][rows[0]] > 480 for rows in behaviours.values())
+    new = sum(parts.query[rows[0]] > 480 for rows in behaviours.values())
     assert finished.discovery == results["discovery"]
     assert finished.discovery == {"queries": 120, "new_behaviours": new, "per_1000_queries": round(new / 0.12, 3)}
     assert results["validity"] == {"ratio": finished.valid_triggers / finished.triggers}
-    assert len({image.tobytes() for image in parts["images"]}) == finished.triggers
-    assert (np.diff(parts["query"]) > 0).all()
-    assert parts["query"].max() <= 600
+    assert len({image.tobytes() for image in parts.images}) == finished.triggers
+    assert (np.diff(parts.query) > 0).all()
+    assert parts.query.max() <= 600
 
 
 def test_every_trigger_keeps_its_scores_and_the_reason(finished: CompareResult) -> None:
@@ -97,7 +97,7 @@ def test_near_duplicates_are_counted_once_in_the_headline(finished: CompareResul
     originals = valid[repeats[valid] == valid]
     assert len(originals) == finished.distinct_valid_triggers == results["distinct_valid_triggers"]
     assert set(repeats[valid].tolist()) == set(originals.tolist())
-    labels = folder.read_parts()["probabilities"].argmax(axis=2)
+    labels = folder.read_triggers().labels
     assert (labels[valid] == labels[repeats[valid]]).all()
     text = (Path(finished.run) / "report.html").read_text(encoding="utf-8")
     assert f"<dd>{finished.distinct_valid_triggers}</dd>" in text
@@ -108,15 +108,15 @@ def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResul
     """To within float rounding: one grey level in at most 1 of 10,000 pixels; the stored bytes are the truth."""
     from diffgen.sources.gan import load
 
-    parts = RunFolder.open(finished.run).read_parts()
+    parts = RunFolder.open(finished.run).read_triggers()
     checkpoints = sorted((cache.cache_folder() / "gan").glob("*.safetensors"))
     matching = []
     for path in checkpoints:
         generator, _, _ = load(path, device=torch.device("cpu"))
-        if generator.space.length != parts["latents"].shape[1]:
+        if generator.space.length != parts.genes.shape[1]:
             continue  # of another test
-        again = generator.draw(torch.from_numpy(parts["latents"])).numpy().astype(int)
-        difference = np.abs(again - parts["images"])
+        again = generator.draw(torch.from_numpy(parts.genes)).numpy().astype(int)
+        difference = np.abs(again - parts.images)
         matching.append(difference.max() <= 1 and (difference > 0).mean() <= 1e-4)
     assert any(matching)
 
@@ -227,7 +227,7 @@ def test_callables_and_arrays_from_python(
         config=small_config,
         output=tmp_path / "run",
     )
-    labels = RunFolder.open(result.run).read_parts()["probabilities"].argmax(axis=2)
+    labels = RunFolder.open(result.run).read_triggers().labels
     assert set(labels[:, 1].tolist()) == {3}
     with pytest.raises(UserError, match="Python object"):
         diffgen.replay(result.run)
@@ -260,7 +260,7 @@ def test_a_model_that_fails_in_mid_run_loses_nothing(
         compare(fragile, model_files["b"], data="digits:test", config=small_config, output=tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
     assert folder.manifest["status"] == "running"
-    assert 0 < len(folder.read_parts()["images"]) < finished.triggers
+    assert 0 < len(folder.read_triggers().images) < finished.triggers
     with pytest.raises(UserError, match="did not come to its end"):
         draw_report(tmp_path / "run")
     broken = False

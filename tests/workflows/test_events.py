@@ -64,7 +64,7 @@ def test_a_comparison_is_watched_and_stopped_from_another_thread(
     worker.start()
     assert seen.wait(100), worker.error
     found = [event for event in recording.events if isinstance(event, TriggersFound)]
-    images = RunFolder.open(found[-1].run).read_parts()["images"]
+    images = RunFolder.open(found[-1].run).read_triggers().images
     assert worker.is_alive()
     assert len(images) >= found[-1].written >= 20
     stop.stop()

@@ -27,21 +27,21 @@ def rows(folder: Path) -> list[dict[str, str]]:
 def test_every_valid_trigger_byte_for_byte(finished: CompareResult, tmp_path: Path) -> None:
     result = export(finished.run, tmp_path / "out")
     assert result.pictures == finished.valid_triggers > 0
-    triggers = RunFolder.open(finished.run).read_parts()
+    triggers = RunFolder.open(finished.run).read_triggers()
     verdicts = RunFolder.open(finished.run).read_arrays("verdicts")
     table = rows(tmp_path / "out")
     assert len(table) == result.pictures
     for row in table:
         number = int(row["number"])
         pixels = np.asarray(Image.open(tmp_path / "out" / row["file"]))
-        assert np.array_equal(pixels, triggers["images"][number, 0])
-        labels = triggers["probabilities"][number].argmax(axis=1).tolist()
+        assert np.array_equal(pixels, triggers.images[number, 0])
+        labels = triggers.labels[number].tolist()
         assert [int(row["label_a"]), int(row["label_b"])] == labels
         assert row["file"].startswith(f"A-{labels[0]}_B-{labels[1]}/")
-        assert float(row["probability_a"]) == triggers["probabilities"][number, 0, labels[0]]
-        assert float(row["divergence"]) == triggers["divergence"][number]
+        assert float(row["probability_a"]) == triggers.probabilities[number, 0, labels[0]]
+        assert float(row["divergence"]) == triggers.divergence[number]
         assert float(row["score_ssim"]) == verdicts["scores"][number, 2]
-        assert (int(row["cell"]), int(row["query"])) == (verdicts["cells"][number], triggers["query"][number])
+        assert (int(row["cell"]), int(row["query"])) == (verdicts["cells"][number], triggers.query[number])
         assert row["rejected_by"] == ""
     pictures = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*.png")}
     assert pictures == {row["file"] for row in table}
@@ -104,7 +104,7 @@ def test_an_export_that_breaks_off_leaves_nothing(
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "_write_png", full)
+    monkeypatch.setattr(module, "write_png", full)
     with pytest.raises(UserError, match="No space left"):
         export(finished.run, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,8 @@ from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
-from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import label_intended, read_store
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 
 def test_threes_and_sevens(digits: ImageSet, model_files: dict[str, Path], tmp_path: Path) -> None:
@@ -33,9 +33,9 @@ def test_threes_and_sevens(digits: ImageSet, model_files: dict[str, Path], tmp_p
     assert folder.manifest["latents"]["class_labels"] == [3, 7]
     assert folder.results()["gan"]["latent vector"] == "64 values, normal, and one of 2 classes"
     # the class in a stored latent vector is the place of its label among those
-    classes = folder.read_parts()["latents"][:, -1]
+    classes = folder.read_triggers().genes[:, -1]
     assert set(classes.tolist()) == {0.0, 1.0}
     label_intended(folder.path)
-    finds = read_finds(folder)
+    finds = read_valid_triggers(folder)
     labels, _ = read_store(folder, finds).of(finds.hashes)
     assert labels.tolist() == [(3, 7)[int(each)] for each in classes[finds.numbers]]

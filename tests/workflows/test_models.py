@@ -188,8 +188,8 @@ def test_a_label_map_puts_the_classes_of_b_into_the_order_of_a(model_files: dict
 
 def test_another_file_is_fed_as_its_sidecar_says(model_files: dict[str, Path], tmp_path: Path) -> None:
     run = compare(model_files["a"], model_files["b"], data="digits:test", config=SMALL, output=tmp_path / "run").run
-    triggers = RunFolder.open(run).read_parts()
-    assert len(triggers["images"]) > 0
+    triggers = RunFolder.open(run).read_triggers()
+    assert len(triggers.images) > 0
     network = torch.jit.load(str(model_files["a"]))
 
     class Inverted(torch.nn.Module):

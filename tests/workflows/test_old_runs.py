@@ -41,8 +41,8 @@ def test_report(old_run: Path) -> None:
 def test_behaviours_are_counted_anew(old_run: Path) -> None:
     """Earlier versions took a near-duplicate beyond the border of a cell for a behaviour of its own."""
     folder = RunFolder.open(old_run)
-    verdicts, triggers, stored = folder.read_arrays("verdicts"), folder.read_parts(), folder.results()
-    labels = triggers["probabilities"].argmax(axis=2).tolist()
+    verdicts, triggers, stored = folder.read_arrays("verdicts"), folder.read_triggers(), folder.results()
+    labels = triggers.labels.tolist()
     repeats = verdicts.get("near_duplicate_of", np.arange(len(labels))).tolist()
     behaviours = {(*labels[row], int(verdicts["cells"][row])) for row, first in enumerate(repeats) if row == first}
     data = report_data(folder)

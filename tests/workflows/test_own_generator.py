@@ -29,10 +29,10 @@ from diffgen.runs.folder import RunFolder
 from diffgen.sources.file import FileSource
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
-from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import label_intended, read_store
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 DIM = 24
 
@@ -131,18 +131,18 @@ def own(start: Callable[..., CompareResult], tmp_path_factory: pytest.TempPathFa
 
 def test_what_such_a_run_writes(own: CompareResult, files: dict[str, Path]) -> None:
     folder = RunFolder.open(own.run)
-    parts, results = folder.read_parts(), folder.results()
+    parts, results = folder.read_triggers(), folder.results()
     assert own.queries == 300
     assert own.triggers > 10
     # the box of the prior is searched, all of it
-    assert parts["latents"].shape == (own.triggers, DIM)
-    assert np.abs(parts["latents"]).max() <= 1
-    assert np.abs(parts["latents"]).max() > 0.95
+    assert parts.genes.shape == (own.triggers, DIM)
+    assert np.abs(parts.genes).max() <= 1
+    assert np.abs(parts.genes).max() > 0.95
     # a stored latent vector draws the stored picture again
     stored: CompareConfig = from_dict(CompareConfig, folder.config())
     generator = FileSource(stored.generator, (1, 28, 28), device=torch.device("cpu"))
-    again = generator.draw(torch.from_numpy(parts["latents"])).numpy()
-    assert np.abs(again.astype(int) - parts["images"]).max() <= 1
+    again = generator.draw(torch.from_numpy(parts.genes)).numpy()
+    assert np.abs(again.astype(int) - parts.images).max() <= 1
     assert stored.generator.file == str(files["g"])
     assert "discriminator" not in [each["name"] for each in results["filters"]]
     assert results["gan"]["pixels"] == "-1..1 (found out)"
@@ -190,8 +190,8 @@ def test_it_is_resumed(
     with pytest.raises(UserError, match="does not exist"):
         resume(tmp_path / "run", by_rows, by_columns, data=small)
     file.write_bytes(whole)
-    found = RunFolder.open(resume(tmp_path / "run", by_rows, by_columns, data=small).run).read_parts()
-    wanted = RunFolder.open(own.run).read_parts()
+    found = RunFolder.open(resume(tmp_path / "run", by_rows, by_columns, data=small).run).read_triggers().columns()
+    wanted = RunFolder.open(own.run).read_triggers().columns()
     for name, column in wanted.items():
         np.testing.assert_array_equal(found[name], column, err_msg=name)
 
@@ -204,7 +204,7 @@ def test_a_discriminator_of_its_own_filters(
 ) -> None:
     settings = GeneratorConfig(file=str(files["g"]), latent_dim=DIM, prior="uniform", discriminator=str(files["d"]))
     folder = RunFolder.open(start(tmp_path / "run", config=replace(config, generator=settings)).run)
-    results, verdicts, images = folder.results(), folder.read_arrays("verdicts"), folder.read_parts()["images"]
+    results, verdicts, images = folder.results(), folder.read_arrays("verdicts"), folder.read_triggers().images
     column = [each["name"] for each in results["filters"]].index("discriminator")
     border = np.ones((28, 28), dtype=bool)
     border[4:24, 4:24] = False
@@ -246,7 +246,7 @@ def test_images_of_a_size_that_no_gan_draws(start: Callable[..., CompareResult],
     file = trace(Components(images), torch.zeros(2, DIM), tmp_path / "g.pt")
     result = start(tmp_path / "run", data=ImageSet(images, None, None, "small digits"), generator=file)
     assert result.triggers > 0
-    assert RunFolder.open(result.run).read_parts()["images"].shape[1:] == (1, 20, 20)
+    assert RunFolder.open(result.run).read_triggers().images.shape[1:] == (1, 20, 20)
 
 
 def test_classes_that_a_gan_from_a_file_was_asked_for(
@@ -272,10 +272,10 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
         "class_labels": list(range(10)),
     }
     assert label_intended(folder.path).labelled == result.valid_triggers > 0
-    finds = read_finds(folder)
+    finds = read_valid_triggers(folder)
     labels, _ = read_store(folder, finds).of(finds.hashes)
-    assert finds.latents is not None and finds.latents.shape[1] == 13
-    assert np.array_equal(labels, finds.latents[:, 12])
+    assert finds.genes is not None and finds.genes.shape[1] == 13
+    assert np.array_equal(labels, finds.genes[:, 12])
 
 
 def test_an_own_generator_was_asked_for_no_class(own: CompareResult) -> None:

@@ -12,6 +12,7 @@ import pytest
 from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, ModelConfig, RemoteConfig
 from diffgen.errors import ServiceError, UserError
+from diffgen.runs.checkpoints import has_checkpoint
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -62,7 +63,7 @@ def test_faults_and_the_servers_death_change_nothing(
         assert caught.value.exit_code == 3
         (note,) = caught.value.__notes__
         assert note.endswith(f"diffgen compare --resume {run} --b-allow-remote --b-auth-env {VARIABLE}'")
-        assert RunFolder.open(run).has_checkpoint()
+        assert has_checkpoint(RunFolder.open(run))
         server.intercept = None
 
         before = server.images
@@ -81,7 +82,7 @@ def test_faults_and_the_servers_death_change_nothing(
         again = replay(run, options=options)
         assert again.reproduced == again.replayed > 0
 
-    ours, theirs = (RunFolder.open(each).read_parts() for each in (run, finished.run))
+    ours, theirs = (RunFolder.open(each).read_triggers().columns() for each in (run, finished.run))
     assert result.triggers == finished.triggers
     for name in theirs:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
@@ -150,7 +151,7 @@ def test_a_real_mlserver_through_faults_gives_the_same_archive(
     ):
         compare(model_files["a"], proxy.address("b"), data="digits:test", config=small_config, output=tmp_path / "run")
         assert proxy.injected.total() > 5
-    ours, theirs = (RunFolder.open(each).read_parts() for each in (tmp_path / "run", finished.run))
+    ours, theirs = (RunFolder.open(each).read_triggers().columns() for each in (tmp_path / "run", finished.run))
     for name in theirs:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
 

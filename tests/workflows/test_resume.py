@@ -94,7 +94,7 @@ def start(model_files: dict[str, Path], small_config: CompareConfig, tmp_path: P
 
 
 def columns(run: str | Path) -> dict[str, np.ndarray]:
-    return RunFolder.open(run).read_parts()
+    return RunFolder.open(run).read_triggers().columns()
 
 
 def assert_same(run: str | Path, expected: str | Path) -> None:

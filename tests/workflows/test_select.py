@@ -25,10 +25,10 @@ from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.selector.onnx_file import load_selector
-from diffgen.workflows.finds import read_finds
 from diffgen.workflows.label import label_import, label_oracle
 from diffgen.workflows.predict import predict
 from diffgen.workflows.select import measure_cost, select
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
 OTHER = replace(CONFIG, seed=2)  # whose file has other bytes
@@ -205,8 +205,8 @@ def test_all_triggers_of_one_kind(finished: CompareResult, tmp_path: Path) -> No
     run = Path(shutil.copytree(finished.run, tmp_path / "run"))
     from diffgen.labels.sheet import image_id
 
-    finds = read_finds(RunFolder.open(run))
-    rows = [f"{image_id(digest)},{said}" for digest, said in zip(finds.hashes, finds.said[:, 0], strict=True)]
+    finds = read_valid_triggers(RunFolder.open(run))
+    rows = [f"{image_id(digest)},{said}" for digest, said in zip(finds.hashes, finds.labels[:, 0], strict=True)]
     (tmp_path / "a.csv").write_text("\n".join(["id,label", *rows]))
     label_import(run, [tmp_path / "a.csv"])
     with pytest.raises(UserError, match="model B is right on 0 only"):

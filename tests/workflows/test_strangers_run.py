@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from diffgen.errors import UserError
-from diffgen.runs.folder import RunFolder, check_output
+from diffgen.runs.creation import check_output
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.workflows.export import export
 from diffgen.workflows.replay import replay
@@ -138,7 +139,7 @@ def test_a_part_has_a_name_of_ours(stranger: Path, name: Any) -> None:
     folder = RunFolder.open(stranger)
     folder.manifest["parts"][0]["file"] = name
     with pytest.raises(UserError, match="damaged"):
-        folder.read_parts()
+        folder.read_triggers()
 
 
 def test_force_and_going_back_leave_what_others_put_into_the_folders(stranger: Path) -> None:

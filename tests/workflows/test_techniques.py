@@ -67,13 +67,13 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
     assert int(shown.figures["kinds_of_triggers"]) >= result.behaviours
     assert shown.figures.keys().isdisjoint({"behaviours", "valid_share", "label_pairs"})
     folder, digits = RunFolder.open(result.run), load("digits:test")
-    columns, results = folder.read_parts(), folder.results()
+    columns, results = folder.read_triggers(), folder.results()
     assert result.queries == 500
-    assert result.triggers == len(columns["images"]) > 5
-    assert "latents" not in columns
+    assert result.triggers == len(columns.images) > 5
+    assert columns.genes is None
     # mutants keep something of their seed
-    sources = digits.images[columns["sources"]].astype(float)
-    assert np.corrcoef(columns["images"].ravel(), sources.ravel())[0, 1] > 0.5
+    sources = digits.images[columns.seeds].astype(float)
+    assert np.corrcoef(columns.images.ravel(), sources.ravel())[0, 1] > 0.5
     assert [each["name"] for each in results["filters"]] == ["reconstruction", "ssim"]
     assert "no GAN was trained" in results["gan"]["discriminator"]
     page = (Path(result.run) / "report.html").read_text(encoding="utf-8")
@@ -83,7 +83,7 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
     assert replay(result.run).reproduced == result.triggers
     exported = export(result.run, tmp_path / "out", everything=True)
     with (Path(exported.folder) / "triggers.csv").open(encoding="utf-8") as file:
-        assert [int(row["source"]) for row in csv.DictReader(file)] == columns["sources"].tolist()
+        assert [int(row["seed_row"]) for row in csv.DictReader(file)] == columns.seeds.tolist()
     with pytest.raises(UserError, match="without latent vectors") as shrunk:
         shrink(result.run)
     told("Techniques", "`diffgen shrink` of a run whose pictures no generator drew", shrunk.value)

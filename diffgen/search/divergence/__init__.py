@@ -8,7 +8,6 @@ import torch
 
 from diffgen.search.divergence.euclidean_plus_one import euclidean_plus_one
 from diffgen.search.divergence.jensen_shannon import jensen_shannon
-from diffgen.search.divergence.margin import answer_margin
 from diffgen.search.divergence.top2_margin import top2_margin
 
 Divergence = Callable[[torch.Tensor], torch.Tensor]  # float32 (N, M, K) to float32 (N,), larger is further apart
@@ -19,4 +18,4 @@ DIVERGENCES: dict[str, Divergence] = {
     "top2-margin": top2_margin,
 }
 
-__all__ = ["DIVERGENCES", "Divergence", "answer_margin", "euclidean_plus_one", "jensen_shannon", "top2_margin"]
+__all__ = ["DIVERGENCES", "Divergence", "euclidean_plus_one", "jensen_shannon", "top2_margin"]

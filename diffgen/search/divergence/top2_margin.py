@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from diffgen.search.divergence.margin import answer_margin
+from diffgen.tasks.classification import answer_margin
 
 
 def top2_margin(probabilities: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,121 @@
+"""Classification: a model's answer is K probabilities, and what it says is the label of the highest one.
+
+Here stands, once, what it means that models disagree, and what a behaviour is: what each of the models says, together
+with the cell of the real images that the picture lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from diffgen.types import Float32Array, Int64Array
+
+if TYPE_CHECKING:
+    # only for the types: who draws a report waits for no torch
+    import torch
+
+
+def role_name(index: int) -> str:
+    """What the model of a number is called: A, B, C, ..."""
+    return chr(ord("A") + index)
+
+
+def labels_of(probabilities: Float32Array) -> Int64Array:
+    """int64 (N, M): what each model says, for float32 (N, M, K); one more axis in front or none will do."""
+    return np.asarray(probabilities.argmax(axis=-1), dtype=np.int64)
+
+
+def differ(labels: Any) -> Any:
+    """Whether the M models say more than one thing, however undecided they are.
+
+    Args:
+        labels: int64 (N, M), an array or a tensor.
+
+    Returns:
+        bool (N,) of the same kind.
+    """
+    return (labels != labels[:, :1]).any(1)
+
+
+def answer_margin(probabilities: torch.Tensor) -> torch.Tensor:
+    """Gap between the two highest probabilities of a model, the smallest over the models.
+
+    A disagreement whose margin is no larger than the numeric noise of the models may be gone when the image is asked
+    about in another batch; it is not counted.
+
+    Args:
+        probabilities: float32 (N, M, K), K >= 2.
+
+    Returns:
+        float32 (N,) in [0, 1].
+    """
+    best = probabilities.topk(2, dim=2).values
+    return (best[:, :, 0] - best[:, :, 1]).amin(dim=1)
+
+
+def disagree(probabilities: torch.Tensor, margin: float) -> torch.Tensor:
+    """bool (N,): the models say more than one thing, and each is decided by more than the margin.
+
+    Args:
+        probabilities: float32 (N, M, K).
+        margin: the gap of the two highest probabilities that every model must exceed; see :func:`answer_margin`.
+    """
+    differs: torch.Tensor = differ(probabilities.argmax(dim=2))
+    return differs & (answer_margin(probabilities) > margin)
+
+
+def label_numbers(labels: torch.Tensor, classes: int) -> torch.Tensor:
+    """int64 (N,): one number for each ordered tuple of labels, for int64 (N, M) in 0..``classes`` - 1."""
+    numbers = labels[:, 0] * 0
+    for column in labels.unbind(dim=1):
+        numbers = numbers * classes + column
+    return numbers
+
+
+def behaviours(labels: Int64Array, cells: Int64Array) -> Int64Array:
+    """int64 (N, M + 1): what each of the M models says, and the cell. Equal rows are one behaviour.
+
+    Args:
+        labels: int64 (N, M).
+        cells: int64 (N,).
+    """
+    return np.column_stack([labels, cells]).astype(np.int64)
+
+
+def describe(labels: Sequence[int], names: Sequence[str]) -> str:
+    """What each model says, in words: ``A says 4, B says 9``."""
+    return ", ".join(f"{role_name(index)} says {names[label]}" for index, label in enumerate(labels))
+
+
+def pair_counts(labels: Int64Array, classes: int) -> Int64Array:
+    """int64 (K, K): how often A says the row's class and B the column's, for int64 (N, M) labels."""
+    counts = np.zeros((classes, classes), dtype=np.int64)
+    np.add.at(counts, (labels[:, 0], labels[:, 1]), 1)
+    return counts
+
+
+def widest_gap(probabilities: Float32Array) -> Float32Array:
+    """float32 (N,): the largest Euclidean distance between the answers of two of the models, for float32 (N, M, K)."""
+    pairs = combinations(range(probabilities.shape[1]), 2)
+    gaps = [np.linalg.norm(probabilities[:, i] - probabilities[:, j], axis=1) for i, j in pairs]
+    return np.asarray(np.max(gaps, axis=0))
+
+
+class Classification:
+    """The task of models that answer with probabilities; see :class:`diffgen.tasks.base.Task`."""
+
+    def disagrees(self, answers: torch.Tensor, margin: float) -> torch.Tensor:
+        """See :func:`disagree`."""
+        return disagree(answers, margin)
+
+    def kind(self, answers: Float32Array) -> Int64Array:
+        """The labels."""
+        return labels_of(answers)
+
+    def describe(self, kind: Sequence[int], names: Sequence[str]) -> str:
+        """See :func:`describe`."""
+        return describe(kind, names)

@@ -1,0 +1,80 @@
+"""What it means that models disagree, and what a behaviour is, for any number of models."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from diffgen.tasks.base import Task
+from diffgen.tasks.classification import (
+    Classification,
+    behaviours,
+    describe,
+    differ,
+    disagree,
+    label_numbers,
+    labels_of,
+    pair_counts,
+    widest_gap,
+)
+from diffgen.types import Float32Array
+
+ANSWERS = st.tuples(st.integers(0, 6), st.integers(2, 4), st.integers(2, 5)).flatmap(
+    lambda shape: arrays(np.float32, shape, elements=st.floats(0, 1, width=16))
+)
+
+
+@given(ANSWERS, st.floats(0, 0.5, width=16))
+def test_disagreement_against_the_rule_in_plain_python(answers: Float32Array, margin: float) -> None:
+    wanted = []
+    for models in answers.tolist():
+        said = [max(range(len(each)), key=each.__getitem__) for each in models]
+        gaps = [sorted(each)[-1] - sorted(each)[-2] for each in models]
+        wanted.append(len(set(said)) > 1 and min(gaps) > margin)
+    task: Task = Classification()
+    assert disagree(torch.from_numpy(answers), margin).tolist() == wanted
+    assert task.disagrees(torch.from_numpy(answers), margin).tolist() == wanted
+    labels = labels_of(answers)
+    assert task.kind(answers).tolist() == labels.tolist()
+    assert differ(labels).tolist() == [len(set(row)) > 1 for row in labels.tolist()]
+    assert differ(torch.from_numpy(labels)).tolist() == differ(labels).tolist()
+
+
+@given(ANSWERS)
+def test_one_number_for_each_tuple_of_labels(answers: Float32Array) -> None:
+    labels, classes = labels_of(answers), answers.shape[2]
+    numbers = label_numbers(torch.from_numpy(labels), classes).tolist()
+    assert len(set(numbers)) == len(set(map(tuple, labels.tolist())))
+    assert all(0 <= number < classes ** labels.shape[1] for number in numbers)
+    counts = pair_counts(labels, classes)
+    assert counts.sum() == len(labels)
+    for (a, b), count in np.ndenumerate(counts):
+        assert count == sum(row[:2] == [a, b] for row in labels.tolist())
+
+
+@given(ANSWERS)
+def test_the_widest_gap_is_that_of_some_pair(answers: Float32Array) -> None:
+    gaps = widest_gap(answers)
+    for row, gap in zip(answers, gaps, strict=True):
+        assert gap == max(np.linalg.norm(a - b) for i, a in enumerate(row) for b in row[i + 1 :])
+
+
+def test_a_behaviour_is_what_the_models_say_and_the_cell() -> None:
+    keys = behaviours(np.array([[1, 2, 1], [2, 1, 1]]), np.array([7, 7]))
+    assert keys.tolist() == [[1, 2, 1, 7], [2, 1, 1, 7]]
+    assert behaviours(np.empty((0, 2), np.int64), np.empty(0, np.int64)).shape == (0, 3)
+
+
+def test_in_words() -> None:
+    assert describe((4, 9, 4), "0123456789") == "A says 4, B says 9, C says 4"
+
+
+def test_it_waits_for_no_torch() -> None:
+    program = "import sys, diffgen.tasks.classification, diffgen.runs.triggers; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
