@@ -6,6 +6,7 @@ from diffgen.filters.discriminator import DiscriminatorFilter
 from diffgen.filters.neighbors import NeighborsFilter
 from diffgen.filters.pipeline import FilterPipeline, Verdicts
 from diffgen.filters.reconstruction import ReconstructionFilter
+from diffgen.filters.registry import foreign_filters
 from diffgen.filters.ssim import SsimFilter
 from diffgen.filters.warnings import filter_warnings
 
@@ -20,4 +21,5 @@ __all__ = [
     "Verdicts",
     "calibrate",
     "filter_warnings",
+    "foreign_filters",
 ]

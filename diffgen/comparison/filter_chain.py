@@ -20,6 +20,7 @@ from diffgen.filters import (
     NeighborsFilter,
     ReconstructionFilter,
     SsimFilter,
+    foreign_filters,
 )
 from diffgen.runs.cache import cache_file, cached
 from diffgen.types import ImageSet
@@ -72,7 +73,8 @@ def make_pipeline(
         makers["discriminator"] = lambda: DiscriminatorFilter(
             scorer, threshold=threshold("discriminator"), batch_size=batch_size
         )
-    chain = [makers[name]() for name in settings.names if name in makers]
+    foreign = foreign_filters(settings.names)
+    chain = [foreign.get(name) or makers[name]() for name in settings.names if name in {*makers, *foreign}]
     pipeline = FilterPipeline(chain, false_alarm=settings.false_alarm)
     pipeline.fit(domain.reference, domain.held_out)
     return pipeline

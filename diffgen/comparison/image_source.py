@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
+from diffgen import extensions
 from diffgen.comparison.gan_source import DomainModels, prepare_gan, read_gan
 from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
@@ -16,6 +17,7 @@ from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.split import split_rows
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.check import checked_source
 from diffgen.sources.file import FileScorer, FileSource
 from diffgen.types import ImageSet
 
@@ -108,6 +110,9 @@ def prepare_generator(
             else read_gan(config.gan_file, data, config.gan, device=device, progress=progress)
         )
         return replace(gan, facts={**mutated, **gan.facts})
+    given = extensions.in_use().generator
+    if given is not None:
+        return _given_source(given, data, config, progress)
     own = config.generator
     if own.file is None:
         rows, held_out_rows = split_rows(len(data), config.gan)
@@ -143,3 +148,20 @@ def prepare_generator(
         f"{facts['pixels']}; discriminator: {facts['discriminator']}."
     )
     return DomainModels(generator, scorer, Path(own.file), facts, images[rows], images[held_out_rows])
+
+
+def _given_source(given: Any, data: ImageSet, config: CompareConfig, progress: Progress) -> DomainModels:
+    """A source that is not diffgen's own; it comes without a discriminator."""
+    name = extensions.name_of(given)
+    source = checked_source(given, name, data.image_shape)
+    rows, held_out_rows = split_rows(len(data), config.gan)
+    images = torch.from_numpy(data.images)
+    facts = {
+        "kind": f"your own, {name}",
+        "genes": f"{source.space.length} values",
+        "discriminator": "none given, so that there is no discriminator filter",
+        "compared with": f"{len(rows):,} real images, which it may or may not have been trained on",
+        "held out": f"{len(held_out_rows):,} real images",
+    }
+    progress.say(f"Pictures come from {name}: {facts['genes']}; discriminator: {facts['discriminator']}.")
+    return DomainModels(source, None, None, facts, images[rows], images[held_out_rows])

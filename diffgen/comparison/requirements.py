@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from diffgen import extensions
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
+from diffgen.filters import foreign_filters
 from diffgen.gan_training.networks import check_image_shape, check_resize
-from diffgen.techniques import Needs, RealImages, technique_class, technique_names
+from diffgen.techniques import PRESETS, Needs, RealImages, technique_class
 from diffgen.types import ImageSet
 
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
@@ -24,7 +26,7 @@ def uses_gan(config: CompareConfig) -> bool:
     """Whether a GAN is trained: for the pictures, or for its discriminator, in the search or as a filter."""
     needs = needs_of(config)
     wanted = needs.source or needs.discriminator or "discriminator" in config.filters.names
-    return wanted and config.generator.file is None
+    return wanted and config.generator.file is None and extensions.in_use().generator is None
 
 
 def check_settings(config: CompareConfig) -> None:
@@ -34,6 +36,19 @@ def check_settings(config: CompareConfig) -> None:
         UserError: they do not.
     """
     needs, own = needs_of(config), config.generator
+    technique_class(config.technique).settings_in(config.search)
+    foreign_filters(config.filters.names)
+    given = extensions.in_use().generator
+    if given is not None and not needs.source:
+        raise UserError(
+            f"The technique {config.technique} makes its pictures from the real images and asks no generator; leave "
+            "generator= out."
+        )
+    if given is not None and needs.discriminator:
+        raise UserError(
+            f"The technique {config.technique} asks a discriminator how real its pictures are, and the generator "
+            f"{extensions.name_of(given)} comes without; leave generator= out, or use another technique."
+        )
     if uses_gan(config):
         check_resize(config.resize)
     elif config.gan_file is not None and own.file is None:
@@ -53,7 +68,7 @@ def check_settings(config: CompareConfig) -> None:
             "--generator out, or give --discriminator with it for the filter."
         )
     if config.search.validity in ("constraint", "objective") and not needs.filters:
-        able = [name for name in technique_names() if technique_class(name).needs(config.search).filters]
+        able = [name for name in sorted(PRESETS) if technique_class(name).needs(config.search).filters]
         raise UserError(
             f"The technique {config.technique} does not ask the filters in the search, but --validity is "
             f"{config.search.validity}; leave it out, or use --technique {' or '.join(able)}."
@@ -65,6 +80,19 @@ def asks_filters_in_search(config: CompareConfig) -> bool:
     return needs_of(config).filters and config.search.validity != "post" and bool(config.filters.names)
 
 
+def check_models(config: CompareConfig, count: int) -> None:
+    """See that the technique can work with so many models.
+
+    Raises:
+        UserError: it cannot.
+    """
+    needed = needs_of(config).models
+    if needed is not None and needed != count:
+        raise UserError(
+            f"The technique {config.technique} compares {needed} models, not {count}; use another technique."
+        )
+
+
 def check_images(config: CompareConfig, images: ImageSet) -> None:
     """See that the real images are what the technique, the GAN and the filters can work with.
 
@@ -72,7 +100,7 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
         UserError: they are not.
     """
     if needs_of(config).labels and images.labels is None:
-        others = [name for name in technique_names() if not technique_class(name).needs(config.search).labels]
+        others = [name for name in sorted(PRESETS) if not technique_class(name).needs(config.search).labels]
         raise UserError(
             f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
             f"the data {images.source} has none; give labelled images, or another technique ({', '.join(others)})."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from diffgen import extensions
 from diffgen.config.schema import Many, Maybe, setting, settings
 from diffgen.errors import UserError
 
@@ -68,8 +69,9 @@ class FilterConfig:
 
     def __post_init__(self) -> None:
         for name in self.names:
-            if name not in FILTERS:
-                raise UserError(f"The filter {name!r} is not known; known are {', '.join(FILTERS)}.")
+            if name not in FILTERS and not extensions.is_object(name) and name not in extensions.offered("filter"):
+                known = ", ".join((*FILTERS, *sorted(extensions.offered("filter"))))
+                raise UserError(f"The filter {name!r} is not known; known are {known}.")
         if len(set(self.names)) < len(self.names):
             raise UserError(f"The filters {', '.join(self.names)} name one of them twice; name each once.")
 

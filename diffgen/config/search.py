@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
 
 from diffgen.config.schema import Maybe, setting, settings
+
+
+class _Table(dict[str, Any]):
+    """Names and plain values that are not changed, so that settings can be compared and looked up."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(repr(self))
+
 
 _SHARE: dict[str, Any] = {"ge": 0, "le": 1}
 
@@ -106,3 +116,6 @@ class SearchConfig:
     noise_representatives: int = setting(256, "Most noise points that stand for themselves.", ge=0, le=10**6)
     drfuzz: DrFuzzConfig = setting(factory=DrFuzzConfig)
     dflare: DFlareConfig = setting(factory=DFlareConfig)
+    own: Annotated[dict[str, Any], AfterValidator(_Table)] = setting(
+        factory=_Table, about="Settings of a technique that is not diffgen's own, as a table [search.own]."
+    )

@@ -145,7 +145,8 @@ DESCRIPTION = fields(
         "files": fields({"A": _FILE, "B": _FILE}),
         "data": fields({"source": text, "path": or_none(text), "sha256": or_none(text)}),
     },
-    {"status": text, "threads": whole(), "gan": or_none(text), "generator": or_none(table), "check": or_none(table)},
+    {"status": text, "threads": whole(), "gan": or_none(text), "generator": or_none(table), "check": or_none(table)}
+    | {"technique": text, "extensions": fields({}, {"technique": text, "generator": text, "filters": rows(text)})},
 )
 #: Of results.json of a search that came to its end.
 RESULTS = fields(

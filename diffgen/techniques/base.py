@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder
 from diffgen.search.archive import Archive
 from diffgen.search.memory import BatchHalver
@@ -31,6 +32,7 @@ class Needs:
         discriminator: it asks how real a picture is, in the search.
         labels: of the real images.
         filters: it can ask the validity filters about its triggers in the search; it does where the settings say so.
+        models: how many models it compares; None: any number.
     """
 
     source: bool = False
@@ -38,6 +40,7 @@ class Needs:
     discriminator: bool = False
     labels: bool = False
     filters: bool = False
+    models: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,35 @@ class Technique(ABC):
 
     Attributes:
         begins_with: which of the real images :meth:`seeds` gives, as a part of a sentence.
+        Settings: class of its own settings, a dataclass, for a technique that is not diffgen's own; or None.
+        settings: made from the table ``[search.own]``, or None where it has no class.
     """
 
     begins_with: ClassVar[str] = "any real image"
+    Settings: ClassVar[type[Any] | None] = None
 
     def __init__(self, context: TechniqueContext) -> None:
         self.context = context
+        self.settings: Any = self.settings_in(context.config)
+
+    @classmethod
+    def settings_in(cls, config: SearchConfig) -> Any:
+        """Its own settings among all settings of a search.
+
+        Raises:
+            UserError: they are not its own.
+        """
+        if cls.Settings is None:
+            if config.own:
+                raise UserError(f"The technique {cls.__name__} has no settings of its own; leave [search.own] out.")
+            return None
+        try:
+            return cls.Settings(**config.own)
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"The settings of the technique {cls.__name__} cannot be ({error}); see [search.own], or "
+                "technique_settings=."
+            ) from error
 
     @classmethod
     @abstractmethod

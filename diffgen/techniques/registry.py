@@ -1,10 +1,13 @@
-"""The techniques by name."""
+"""The techniques by name: our own, those of installed packages, and one that was given as an object."""
 
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 from typing import Any
 
+from diffgen import extensions
 from diffgen.config import GanConfig, SearchConfig, replace
 from diffgen.errors import UserError
 from diffgen.techniques import dflare, diffgan, drfuzz, random_latent, real_data
@@ -21,23 +24,25 @@ PRESETS: dict[str, dict[str, SearchConfig]] = {
     **{name: {"default": SearchConfig()} for name in _TECHNIQUES},
     "diffgan": diffgan.PRESETS,
 }
+_ONLY_DEFAULT = {"default": SearchConfig()}
 _GAN_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"diffgan": diffgan.GAN_SETTINGS}
 
 
 def technique_names() -> tuple[str, ...]:
-    """The names that ``--technique`` takes, sorted."""
-    return tuple(sorted(_TECHNIQUES))
+    """The names that ``--technique`` takes, sorted: our own, and those of installed packages."""
+    return tuple(sorted({*_TECHNIQUES, *extensions.offered("technique")}))
 
 
 def preset(technique: str, name: str) -> SearchConfig:
-    """The settings of a technique's preset.
+    """The settings of a technique's preset; one that is not ours has "default" alone.
 
     Raises:
         UserError: unknown technique or preset.
     """
-    _check("technique", technique, tuple(_TECHNIQUES))
-    _check(f"preset of {technique}", name, tuple(PRESETS[technique]))
-    return PRESETS[technique][name]
+    technique_class(technique)
+    presets = PRESETS.get(technique, _ONLY_DEFAULT)
+    _check(f"preset of {technique}", name, tuple(presets))
+    return presets[name]
 
 
 def preset_gan(technique: str, name: str, gan: GanConfig) -> GanConfig:
@@ -54,10 +59,16 @@ def technique_class(technique: str) -> type[Technique]:
     """The technique of that name; what it needs and begins with can be asked before one is made.
 
     Raises:
-        UserError: unknown technique.
+        UserError: unknown technique, or what goes by that name is none.
     """
-    _check("technique", technique, tuple(_TECHNIQUES))
-    return _TECHNIQUES[technique]
+    found = _found(technique)
+    kind = found.func if isinstance(found, functools.partial) else found
+    if not (inspect.isclass(kind) and issubclass(kind, Technique)):
+        raise UserError(
+            f"The technique {technique} is neither a class derived from diffgen.Technique nor a functools.partial of "
+            "one; derive it from that class."
+        )
+    return kind
 
 
 def make(technique: str, context: TechniqueContext) -> Technique:
@@ -66,7 +77,20 @@ def make(technique: str, context: TechniqueContext) -> Technique:
     Raises:
         UserError: unknown technique.
     """
-    return technique_class(technique)(context)
+    technique_class(technique)
+    made: Technique = _found(technique)(context)
+    return made
+
+
+def _found(technique: str) -> Any:
+    """The class that a name stands for, or a partial of it: ours, an object that was given, or a package's."""
+    if extensions.is_object(technique):
+        given = extensions.in_use().technique
+        if given is None or extensions.name_of(given) != technique:
+            raise extensions.missing_object("technique", technique)
+        return given
+    _check("technique", technique, technique_names())
+    return _TECHNIQUES[technique] if technique in _TECHNIQUES else extensions.load("technique", technique)
 
 
 def _check(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from diffgen.comparison.requirements import needs_of
 from diffgen.config import Budget, CheckConfig, CompareConfig, from_dict, replace
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
@@ -70,27 +71,31 @@ def check(
     comparison = settled(config.compare, budget, None, None, seed, device, None)
     if gan is not None:
         comparison = replace(comparison, gan_file=str(gan))
-    config = replace(config, compare=settled_generator(comparison))
-    if not needs_of(config.compare).source:
-        raise UserError(
-            f"A check also asks about random pictures of a generator, and the technique {comparison.technique} draws "
-            "none; check with diffgan or random_latent."
+    own = Extensions.among(None, comparison.generator.file, None)
+    if own.generator is not None:
+        comparison = replace(comparison, generator=replace(comparison.generator, file=None))
+    with own.in_use():
+        config = replace(config, compare=settled_generator(comparison))
+        if not needs_of(config.compare).source:
+            raise UserError(
+                f"A check also asks about random pictures of a generator, and the technique {comparison.technique} "
+                "draws none; check with diffgan or random_latent."
+            )
+        hooks = _hooks(config, store, progress)
+        return _concluded(
+            hooks,
+            lambda: run_comparison(
+                base,
+                candidate,
+                data=data,
+                config=config.compare,
+                output=output,
+                force=force,
+                progress=progress,
+                command=command,
+                hooks=hooks,
+            ),
         )
-    hooks = _hooks(config, store, progress)
-    return _concluded(
-        hooks,
-        lambda: run_comparison(
-            base,
-            candidate,
-            data=data,
-            config=config.compare,
-            output=output,
-            force=force,
-            progress=progress,
-            command=command,
-            hooks=hooks,
-        ),
-    )
 
 
 def resume_check(
@@ -138,12 +143,13 @@ def resume_check(
         settings = {name: value for name, value in about.items() if name != "store"}
         config = from_dict(CheckConfig, {**settings, "compare": folder.config()})
         hooks = _hooks(config, about.get("store") if store is None else store, progress)
-        return _concluded(
-            hooks,
-            lambda: resume_comparison(
-                folder, base, candidate, data=data, options=options, progress=progress, hooks=hooks
-            ),
-        )
+        with Extensions().of_run(folder.manifest, folder.path).in_use():
+            return _concluded(
+                hooks,
+                lambda: resume_comparison(
+                    folder, base, candidate, data=data, options=options, progress=progress, hooks=hooks
+                ),
+            )
 
 
 def _verdict_of_done(folder: RunFolder) -> CheckResult | None:

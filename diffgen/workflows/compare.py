@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -19,17 +21,18 @@ from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.model_pair import load_models, match_classes, recorded, wall_of
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
-from diffgen.comparison.requirements import check_images, check_settings
+from diffgen.comparison.requirements import check_images, check_models, check_settings
 from diffgen.config import Budget, CompareConfig, replace, to_dict
 from diffgen.data import is_word
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.extensions import Extensions, in_use, name_of
 from diffgen.models import BlackBox
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.techniques import preset as technique_preset
-from diffgen.techniques import preset_gan
+from diffgen.techniques import preset_gan, technique_class
 
 
 def compare(
@@ -38,15 +41,17 @@ def compare(
     *,
     data: Any,
     budget: str | Budget | None = None,
-    technique: str | None = None,
+    technique: Any = None,
     preset: str | None = None,
+    technique_settings: Any = None,
     seed: int | None = None,
     device: str | None = None,
     batch_size: int | None = None,
     resize: int | None = None,
-    generator: str | Path | None = None,
+    generator: Any = None,
     latent_dim: int | None = None,
     prior: Literal["normal", "uniform"] | None = None,
+    filters: Sequence[Any] | None = None,
     config: CompareConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
@@ -61,13 +66,18 @@ def compare(
             :func:`diffgen.models.load`.
         data: real images; see :func:`diffgen.data.load`.
         budget: ``60s``, ``5m``, ``20000q`` or both, of the search alone.
-        technique, preset: how to search; see :mod:`diffgen.techniques`.
+        technique, preset: how to search, by name (see :mod:`diffgen.techniques`); or a technique of one's own, a class
+            derived from :class:`diffgen.Technique` or a ``functools.partial`` of one.
+        technique_settings: an object of such a technique's own ``Settings``, or None: its defaults.
         seed: seed of the search.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         batch_size: images handed to a network at once, or None to suit the device.
         resize: side of the square (28, 32 or 64) that real images are brought to, or None: they keep their size.
         generator, latent_dim, prior: file of a generator of the user's own, in place of the GAN; see
-            :class:`diffgen.config.GeneratorConfig`.
+            :class:`diffgen.config.GeneratorConfig`. Or an object, a :class:`diffgen.Source`, or a class or function
+            that makes one for the shape (C, H, W) of the images.
+        filters: validity filters, in the order in which they are asked: names, and objects of one's own; see
+            :class:`diffgen.Filter`. None: those of ``config``.
         config: every other setting, and the defaults of the ones above.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
@@ -78,19 +88,29 @@ def compare(
         UserError: something given cannot be used; nothing was written.
         RunError: the run broke off; what was found is in the run folder.
     """
-    config = settled(config or CompareConfig(), budget, technique, preset, seed, device, batch_size)
-    config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
-    config = config if resize is None else replace(config, resize=resize)
-    return run_comparison(
-        model_a,
-        model_b,
-        data=data,
-        config=config,
-        output=output,
-        force=force,
-        progress=Progress(events, stop),
-        command=command,
-    )
+    config = config or CompareConfig()
+    own = Extensions.among(technique, config.generator.file if generator is None else generator, filters)
+    if own.generator is not None:
+        config, generator = replace(config, generator=replace(config.generator, file=None)), None
+    with own.in_use():
+        named = None if technique is None else name_of(technique)
+        config = settled(config, budget, named, preset, seed, device, batch_size)
+        if technique_settings is not None:
+            config = replace(config, search=replace(config.search, own=asdict(technique_settings)))
+        if filters is not None:
+            config = replace(config, filters=replace(config.filters, names=tuple(map(name_of, filters))))
+        config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
+        config = config if resize is None else replace(config, resize=resize)
+        return run_comparison(
+            model_a,
+            model_b,
+            data=data,
+            config=config,
+            output=output,
+            force=force,
+            progress=Progress(events, stop),
+            command=command,
+        )
 
 
 def run_comparison(
@@ -117,6 +137,7 @@ def run_comparison(
     images = load_data(data, resize=config.resize, progress=progress)
     check_images(config, images)
     black_boxes = load_models(model_a, model_b, config, device=place, batch_size=size)
+    check_models(config, len(black_boxes))
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)
     check_free(path)
@@ -141,6 +162,8 @@ def run_comparison(
             "device": device_name(place),
             "threads": torch.get_num_threads(),
             "files": {role: _file_entry(model) for role, model in zip("AB", black_boxes, strict=True)},
+            "technique": name_of(technique_class(config.technique)),
+            "extensions": in_use().names(),
             "generator": generator_digests(config.generator),
             "data": {
                 "source": images.source,

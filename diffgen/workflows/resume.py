@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -22,6 +23,7 @@ from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.extensions import Extensions
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 
@@ -32,6 +34,9 @@ def resume(
     model_b: Any = None,
     *,
     data: Any = None,
+    technique: Any = None,
+    generator: Any = None,
+    filters: Sequence[Any] | None = None,
     options: CompareConfig | None = None,
     events: Listener | None = None,
     stop: StopToken | None = None,
@@ -43,6 +48,7 @@ def resume(
     Args:
         run: the run folder.
         model_a, model_b, data: needed only where the run was given objects instead of files, or files have moved.
+        technique, generator, filters: the objects that the run was made with, given again; None for the others.
         options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
 
     Raises:
@@ -61,9 +67,11 @@ def resume(
         if done is not None:
             progress.say(f"The run {folder.path} is done; nothing is left to go on with. Here are its figures again.")
             return done
-        return resume_comparison(
-            folder, model_a, model_b, data=data, options=options, progress=progress, hooks=ComparisonHooks()
-        )
+        own = Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path)
+        with own.in_use():
+            return resume_comparison(
+                folder, model_a, model_b, data=data, options=options, progress=progress, hooks=ComparisonHooks()
+            )
 
 
 def _figures_of_done(folder: RunFolder) -> CompareResult | None:

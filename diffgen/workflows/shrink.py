@@ -20,6 +20,7 @@ from diffgen.config import CompareConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.extensions import Extensions
 from diffgen.features import cells as cell_store
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
@@ -92,7 +93,8 @@ def shrink(
         raise UserError(f"The limit is {limit}; give a number of triggers from 1.")
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
-        return _shrink(folder, limit, data, device, options, progress)
+        with Extensions().of_run(folder.manifest, folder.path).in_use():
+            return _shrink(folder, limit, data, device, options, progress)
 
 
 def _shrink(

@@ -76,7 +76,7 @@ def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealIm
         archive = Archive(digits.image_shape, sink=None if parts is None else parts.append)
         context = TechniqueContext(
             archive=archive,
-            generator=None,
+            source=None,
             config=config or SearchConfig(),
             seed=seed,
             device=torch.device("cpu"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,9 @@ import torch
 
 from diffgen.config import DrFuzzConfig, SearchConfig
 from diffgen.errors import UserError
-from diffgen.origins import Origins, read_recipe
+from diffgen.origins import read_recipe
 from diffgen.search.loop import SearchLoop
-from diffgen.search.proposal import Answers, Proposal
-from diffgen.techniques import PRESETS, Needs, Technique, TechniqueContext, preset, technique_class, technique_names
-from diffgen.techniques.base import Checkpoint
+from diffgen.techniques import PRESETS, Technique, preset, technique_class, technique_names
 
 
 def test_every_technique_has_a_default_preset() -> None:
@@ -56,16 +54,12 @@ def test_only_diffgan_asks_filters_in_the_search() -> None:
 
 @pytest.fixture
 def page_technique(repository: Path) -> type[Technique]:
-    """The technique that docs/techniques.md shows."""
-    text = (repository / "docs" / "techniques.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {
-        each.__name__: each
-        for each in (Answers, Mapping, Needs, Origins, Proposal, SearchConfig, Technique, TechniqueContext)
-    }
-    names |= {"Any": Any, "Checkpoint": Checkpoint, "np": np, "torch": torch}
-    code = re.search(r"```python\n(class .*?)```", text, re.DOTALL)
+    """The technique that docs/tutorial-technique.md shows."""
+    text = (repository / "docs" / "tutorial-technique.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": __name__}
+    code = re.search(r"<!-- technique -->\n```python\n(.*?)```", text, re.DOTALL)
     assert code is not None
-    exec(code[1], names)
+    exec(compile(code[1], "tutorial", "exec", dont_inherit=True), names)
     kind = names["RandomNoise"]
     assert issubclass(kind, Technique)
     return kind

@@ -1,0 +1,259 @@
+"""Techniques, filters and generators that are not diffgen's own: the tutorial as it stands, and packages of others."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import diffgen
+from diffgen import extensions
+from diffgen.config import Budget, CompareConfig, FilterConfig, GeneratorConfig, SearchConfig
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.events import StopToken, TriggersFound
+from diffgen.filters import foreign_filters
+from diffgen.origins import Origins
+from diffgen.runs.folder import RunFolder
+from diffgen.sources.check import checked_source
+from diffgen.techniques import technique_class, technique_names
+from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
+
+CODE = re.compile(r"<!-- (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def page(repository: Path) -> dict[str, str]:
+    """The pieces of code of the tutorial by name."""
+    return dict(CODE.findall((repository / "docs" / "tutorial-technique.md").read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two small models of digits."""
+    place = tmp_path_factory.mktemp("tutorial")
+    training = load("digits:train")
+    for name, passes in (("a", 6), ("b", 3)):
+        save_onnx(train_classifier(dense_classifier(10), training, seed=passes, passes=passes), place / f"{name}.onnx")
+    return place
+
+
+@pytest.fixture(scope="module")
+def made(page: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """What the tutorial defines, as a module ``my_package``."""
+    import types
+
+    module = types.ModuleType("my_package")
+    sys.modules["my_package"] = module
+    for name in ("technique", "filter", "generator"):
+        exec(compile(page[name], f"tutorial-{name}", "exec", dont_inherit=True), module.__dict__)
+    yield module.__dict__
+    del sys.modules["my_package"]
+
+
+@pytest.fixture(scope="module")
+def used(page: dict[str, str], made: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """After the part of the tutorial that uses them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        names = dict(made)
+        exec(compile(page["use"], "tutorial-use", "exec", dont_inherit=True), names)
+    return names
+
+
+def test_each_is_at_most_40_lines(page: dict[str, str]) -> None:
+    assert page.keys() == {"technique", "filter", "generator", "use"}
+    for name in ("technique", "filter", "generator"):
+        code = page[name][page[name].index("class ") :]
+        assert len([line for line in code.splitlines() if line.strip()]) <= 40, name
+
+
+def test_the_tutorial_finds_triggers(used: dict[str, Any], folder: Path) -> None:
+    noise, strokes = used["noise"], used["strokes"]
+    assert noise.triggers > 0 and noise.valid_triggers > 0 and noise.queries == 2000
+    assert strokes.triggers > 0 and strokes.queries == 2000
+    kept = RunFolder.open(folder / "noise")
+    assert kept.manifest["technique"] == "my_package:RandomNoise"
+    assert kept.manifest["extensions"] == {"technique": "my_package:RandomNoise", "filters": ["my_package:Smoothness"]}
+    assert kept.config()["search"]["own"] == {"strengths": [10, 40]}
+    assert kept.config()["filters"]["names"] == ["ssim", "my_package:Smoothness"]
+    assert {each["name"] for each in kept.results()["filters"]} == {"ssim", "smoothness"}
+    drawn = RunFolder.open(folder / "strokes")
+    assert drawn.manifest["extensions"]["generator"] == "my_package:Strokes"
+    assert "my_package:Strokes" in (folder / "strokes" / "report.html").read_text(encoding="utf-8")
+    # what needs none of the objects works without them
+    assert diffgen.replay(folder / "noise").replayed > 0
+
+
+def test_a_run_with_objects_is_gone_on_with_when_they_are_given_again(
+    made: dict[str, Any], used: dict[str, Any], folder: Path
+) -> None:
+    stop = StopToken()
+
+    def listen(event: object) -> None:
+        if isinstance(event, TriggersFound) and event.queries > 500:
+            stop.stop()
+
+    broken = diffgen.compare(
+        str(folder / "a.onnx"),
+        str(folder / "b.onnx"),
+        data="digits:test",
+        budget="2000q",
+        technique=made["RandomNoise"],
+        technique_settings=made["NoiseSettings"](strengths=(10, 40)),
+        filters=["ssim", made["Smoothness"]()],
+        output=folder / "broken",
+        events=listen,
+        stop=stop,
+    )
+    assert broken.interrupted
+    with pytest.raises(UserError, match="with the object my_package:RandomNoise, and none was given"):
+        diffgen.resume(broken.run)
+    with pytest.raises(UserError, match="my_package:Smoothness, and none was given; give it again"):
+        diffgen.resume(broken.run, technique=made["RandomNoise"])
+    with pytest.raises(UserError, match=r"and my_package:Strokes was given; leave generator= out"):
+        diffgen.resume(broken.run, technique=made["RandomNoise"], generator=made["Strokes"])
+    again = diffgen.resume(broken.run, technique=made["RandomNoise"], filters=[made["Smoothness"]()])
+    assert replace(again, run="", seconds=0) == replace(used["noise"], run="", seconds=0)
+
+
+def test_objects_are_known_in_their_own_run_alone(made: dict[str, Any]) -> None:
+    name = extensions.name_of(made["RandomNoise"])
+    with pytest.raises(UserError, match="is an object of a Python program"):
+        technique_class(name)
+    own = extensions.Extensions.among(functools.partial(made["RandomNoise"]), None, None)
+    with own.in_use():
+        assert technique_class(name) is made["RandomNoise"]
+    with pytest.raises(UserError, match="is an object of a Python program"):
+        technique_class(name)
+
+
+@pytest.mark.parametrize("technique", [object, print, functools.partial(dict)])
+def test_what_is_no_technique(technique: Any) -> None:
+    own = extensions.Extensions.among(technique, None, None)
+    with own.in_use(), pytest.raises(UserError, match="derive it from that class"):
+        technique_class(extensions.name_of(technique))
+
+
+def test_what_is_no_filter() -> None:
+    thing = object()
+    with extensions.Extensions.among(None, None, [thing]).in_use(), pytest.raises(UserError, match="has no name"):
+        foreign_filters(["builtins:object"])
+    with pytest.raises(UserError, match="is an object of a Python program"):
+        foreign_filters(["builtins:object"])
+
+
+def test_settings_that_are_not_the_techniques_own(made: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"cannot be .*'strength'"):
+        made["RandomNoise"].settings_in(SearchConfig(own={"strength": 3}))
+    with pytest.raises(UserError, match="has no settings of its own"):
+        technique_class("dflare").settings_in(SearchConfig(own={"strength": 3}))
+
+
+class Bad:
+    """A generator with one fault."""
+
+    def __init__(self, fault: str) -> None:
+        from diffgen.sources.space import Box
+
+        self.space, self.fault, self._calls = Box(3), fault, 0
+        self.image_shape = (1, 8, 9) if fault == "shape" else (1, 8, 8)
+
+    def draw(self, genes: torch.Tensor) -> torch.Tensor:
+        self._calls += 1
+        grey = (genes.abs().mean(dim=1) * 100).reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8)
+        if self.fault == "random":
+            grey = grey + self._calls * 5
+        if self.fault == "batch":
+            grey = grey + 5 * len(genes)
+        return grey if self.fault == "type" else grey.to(torch.uint8)
+
+    def origins(self, genes: torch.Tensor) -> Origins | None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("shape", "draws 1x8x9 images but the data has 1x8x8"),
+        ("type", "let it draw torch.uint8"),
+        ("random", "draws another image when it is handed the same genes again"),
+        ("batch", "depends on the others in its batch"),
+    ],
+)
+def test_a_generator_is_tried_out(fault: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        checked_source(Bad(fault), "bad", (1, 8, 8))
+    assert checked_source(Bad(""), "good", (1, 8, 8)).image_shape == (1, 8, 8)
+    with pytest.raises(UserError, match="The generator list has no space"):
+        checked_source([], "list", (1, 8, 8))
+
+
+@pytest.fixture
+def package(page: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of somebody else's, installed: its module and what pip would write beside it."""
+    site = tmp_path / "site"
+    about = site / "others_work-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "others_work.py").write_text("\n".join(page[name] for name in ("technique", "filter", "generator")))
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others-work\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        textwrap.dedent("""\
+        [diffgen.techniques]
+        noise = others_work:RandomNoise
+        broken = others_work:Nothing
+        [diffgen.filters]
+        smoothness = others_work:Smoothness
+        [diffgen.generators]
+        strokes = others_work:Strokes
+        """)
+    )
+    monkeypatch.syspath_prepend(str(site))
+    return site
+
+
+def test_a_package_of_others_is_known_by_name(package: Path, folder: Path, tmp_path: Path) -> None:
+    assert {"noise", "diffgan"} <= set(technique_names())
+    with pytest.raises(UserError, match="The technique broken of others-work cannot be loaded"):
+        technique_class("broken")
+    with pytest.raises(UserError, match=r"known are discriminator, .*, smoothness"):
+        FilterConfig(names=("smothness",))
+    models = str(folder / "a.onnx"), str(folder / "b.onnx")
+    few = Budget(queries=300)
+    config = CompareConfig(
+        budget=few,
+        technique="noise",
+        search=SearchConfig(own={"strengths": [50.0]}),
+        filters=FilterConfig(names=("ssim", "smoothness")),
+    )
+    noise = diffgen.compare(*models, data="digits:test", config=config, output=tmp_path / "noise")
+    kept = RunFolder.open(noise.run)
+    assert (kept.manifest["technique"], kept.manifest["extensions"]) == ("others_work:RandomNoise", {})
+    drawn = CompareConfig(budget=few, generator=GeneratorConfig(file="strokes"), filters=FilterConfig(names=()))
+    stop = StopToken()
+
+    def listen(event: object) -> None:
+        if isinstance(event, TriggersFound):
+            stop.stop()
+
+    strokes = diffgen.compare(
+        *models, data="digits:test", config=drawn, output=tmp_path / "strokes", events=listen, stop=stop
+    )
+    assert RunFolder.open(strokes.run).manifest["extensions"] == {"generator": "strokes"}
+    assert diffgen.resume(strokes.run).queries == 300
+
+
+def test_names_of_objects() -> None:
+    assert extensions.name_of("ssim") == "ssim"
+    assert extensions.name_of(np.ones(3)) == "numpy:ndarray"
+    assert extensions.name_of(functools.partial(functools.partial(Path))) == extensions.name_of(Path)
+    assert extensions.is_object(extensions.name_of(Path))
