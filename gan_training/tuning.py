@@ -12,34 +12,30 @@ import contextlib
 import hashlib
 import json
 import socket
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 import optuna
 import torch
 from optuna.exceptions import OptunaError, StorageInternalError
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.pruners import MedianPruner
-from optuna.trial import FixedTrial, FrozenTrial, TrialState
+from optuna.trial import TrialState
 from safetensors import SafetensorError
 
 from diffgen.config import GanConfig, TuningConfig
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.gan_training.sampler import SeededByTrial
+from diffgen.gan_training.study_recovery import take_up, under_way
 from diffgen.gan_training.study_storage import open_storage
+from diffgen.gan_training.tuning_outcome import CHECKPOINT, Tuned, finished, outcome, quiet, rank
 from diffgen.gan_training.tuning_space import check_space, own_values, suggest
-from diffgen.runs.lock import RunLock, check_free
+from diffgen.runs.lock import RunLock
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
 _FORMAT = "diffgen-gan-study-1"
-CHECKPOINT = "gan.safetensors"  # in the folder of a trial
-_FEWEST_FOR_IMPORTANCE = 4
-# a trial that has said nothing of itself for so long was killed before it began
-_SECONDS_TO_BEGIN = 60
 
 
 class Evaluate(Protocol):
@@ -60,65 +56,6 @@ class Evaluate(Protocol):
             RunError: the training diverged; no other trial is touched by it.
         """
         ...
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One trial of a study.
-
-    Attributes:
-        number: in the study.
-        state: "complete", "pruned" or "failed"; one that is under way or was broken off is none of these and not here.
-        settings: field of GanConfig -> value.
-        scores: name -> value, of a complete trial.
-        readings: number of the reading -> KID.
-        seconds: wall-clock time.
-        error: why it failed, or None.
-    """
-
-    number: int
-    state: str
-    settings: dict[str, Any]
-    scores: dict[str, float]
-    readings: dict[int, float]
-    seconds: float
-    error: str | None = None
-
-    @property
-    def kid(self) -> float | None:
-        """The objective."""
-        return self.scores.get("kid")
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What a study has come to.
-
-    Attributes:
-        study: its name in the storage.
-        trials: finished ones, in their order.
-        best: number of the complete trial with the lowest KID, of those that have not collapsed if there are any.
-        importance: setting -> share of the variation in KID that it explains (PED-ANOVA, Watanabe et al. 2023); empty
-            when there are too few complete trials to say.
-        config: settings of the best trial.
-        checkpoint: its GAN; the file is missing when another machine trained it.
-    """
-
-    study: str
-    trials: tuple[Trial, ...]
-    best: int
-    importance: dict[str, float]
-    config: GanConfig
-    checkpoint: Path
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values, without the path."""
-        return {
-            "study": self.study,
-            "best": self.best,
-            "importance": self.importance,
-            "trials": [asdict(trial) for trial in self.trials],
-        }
 
 
 def tune(
@@ -151,18 +88,18 @@ def tune(
     check_space(space)
     progress = progress or Progress()
     study = _open(base, space, made_from, journal)
-    _take_up(study, progress)
+    take_up(study, progress)
     if not study.trials:
         study.enqueue_trial(own_values(base), skip_if_exists=True)
     work = _Work(study, evaluate, base, space, images, folder, progress)
-    with _quiet():
-        while len(finished(study)) + _under_way(study) < space.trials:
+    with quiet():
+        while len(finished(study)) + under_way(study) < space.trials:
             try:
                 study.optimize(work, n_trials=1, catch=(_TrialFailed,))
             except (OSError, StorageInternalError, json.JSONDecodeError) as error:
                 raise RunError(f"The study broke off ({error}); mend that, and the same command goes on.") from error
             work.tell()
-    return _outcome(study, base, space, images)
+    return outcome(study, base, space, images)
 
 
 # -- the trials ------------------------------------------------------------------------------------------------------
@@ -222,7 +159,7 @@ class _Work:
         last = trials.get(self._number)
         if last is None:  # its heartbeat had stopped, and another process gave it up
             return
-        best = min((trial for trial in trials.values() if trial.kid is not None), key=_rank, default=None)
+        best = min((trial for trial in trials.values() if trial.kid is not None), key=rank, default=None)
         said = f"Trial {last.number + 1} ({len(trials)} of {self._space.trials} finished, {last.seconds:.0f} s): "
         said += f"KID {last.kid:.5f}, FID {last.scores['fid']:.2f}" if last.kid is not None else last.state
         if last.error:
@@ -254,7 +191,7 @@ def _open(base: GanConfig, space: TuningConfig, made_from: dict[str, Any], journ
     # the storage, and how many trials there shall be, do not change what a trial means
     meaning = {**asdict(space), "storage": None, "trials": None, "startup": None, "warmup": None}
     key = repr([_FORMAT, sorted(made_from.items()), sorted(asdict(base).items()), sorted(meaning.items())])
-    with _quiet():
+    with quiet():
         storage = open_storage(space.storage, journal)
         try:
             return optuna.create_study(
@@ -268,113 +205,3 @@ def _open(base: GanConfig, space: TuningConfig, made_from: dict[str, Any], journ
         except (OSError, OptunaError, ValueError, KeyError) as error:
             place = space.storage or journal
             raise UserError(f"The study in {place} cannot be opened ({error}); name another storage.") from error
-
-
-def _take_up(study: optuna.Study, progress: Progress) -> None:
-    """Give trials up that were broken off on this machine, and have each of them run again."""
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING, TrialState.FAIL)):
-        if trial.state == TrialState.RUNNING:
-            if not _abandoned(trial):
-                continue
-            try:
-                study.tell(trial.number, state=TrialState.FAIL)
-            except ValueError:  # another process did so in this moment, and has it run again
-                continue
-        elif "error" in trial.user_attrs or _is_replaced(study, trial):
-            continue
-        place = {"folder": trial.user_attrs["folder"]} if "folder" in trial.user_attrs else {}
-        study.enqueue_trial(trial.params, user_attrs={**place, "instead_of": trial.number})
-        progress.say(f"Trial {trial.number + 1} was broken off; it runs again.")
-
-
-def _is_replaced(study: optuna.Study, trial: FrozenTrial) -> bool:
-    """Whether another trial runs, or waits to run, in place of a failed one; databases see to that themselves."""
-    return any(
-        trial.number in (other.user_attrs.get("instead_of"), other.system_attrs.get("failed_trial"))
-        for other in study.get_trials(deepcopy=False)
-    )
-
-
-def _abandoned(trial: FrozenTrial) -> bool:
-    """Whether a trial that counts as running was killed; of one on another machine this cannot be seen."""
-    if "host" not in trial.user_attrs:
-        began = trial.datetime_start
-        return began is not None and datetime.now() - began > timedelta(seconds=_SECONDS_TO_BEGIN)
-    if trial.user_attrs["host"] != socket.gethostname():
-        return False
-    try:
-        check_free(Path(trial.user_attrs["folder"]))
-    except UserError:
-        return False
-    return True
-
-
-def _under_way(study: optuna.Study) -> int:
-    return len(study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
-
-
-# -- the outcome -----------------------------------------------------------------------------------------------------
-
-_STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
-_OURS = ("folder", "host", "error", "instead_of")
-
-
-def finished(study: optuna.Study) -> tuple[Trial, ...]:
-    """The trials that came to an end of their own: complete, pruned or diverged, but not broken off."""
-    return tuple(
-        Trial(
-            number=trial.number,
-            state=_STATES[trial.state],
-            settings=dict(trial.params),
-            scores={name: value for name, value in trial.user_attrs.items() if name not in _OURS}
-            if trial.state == TrialState.COMPLETE
-            else {},
-            readings=dict(trial.intermediate_values),
-            seconds=0.0 if trial.duration is None else trial.duration.total_seconds(),
-            error=trial.user_attrs.get("error"),
-        )
-        for trial in study.get_trials(deepcopy=False, states=tuple(_STATES))
-        if trial.state != TrialState.FAIL or "error" in trial.user_attrs
-    )
-
-
-def _rank(trial: Trial) -> tuple[bool, float, int]:
-    """By KID, but a GAN that the collapse guard finds no good comes after all others."""
-    assert trial.kid is not None
-    return bool(trial.scores.get("collapsed")), trial.kid, trial.number
-
-
-def _outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: int) -> Tuned:
-    trials = finished(study)
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if not complete:
-        reasons = [trial.error for trial in trials if trial.error]
-        raise RunError(
-            f"None of the {len(trials)} trials has finished yet"
-            + (f"; the last one failed: {reasons[-1]}" if reasons else "; others may still be under way.")
-        )
-    number = min((trial for trial in trials if trial.kid is not None), key=_rank).number
-    best = next(trial for trial in complete if trial.number == number)
-    importance: dict[str, float] = {}
-    if len(complete) >= _FEWEST_FOR_IMPORTANCE:
-        with _quiet():
-            importance = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
-    return Tuned(
-        study=study.study_name,
-        trials=trials,
-        best=best.number,
-        importance={name: float(value) for name, value in importance.items()},
-        config=suggest(FixedTrial(best.params), base, space, images=images),
-        checkpoint=Path(best.user_attrs["folder"]) / CHECKPOINT,
-    )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Optuna says nothing on the screen: what there is to say, the progress reporter says."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

@@ -67,10 +67,10 @@ class CompareResult:
         return values
 
 
-def keep_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
+def attach_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
     """Let a run that is resumed pay for no image twice."""
     for role, model in zip("AB", models, strict=True):
-        model.keep_answers(folder.answers_file(role))
+        model.answers.attach(folder.answers_file(role))
 
 
 def search_and_report(given: Given, open_folder: Callable[[], RunFolder]) -> CompareResult:
@@ -157,8 +157,8 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
         progress=progress,
     )
     for model in models:
-        if model.account:
-            progress.say(model.account)
+        if model.answers.cost_summary:
+            progress.say(model.answers.cost_summary)
     headline, warnings = write_results(prepared, outcome, triggers)
     prepared.hooks.judged(prepared, triggers)
     for warning in warnings:

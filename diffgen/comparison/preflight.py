@@ -103,9 +103,9 @@ def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
     """
     needed = len(data) + _REPEATS * min(len(data), _PROBED)
     for model in models:
-        if model.images_left is not None and model.images_left < needed:
+        if model.answers.images_left is not None and model.answers.images_left < needed:
             raise UserError(
-                f"Model {model.name} may be asked about {model.images_left:,} images, but looking at the "
+                f"Model {model.name} may be asked about {model.answers.images_left:,} images, but looking at the "
                 f"{len(data):,} real ones before the search takes about {needed:,}; give a larger --query-budget or "
                 "fewer real images."
             )
@@ -169,11 +169,11 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
 def _ask_alone(model: BlackBox, data: ImageSet, progress: Progress) -> Float32Array:
     """float32 (N, K): what a model says of all real images, one at a time."""
     needed = len(data) * (model.fixed_batch or 1)
-    if model.images_left is not None and model.images_left < needed:
+    if model.answers.images_left is not None and model.answers.images_left < needed:
         raise UserError(
             f"Model {model.name} answers otherwise when other images are in the batch, so that it must be asked one "
             f"image at a time, and about the {len(data):,} real ones again; it may be asked about "
-            f"{model.images_left:,} images, and this takes {needed:,}: give a larger --query-budget."
+            f"{model.answers.images_left:,} images, and this takes {needed:,}: give a larger --query-budget."
         )
     parts = []
     with progress.stage("Asking one image at a time", total=len(data)) as task:

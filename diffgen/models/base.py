@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import overload
@@ -14,29 +12,24 @@ import numpy as np
 import torch
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
-from diffgen.errors import DiffgenError, RunError, ServiceError, SomeAnswersError, UserError
+from diffgen.errors import DiffgenError, RunError, SomeAnswersError, UserError
+from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import is_name
+from diffgen.models.detection import accepts, check_single, find_layout
 from diffgen.models.inputs import (
     ImageShape,
     Layout,
     PixelTransform,
     as_tensor,
-    batch_sides,
     check_images,
-    model_shape,
 )
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
-from diffgen.models.shapes import DeclaredShape, DeclaredSides, declared_shape, layouts_by_declaration, probe, refusal
+from diffgen.models.shapes import DeclaredShape, DeclaredSides, declared_shape, layouts_by_declaration, probe
 from diffgen.models.wording import counted, reason, shape_text
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
 _PREPARED = 256  # images that a model looks at first
-_OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
-# Of what a model is handed at once; a sidecar may ask for images of 4096 x 4096.
-_MOST_INPUT_BYTES = 1 << 30
-# Tried in turn on a model that refuses the usual batch without saying why.
-_FIXED_BATCHES = (1, 2, 4, 8, 10, 16, 32, 50, 64, 100, 128, 256)
 
 
 @dataclass(frozen=True)
@@ -93,6 +86,7 @@ class BlackBox(ABC):
         fixed_batch: the only batch size that the model takes, or None. Shorter batches are padded.
         alone: images are handed over one at a time; see :meth:`ask_alone`.
         remarks: sentences for whoever opens it.
+        answers: what asking it costs, and which of its answers are remembered.
         isolated: it computes in a process of its own, behind the second wall (:mod:`diffgen.models.isolation`).
     """
 
@@ -122,6 +116,7 @@ class BlackBox(ABC):
         self._transform: PixelTransform | None = None
         self._kind: OutputKind = "logits"
         self.alone = False
+        self.answers = AnswerStore()
         self._columns = 0  # of the raw outputs; one for two classes is possible
 
     @abstractmethod
@@ -158,44 +153,12 @@ class BlackBox(ABC):
         self.num_classes = 0
         self.alone = False
 
-    @property
-    def images_left(self) -> int | None:
-        """How many images it may still be asked about; None: as many as one likes."""
-        return None
-
-    @property
-    def account(self) -> str:
-        """What asking it has cost so far, in a sentence; nothing for a model that costs nothing."""
-        return ""
-
-    def keep_answers(self, file: Path | None) -> None:
-        """From now on remember the answers, in memory or in a file, if asking costs more than remembering.
-
-        Raises:
-            UserError: the file is damaged.
-            RunError: the disk is full.
-        """
-        return  # asking a model on this machine costs nothing
-
-    @contextmanager
-    def asking_again(self, occasion: str) -> Iterator[None]:
-        """While the block runs, answers from before it do not count: the model itself is asked.
-
-        Args:
-            occasion: what for; answers given under the same name before, in the same run, do count.
-        """
-        yield
-
     def ask_alone(self) -> None:
         """From now on hand over one image at a time, because its answer depends on what else is in the batch.
 
         Where the model takes one batch size only, the rest of the batch are copies of the image.
         """
         self.alone = True
-
-    def forget_answers(self) -> None:
-        """Remember answers no longer; a file with them stays."""
-        return
 
     def shapes_taken(self, image_shape: ImageShape) -> list[ImageShape]:
         """Shapes (C, H, W) that the model takes, those that are most like a given one first.
@@ -209,7 +172,9 @@ class BlackBox(ABC):
         if found:
             return [(int(c), h, w) for c, h, w in found]
         with torch.inference_mode():
-            return list(dict.fromkeys(shape for _, shape in probe(self._accepts, image_shape, layouts)))
+            return list(
+                dict.fromkeys(shape for _, shape in probe(functools.partial(accepts, self), image_shape, layouts))
+            )
 
     @property
     def own_class_names(self) -> tuple[str, ...]:
@@ -270,8 +235,8 @@ class BlackBox(ABC):
         self.num_classes = 0
         self.image_shape = _shape_of(images)
         with torch.inference_mode():
-            layout, raw = self._find_layout(images, self.image_shape)
-            self._check_single(images)
+            layout, raw = find_layout(self, images, self.image_shape)
+            check_single(self, images)
         said = self.preprocessing.outputs
         given: OutputKind | None = None if said == "auto" else said
         # Only a finite answer can be judged; taken for logits, nothing but NaN and infinity is a fault.
@@ -388,95 +353,6 @@ class BlackBox(ABC):
             f"Model {self.name} answers with {self.num_classes} classes but its class_names are "
             f"{len(self.class_names)}; give one for each class."
         )
-
-    def _find_layout(self, images: torch.Tensor | UInt8Array, image_shape: ImageShape) -> tuple[Layout, torch.Tensor]:
-        """The layout in which the model takes the images, and its raw outputs, float32 (N, K), for them."""
-        shape = model_shape(self.preprocessing, image_shape, self.name)
-        self.batch_size = min(self.batch_size, max(1, _MOST_INPUT_BYTES // (4 * math.prod(shape))))
-        layouts = self._layouts(shape)
-        first_error: Exception | None = None
-        for layout in layouts:
-            self._transform = PixelTransform(self.preprocessing, layout, image_shape, self._input_device, self.name)
-            try:
-                return layout, self._all_raw_outputs(images)
-            except ServiceError:
-                raise
-            except _OUT_OF_MEMORY as error:
-                raise UserError(
-                    f"Model {self.name} has too little memory for {self.fixed_batch or self.batch_size} images at "
-                    "once; give a smaller batch size."
-                ) from error
-            except Exception as error:  # whatever a foreign model raises is its way to refuse; explained below
-                first_error = first_error or error
-        assert first_error is not None
-        raise refusal(
-            name=self.name,
-            image_shape=image_shape,
-            handed=shape,
-            layout=layouts[0],
-            layouts=layouts_by_declaration(self._sides, shape),
-            declared=self._declared_shape,
-            accepts=self._accepts,
-            error=first_error,
-        ) from first_error
-
-    def _all_raw_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
-        try:
-            return self._in_batches(images)
-        except (*_OUT_OF_MEMORY, ServiceError):
-            raise
-        except Exception as error:
-            if self.fixed_batch is not None or len(images) == 1:
-                raise
-            # Perhaps it takes one size of batch only, as a graph does that was traced with one and says nothing. One
-            # that answered, but in another shape, is asked for one image alone: ten columns for ten images would pass.
-            for size in (1,) if isinstance(error, UserError) else _FIXED_BATCHES:
-                self.fixed_batch = size
-                try:
-                    return self._in_batches(images)
-                except ServiceError:
-                    raise
-                except Exception:  # not this size either
-                    self.fixed_batch = None
-            raise
-
-    def _in_batches(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
-        size = self.fixed_batch or self.batch_size
-        # Copies, because a function may give the same array at every call.
-        parts = [
-            self._raw_outputs(images[start : start + size]).to(torch.float32, copy=True)
-            for start in range(0, len(images), size)
-        ]
-        if len({part.shape[1] for part in parts}) > 1:
-            raise UserError(f"Model {self.name} gives rows of different lengths for different images.")
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def _check_single(self, images: torch.Tensor | UInt8Array) -> None:
-        """Refuse a model that fails on a batch of one, as one does that squeezes its output."""
-        if self.fixed_batch is not None or len(images) == 1:
-            return
-        try:
-            with self.asking_again("alone"):
-                self._raw_outputs(images[:1])
-        except ServiceError:
-            raise
-        except Exception as error:
-            raise UserError(
-                f"Model {self.name} answers {len(images)} images at once but not a single one ({reason(error)}); "
-                "export it so that it keeps the axis of the images."
-            ) from error
-
-    def _accepts(self, layout: Layout, image_shape: ImageShape) -> bool:
-        """Whether the model answers black images of a shape with rows of values."""
-        sides = batch_sides(layout, image_shape)
-        count = self.fixed_batch or 1
-        try:
-            self._rows(self._ask(torch.zeros((count, *sides), device=self._input_device)), count)
-        except ServiceError:
-            raise
-        except Exception:  # to refuse is an answer here, in whatever way the model does it
-            return False
-        return True
 
 
 def _shape_of(images: torch.Tensor | UInt8Array) -> ImageShape:

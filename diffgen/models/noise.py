@@ -103,7 +103,7 @@ def numeric_noise(black_box: BlackBox, images: UInt8Array) -> NumericNoise:
     moved = []
     for size in (len(images), _ODD_BATCH, 1):
         occasion = f"numeric noise in batches of {size}" + (", one at a time" if black_box.alone else "")
-        with black_box.asking_again(occasion):
+        with black_box.answers.bypass(occasion):
             moved.append(_moved(black_box, together, _in_batches(black_box, images, size)))
     return NumericNoise(repeat=moved[0], batches=max(moved[1:]))
 

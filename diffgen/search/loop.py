@@ -137,7 +137,7 @@ class SearchLoop:
 
     def _affordable(self, model: BlackBox) -> int:
         """How many images a model may be asked about so that it can still be asked again about every trigger."""
-        left = model.images_left
+        left = model.answers.images_left
         if left is None:
             return self.batch_size
         # a batch is padded to the fixed size of the model's, in the search and when triggers are asked again one by one

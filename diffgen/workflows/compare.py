@@ -16,7 +16,7 @@ import diffgen
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.gan_source import settings_of
 from diffgen.comparison.image_source import generator_digests, settled_generator
-from diffgen.comparison.line import CompareResult, keep_answers, search_and_report
+from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.model_pair import load_models, match_classes, recorded, wall_of
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
@@ -146,8 +146,8 @@ def run_comparison(
     check_query_budgets(black_boxes, images)
     with ExitStack() as held:
         for model in black_boxes:
-            held.callback(model.forget_answers)
-            model.keep_answers(None)
+            held.callback(model.answers.detach)
+            model.answers.attach(None)
         prepare_models(black_boxes, images)
         match_classes(black_boxes, config.label_map, images.class_names)
         hooks.models_ready(black_boxes, images)
@@ -177,7 +177,7 @@ def run_comparison(
         def open_folder() -> RunFolder:
             held.enter_context(RunLock(path))
             folder = RunFolder.create(path, config=to_dict(config), manifest=manifest, force=force)
-            keep_answers(black_boxes, folder)
+            attach_answers(black_boxes, folder)
             return folder
 
         return search_and_report(Given(black_boxes, images, config, place, progress, hooks), open_folder)

@@ -13,7 +13,7 @@ import torch
 
 from diffgen.comparison.device import resolve_device
 from diffgen.comparison.image_source import check_unchanged
-from diffgen.comparison.line import CompareResult, keep_answers, search_and_report
+from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.model_pair import stored_model
 from diffgen.comparison.preflight import prepare_models
@@ -120,8 +120,8 @@ def resume_comparison(
     check_unchanged(config.generator, folder)
     with ExitStack() as held:
         for model in models:
-            held.callback(model.forget_answers)
-        keep_answers(models, folder)
+            held.callback(model.answers.detach)
+        attach_answers(models, folder)
         prepare_models(models, images)
         _warn_of_changes(folder, device, progress)
         pair = models[0], models[1]

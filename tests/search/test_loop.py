@@ -10,6 +10,7 @@ import torch
 
 from diffgen.config import Budget
 from diffgen.models import BlackBox
+from diffgen.models.answer_store import AnswerStore
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
@@ -37,7 +38,7 @@ class InParts:
     def propose(self, room: int) -> Proposal:
         nothing = self.generations % 2 == 1 and self.between_generations
         count = 0 if nothing else min(room, self.left)
-        latents = torch.randn(count, self._generator.latent_dim, generator=self._rng)
+        latents = torch.randn(count, self._generator.space.length, generator=self._rng)
         self.proposed.append(count)
         return Proposal(self._generator.draw(latents), generation=self.generations + 1, genes=latents)
 
@@ -135,12 +136,13 @@ def test_a_model_that_may_be_asked_about_few_images_ends_the_search(
 ) -> None:
     """What is left of its images is enough to ask again about every trigger."""
     loop = make_loop("1000q")
-    kind = type(black_boxes[0])
-    monkeypatch.setattr(
-        kind,
-        "images_left",
-        property(lambda model: 200 - loop.evaluator.queries if model is black_boxes[1] else None),
-    )
+
+    class Limited(AnswerStore):
+        @property
+        def images_left(self) -> int | None:
+            return 200 - loop.evaluator.queries
+
+    monkeypatch.setattr(black_boxes[1], "answers", Limited())
     loop.start()
     loop.run()
     assert loop.spent is black_boxes[1]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,6 @@ from diffgen.models.base import BlackBox, ModelSettings
 from diffgen.models.inputs import as_tensor, grey_levels_only
 from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.remote.address import Address
-from diffgen.models.remote.answers import Answers, Key, keys_of
 from diffgen.models.remote.protocol import (
     BINARY_EXTENSION,
     FLOATING,
@@ -34,9 +30,9 @@ from diffgen.models.remote.protocol import (
     read_object,
 )
 from diffgen.models.remote.server import Refused, Reply, Server
+from diffgen.models.remote.store import RemoteStore
 from diffgen.models.shapes import DeclaredSides, image_sides
 from diffgen.models.wording import counted
-from diffgen.types import Float32Array
 
 _OWN_ERRORS_WHEN_PREPARED = 2  # a wrong shape may be answered with HTTP 500, each time
 _SHOWN = 64  # letters of a datatype or shape in a message
@@ -72,11 +68,13 @@ class RemoteModel(BlackBox):
         self.url = str(address)
         self._input_device = torch.device("cpu")
         self._address = address
-        self._budget = remote.query_budget
-        self._answers: Answers | None = None
-        self._sent = 0
-        self._occasion = ""
         self.server = Server(address.origin, self.name, remote.over(DEFAULT_REMOTE))
+        self.answers: RemoteStore = RemoteStore(
+            self.name,
+            remote.query_budget,
+            retried=lambda: self.server.retried,
+            fixed_batch=lambda: self.fixed_batch,
+        )
         try:
             extensions = self._extensions()
             self._metadata = self._read_metadata()
@@ -170,66 +168,15 @@ class RemoteModel(BlackBox):
         # the output was picked when the answer was read
         return checked_rows(answer, count, self.name)
 
-    @property
-    def images_left(self) -> int | None:
-        if self._budget is None:
-            return None
-        left = self._budget - self.images_sent
-        return max(left - left % self.fixed_batch if self.fixed_batch else left, 0)
-
-    @property
-    def images_sent(self) -> int:
-        """Images that were sent so far, repeated and padding ones counted each time."""
-        return self._sent if self._answers is None else self._answers.images_sent
-
-    @property
-    def account(self) -> str:
-        budget = "" if self._budget is None else f" of the {self._budget:,} allowed"
-        again = counted(self.server.retried, "request")
-        return f"Model {self.name}: {self.images_sent:,} images{budget} sent, {again} made again."
-
-    def keep_answers(self, file: Path | None) -> None:
-        if self._answers is None:
-            self._answers = Answers()
-            self._answers.count_sent(self._sent)
-        if file is not None:
-            self._answers.move_to(file)
-
-    @contextmanager
-    def asking_again(self, occasion: str) -> Iterator[None]:
-        before, self._occasion = self._occasion, occasion
-        try:
-            yield
-        finally:
-            self._occasion = before
-
     def ask_alone(self) -> None:
         super().ask_alone()
         # what it answered before was about batches
-        self._occasion = "one image at a time"
-
-    def forget_answers(self) -> None:
-        if self._answers is not None:
-            self._sent = self._answers.images_sent
-            self._answers.close()
-            self._answers = None
+        self.answers.occasion = "one image at a time"
 
     def _ask(self, batch: torch.Tensor) -> object:
         pixels = self._pixels(batch)
-        if self._answers is None:
-            return self._from_server(pixels)
-        keys = keys_of(pixels, f"{self.digest}\n{self.preprocessing.output}\n{self._occasion}")
-        known = self._answers.find(keys)
-        rows = {key: row for row, key in enumerate(keys) if key not in known}
-        if rows:
-            given = self._from_server(pixels[list(rows.values())])
-            if not _are_rows(given, len(rows)):
-                return given
-            new = dict(zip(rows, given.to(torch.float32).numpy(), strict=True))
-            # NaN may be the fault of a moment; a resumed run asks again
-            self._answers.keep({key: row for key, row in new.items() if np.isfinite(row).all()})
-            known |= new
-        return _stacked(known, keys)
+        about = f"{self.digest}\n{self.preprocessing.output}"
+        return self.answers.asked(pixels, about, self._from_server)
 
     def _pixels(self, batch: torch.Tensor) -> np.ndarray[Any, Any]:
         """The batch as it is sent.
@@ -263,8 +210,8 @@ class RemoteModel(BlackBox):
                 lambda reply: self._output(reply, output, len(pixels)),
                 body=body,
                 headers=headers,
-                before=lambda: self._spend(len(pixels)),
-                unsent=lambda: self._count(-len(pixels)),
+                before=lambda: self.answers.spend(len(pixels)),
+                unsent=lambda: self.answers.count(-len(pixels)),
                 own_errors=_OWN_ERRORS_WHEN_PREPARED if preparing else None,
             )
         except Refused as refused:
@@ -302,36 +249,6 @@ class RemoteModel(BlackBox):
         if array.dtype == object:
             return array
         return as_tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
-
-    def _spend(self, images: int) -> None:
-        """Count images before they are sent.
-
-        Raises:
-            ServiceError: they are more than may be sent.
-        """
-        if self._budget is not None and self.images_sent + images > self._budget:
-            raise ServiceError(
-                f"The query budget of {self._budget:,} images of model {self.name} is spent ({self.images_sent:,} were "
-                f"sent, and {counted(images, 'image')} more would be needed now); give a larger --query-budget."
-            )
-        self._count(images)
-
-    def _count(self, images: int) -> None:
-        if self._answers is None:
-            self._sent += images
-        else:
-            self._answers.count_sent(images)
-
-
-def _are_rows(answer: object, count: int) -> bool:
-    return isinstance(answer, torch.Tensor) and answer.ndim == 2 and len(answer) == count and answer.is_floating_point()
-
-
-def _stacked(known: dict[Key, Float32Array], keys: list[Key]) -> torch.Tensor:
-    rows = [known[key] for key in keys]
-    if len({len(row) for row in rows}) > 1:
-        raise ServiceError("The server gives rows of different lengths for different images; see its log.")
-    return torch.from_numpy(np.stack(rows))
 
 
 def _identity(address: Address, metadata: Metadata) -> str:

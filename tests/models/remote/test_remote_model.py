@@ -62,7 +62,7 @@ def test_it_answers_as_the_file_does(
         most = {"fixed batch": 8, "largest batch": 10}.get(way, 24)
         assert max(server.requests) == most
         assert way != "fixed batch" or set(server.requests) == {8}
-        assert server.images == box.images_sent
+        assert server.images == box.answers.images_sent
     np.testing.assert_allclose(found, local.predict(images), atol=2e-6)
 
 
@@ -174,7 +174,7 @@ def test_a_single_image_is_asked_alone_even_if_its_answer_is_known(
     shy = Served(lambda p: plain.answer(p) if len(p) > 1 else plain.answer(p)[0])
     with OipServer({"m": shy}) as server:
         box = load(server.address("m"), remote=QUICK)
-        box.keep_answers(None)
+        box.answers.attach(None)
         with pytest.raises(UserError, match="but not a single one"):
             box.prepare(images)
 
@@ -185,22 +185,22 @@ def test_no_image_is_asked_about_twice(
     file = tmp_path / "answers.sqlite"
     with OipServer({"m": served()}) as server:
         box = load(server.address("m"), remote=QUICK)
-        box.keep_answers(None)
+        box.answers.attach(None)
         box.prepare(images[:32])
-        box.keep_answers(file)
+        box.answers.attach(file)
         first = box.predict(np.concatenate([images, images[::-1]]))
         assert len(server.seen) == 64 and server.images == 65  # one was asked about alone
-        box.forget_answers()
+        box.answers.detach()
         again = load(server.address("m"), remote=QUICK)
-        again.keep_answers(file)
+        again.answers.attach(file)
         again.prepare(images[:32])
         np.testing.assert_array_equal(again.predict(images), first[:64])
-        assert again.images_sent == server.images == 65
+        assert again.answers.images_sent == server.images == 65
         np.testing.assert_array_equal(first[64:], first[63::-1])
-        with again.asking_again("to be sure"):
+        with again.answers.bypass("to be sure"):
             again.predict(images[:5])
         assert server.images == 70
-        with again.asking_again("to be sure"):
+        with again.answers.bypass("to be sure"):
             again.predict(images[:6])
         assert server.images == 71
         numeric_noise(again, images)
@@ -212,7 +212,7 @@ def test_nan_is_not_remembered(served: Callable[..., Served], images: Images) ->
     plain, bad = served(), [False]
     with OipServer({"m": Served(lambda p: plain.answer(p) * (np.float32("nan") if bad[0] else 1))}) as server:
         box = load(server.address("m"), remote=QUICK)
-        box.keep_answers(None)
+        box.answers.attach(None)
         box.prepare(images[:32])
         bad[0] = True
         with pytest.raises(RunError, match="NaN"):
@@ -228,19 +228,19 @@ def test_the_query_budget_is_never_exceeded(
     with OipServer({"m": served()}) as server:
         box = load(server.address("m"), batch_size=16, remote=RemoteConfig(query_budget=80))
         if remembers:
-            box.keep_answers(tmp_path / "answers.sqlite")
+            box.answers.attach(tmp_path / "answers.sqlite")
         box.prepare(images[:16])
-        assert box.images_left == 63
+        assert box.answers.images_left == 63
         with pytest.raises(
             ServiceError, match=re.escape("query budget of 80 images of model m is spent (65 were sent")
         ):
             box.predict(np.concatenate([255 - images]))
-        assert server.images == box.images_sent == 65
+        assert server.images == box.answers.images_sent == 65
         if remembers:
-            box.forget_answers()
+            box.answers.detach()
             later = load(server.address("m"), batch_size=16, remote=RemoteConfig(query_budget=80))
-            later.keep_answers(tmp_path / "answers.sqlite")
-            assert later.images_left == 15
+            later.answers.attach(tmp_path / "answers.sqlite")
+            assert later.answers.images_left == 15
 
 
 def test_failed_tries_count(served: Callable[..., Served], images: Images, pauses: list[float]) -> None:
@@ -249,11 +249,11 @@ def test_failed_tries_count(served: Callable[..., Served], images: Images, pause
         FaultProxy(f"http://127.0.0.1:{server.port}", rate=0.0, seed=0, kinds=("answer lost",)) as proxy,
     ):
         box = opened(proxy, images, remote=RemoteConfig(query_budget=1000, retries=3))
-        before = box.images_sent
+        before = box.answers.images_sent
         proxy.rate = 1.0
         with pytest.raises(ServiceError, match=r"4 tries.*the connection was lost"):
             box.predict(images)
-        assert box.images_sent == before + 4 * 64 == server.images
+        assert box.answers.images_sent == before + 4 * 64 == server.images
 
 
 def test_tries_without_a_connection_do_not_count(
@@ -262,10 +262,10 @@ def test_tries_without_a_connection_do_not_count(
     with OipServer({"m": served()}) as server:
         box = opened(server, images, remote=RemoteConfig(query_budget=1000, retries=3))
         server.intercept = lambda handler: setattr(handler, "close_connection", True) or True
-    before = box.images_sent
+    before = box.answers.images_sent
     with pytest.raises(ServiceError, match=r"4 tries.*nothing listens there"):
         box.predict(images)
-    assert box.images_sent == before + 64  # over the connection that was still there
+    assert box.answers.images_sent == before + 64  # over the connection that was still there
 
 
 @pytest.mark.parametrize("kind", FAULTS)

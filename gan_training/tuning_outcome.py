@@ -1,0 +1,142 @@
+"""What a study of a GAN's settings has come to: its finished trials, and the best of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.trial import FixedTrial, TrialState
+
+from diffgen.config import GanConfig, TuningConfig
+from diffgen.errors import RunError
+from diffgen.gan_training.tuning_space import suggest
+
+CHECKPOINT = "gan.safetensors"  # in the folder of a trial
+_MIN_FOR_IMPORTANCE = 4
+_STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+_OURS = ("folder", "host", "error", "instead_of")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial of a study.
+
+    Attributes:
+        number: in the study.
+        state: "complete", "pruned" or "failed"; one that is under way or was broken off is none of these and not here.
+        settings: field of GanConfig -> value.
+        scores: name -> value, of a complete trial.
+        readings: number of the reading -> KID.
+        seconds: wall-clock time.
+        error: why it failed, or None.
+    """
+
+    number: int
+    state: str
+    settings: dict[str, Any]
+    scores: dict[str, float]
+    readings: dict[int, float]
+    seconds: float
+    error: str | None = None
+
+    @property
+    def kid(self) -> float | None:
+        """The objective."""
+        return self.scores.get("kid")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a study has come to.
+
+    Attributes:
+        study: its name in the storage.
+        trials: finished ones, in their order.
+        best: number of the complete trial with the lowest KID, of those that have not collapsed if there are any.
+        importance: setting -> share of the variation in KID that it explains (PED-ANOVA, Watanabe et al. 2023); empty
+            when there are too few complete trials to say.
+        config: settings of the best trial.
+        checkpoint: its GAN; the file is missing when another machine trained it.
+    """
+
+    study: str
+    trials: tuple[Trial, ...]
+    best: int
+    importance: dict[str, float]
+    config: GanConfig
+    checkpoint: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values, without the path."""
+        return {
+            "study": self.study,
+            "best": self.best,
+            "importance": self.importance,
+            "trials": [asdict(trial) for trial in self.trials],
+        }
+
+
+def finished(study: optuna.Study) -> tuple[Trial, ...]:
+    """The trials that came to an end of their own: complete, pruned or diverged, but not broken off."""
+    return tuple(
+        Trial(
+            number=trial.number,
+            state=_STATES[trial.state],
+            settings=dict(trial.params),
+            scores={name: value for name, value in trial.user_attrs.items() if name not in _OURS}
+            if trial.state == TrialState.COMPLETE
+            else {},
+            readings=dict(trial.intermediate_values),
+            seconds=0.0 if trial.duration is None else trial.duration.total_seconds(),
+            error=trial.user_attrs.get("error"),
+        )
+        for trial in study.get_trials(deepcopy=False, states=tuple(_STATES))
+        if trial.state != TrialState.FAIL or "error" in trial.user_attrs
+    )
+
+
+def rank(trial: Trial) -> tuple[bool, float, int]:
+    """By KID, but a GAN that the collapse guard finds no good comes after all others."""
+    assert trial.kid is not None
+    return bool(trial.scores.get("collapsed")), trial.kid, trial.number
+
+
+def outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: int) -> Tuned:
+    trials = finished(study)
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if not complete:
+        reasons = [trial.error for trial in trials if trial.error]
+        raise RunError(
+            f"None of the {len(trials)} trials has finished yet"
+            + (f"; the last one failed: {reasons[-1]}" if reasons else "; others may still be under way.")
+        )
+    number = min((trial for trial in trials if trial.kid is not None), key=rank).number
+    best = next(trial for trial in complete if trial.number == number)
+    importance: dict[str, float] = {}
+    if len(complete) >= _MIN_FOR_IMPORTANCE:
+        with quiet():
+            importance = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+    return Tuned(
+        study=study.study_name,
+        trials=trials,
+        best=best.number,
+        importance={name: float(value) for name, value in importance.items()},
+        config=suggest(FixedTrial(best.params), base, space, images=images),
+        checkpoint=Path(best.user_attrs["folder"]) / CHECKPOINT,
+    )
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Optuna says nothing on the screen: what there is to say, the progress reporter says."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
