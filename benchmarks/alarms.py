@@ -33,6 +33,7 @@ from diffgen.config import (
     CheckConfig,
     CompareConfig,
     GeneratorConfig,
+    ModelSpec,
     Preprocessing,
     QuantizeConfig,
 )
@@ -356,7 +357,7 @@ def run_case(
     """Check, and what came of it as JSON values."""
     folder.mkdir(parents=True, exist_ok=True)
     candidate = case.make(folder / "candidate")
-    comparison = replace(config, preprocessing_b=case.preprocessing)
+    comparison = replace(config, models=(ModelSpec(), ModelSpec(preprocessing=case.preprocessing)))
     entry: dict[str, Any] = {"must": "pass" if case.passes else "be refused"}
     try:
         result = check(

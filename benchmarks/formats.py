@@ -38,7 +38,7 @@ from benchmarks import cifar_resnets
 from benchmarks.lenet_pair import train
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.tflite_files import tflite_file
-from diffgen.config import Budget, CompareConfig, GanConfig, ModelConfig, Preprocessing, QuantizeConfig, replace
+from diffgen.config import Budget, CompareConfig, GanConfig, ModelSpec, Opening, Preprocessing, QuantizeConfig, replace
 from diffgen.data import load as load_data
 from diffgen.models import load as load_model
 from diffgen.sampling import random_rows
@@ -74,14 +74,14 @@ class Case:
     name: str
     path: Path
     options: str = ""
-    opening: ModelConfig = field(default_factory=ModelConfig)
+    opening: Opening = field(default_factory=Opening)
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     ask: Callable[[Float32Array], Int64Array] | None = None
 
 
 def with_arch(name: str, path: Path, arch: str, preprocessing: Preprocessing | None = None) -> Case:
     """Weights, and the factory of their network."""
-    return Case(name, path, f"--arch {arch}", ModelConfig(arch=arch), preprocessing or Preprocessing())
+    return Case(name, path, f"--arch {arch}", Opening(arch=arch), preprocessing or Preprocessing())
 
 
 def write_everywhere(network: nn.Module, folder: Path) -> list[Case]:
@@ -105,7 +105,7 @@ def write_everywhere(network: nn.Module, folder: Path) -> list[Case]:
         Case("ONNX, any batch", files["e.onnx"]),
         with_arch("state_dict", files["f.pth"], "benchmarks.lenet_pair:lenet5"),
         with_arch("safetensors", files["g.pth"], "benchmarks.lenet_pair:lenet5"),
-        Case("pickled module", files["h.pkl"], "--allow-pickle", ModelConfig(allow_pickle=True)),
+        Case("pickled module", files["h.pkl"], "--allow-pickle", Opening(allow_pickle=True)),
     ]
 
 
@@ -215,10 +215,7 @@ def row(
         source = float((case.ask(data.images.astype(np.float32) / 255) == data.labels).mean())
     settings = replace(
         config,
-        model_a=case.opening,
-        model_b=other.opening,
-        preprocessing_a=case.preprocessing,
-        preprocessing_b=other.preprocessing,
+        models=tuple(ModelSpec(preprocessing=each.preprocessing, opening=each.opening) for each in (case, other)),
     )
     found = diffgen.compare(case.path, other.path, data=data, config=settings, output=folder / "run", force=True)
     print(f"{case.name}: {box.format}, {accuracy:.4f}, {found.triggers} in {found.queries}", flush=True)

@@ -28,7 +28,7 @@ from torch import nn
 from benchmarks.lenet_pair import train
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.warm_up import warm_up
-from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, Preprocessing, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, Preprocessing, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -75,12 +75,12 @@ def pairs(shared: Path, seconds: list[float]) -> Iterator[Case]:
         shared / "models" / name for name in ("mnist-lenet5-family", "cifar10-resnet8-tiny", "cifar10-resnet-he")
     )
     mnist_data, cifar_data = f"{shared / 'data' / 'mnist'}:test", str(shared / "data" / "cifar10" / "test.zip")
-    greys = {"preprocessing_a": _GREYS, "preprocessing_b": _GREYS}
+    greys = {"models": (ModelSpec(preprocessing=_GREYS),) * 2}
     resnets = {
-        "preprocessing_a": _CIFAR,
-        "preprocessing_b": _CIFAR,
-        "model_a": ModelConfig(arch="benchmarks.cifar_resnets:resnet20"),
-        "model_b": ModelConfig(arch="benchmarks.cifar_resnets:resnet32"),
+        "models": tuple(
+            ModelSpec(preprocessing=_CIFAR, opening=Opening(arch=f"benchmarks.cifar_resnets:{name}"))
+            for name in ("resnet20", "resnet32")
+        )
     }
     rows: list[tuple[str, Path, Path, str, dict[str, Any]]] = [
         ("LeNet-5, quantized", mnist / "base.h5", mnist / "quantized.tflite", mnist_data, {}),

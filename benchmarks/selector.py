@@ -27,8 +27,8 @@ from benchmarks import cifar_resnets
 from benchmarks.judge import Judge, judge_for
 from benchmarks.pairs import PAIRS
 from benchmarks.quick import add_quick, trained_as_asked
-from diffgen.comparison.model_pair import load_models
-from diffgen.config import Budget, CompareConfig, ModelConfig, Preprocessing, SelectorConfig
+from diffgen.comparison.black_boxes import load_models
+from diffgen.config import Budget, CompareConfig, ModelSpec, Opening, Preprocessing, SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.features.encoder import train as train_encoder
@@ -57,8 +57,8 @@ RESNETS = ("resnet20", "resnet32")
 def resnets(config: CompareConfig) -> CompareConfig:
     """The same settings for the two published networks."""
     said = Preprocessing(mean=cifar_resnets.MEAN, std=cifar_resnets.STD)
-    a, b = (ModelConfig(arch=f"benchmarks.cifar_resnets:{name}") for name in RESNETS)
-    return replace(config, preprocessing_a=said, preprocessing_b=said, model_a=a, model_b=b)
+    models = (ModelSpec(None, said, Opening(arch=f"benchmarks.cifar_resnets:{name}")) for name in RESNETS)
+    return replace(config, models=tuple(models))
 
 
 def labelled(run: RunFolder, judge: Judge) -> tuple[Any, Int64Array]:
@@ -216,7 +216,7 @@ def main() -> None:
         assert training.labels is not None
         images, labels = torch.from_numpy(training.images), torch.from_numpy(training.labels)
         networks = {"domain": train_encoder(images, labels, seed=0), "pixels": PixelNetwork()}
-        boxes = load_models(*models, config, device=CPU, batch_size=256)
+        boxes = load_models(models, config.models or (ModelSpec(),) * 2, device=CPU, batch_size=256)
         try:
             entries[name] = judge_pair(boxes, RunFolder.open(run), judge_for(training, test), test, networks)
         except UserError as error:  # the judge recognises too few of its triggers; the other pairs are not to suffer

@@ -26,7 +26,8 @@ from diffgen.config import (
     GeneratorConfig,
     LabelConfig,
     Limits,
-    ModelConfig,
+    ModelSpec,
+    Opening,
     Preprocessing,
     QuantizeConfig,
     RemoteConfig,
@@ -36,6 +37,7 @@ from diffgen.config import (
     TuningConfig,
     from_dict,
     replace,
+    roles,
     to_dict,
 )
 from diffgen.config.schema import describe, fields_of, table_class
@@ -176,9 +178,11 @@ preprocessings = st.builds(
     **{name: st.none() | st.sampled_from(values) for name, values in CHOICES.items()},
 )
 models = st.builds(
-    ModelConfig,
-    arch=st.none() | st.text(),
-    allow_pickle=st.booleans(),
+    ModelSpec,
+    path=st.none() | st.text(),
+    preprocessing=preprocessings,
+    opening=st.builds(Opening, arch=st.none() | st.text(), allow_pickle=st.booleans()),
+    label_map=st.none() | st.text(),
     class_names=st.lists(st.text(), max_size=3).map(tuple),
     class_order=st.lists(INTS, max_size=3).map(tuple),
 )
@@ -215,11 +219,7 @@ compares = st.builds(
     gan=gans,
     search=searches,
     filters=filters,
-    preprocessing_a=preprocessings,
-    preprocessing_b=preprocessings,
-    model_a=models,
-    model_b=models,
-    label_map=st.none() | st.text(),
+    models=st.just(()) | st.lists(models, min_size=2, max_size=4).map(tuple),
 )
 
 
@@ -239,17 +239,17 @@ def test_settings_come_back_through_toml(config: CompareConfig) -> None:
     assert repr(again) == repr(config)  # 1 == 1.0 == True, but they are not the same setting
 
 
-@pytest.mark.parametrize("kind", [CompareConfig, GanConfig, SearchConfig, FilterConfig, ModelConfig, Preprocessing])
+@pytest.mark.parametrize("kind", [CompareConfig, GanConfig, SearchConfig, FilterConfig, ModelSpec, Preprocessing])
 def test_defaults_come_back(kind: type[Any]) -> None:
     assert through_toml(kind()) == kind()
 
 
 def test_pre_processing_comes_back_as_tuples() -> None:
-    config = CompareConfig(preprocessing_b=Preprocessing(mean=(0.4914, 0.4822, 0.4465), std=(0.2, 0.2, 0.2)))
-    again = through_toml(config)
-    assert again.preprocessing_b.mean == (0.4914, 0.4822, 0.4465)
-    assert isinstance(again.preprocessing_b.mean, tuple)
-    assert again.preprocessing_a == Preprocessing()
+    second = ModelSpec(preprocessing=Preprocessing(mean=(0.4914, 0.4822, 0.4465), std=(0.2, 0.2, 0.2)))
+    again = through_toml(CompareConfig(models=(ModelSpec(), second)))
+    assert again.models[1].preprocessing.mean == (0.4914, 0.4822, 0.4465)
+    assert isinstance(again.models[1].preprocessing.mean, tuple)
+    assert again.models[0].preprocessing == Preprocessing()
     hash(again)
 
 
@@ -282,7 +282,7 @@ def test_every_setting_that_is_not_none_is_written() -> None:
         ({"no_such": 1}, "no_such"),
         ({"gan": {"latent_dimm": 1}}, "latent_dimm"),
         ({"search": {"populaton": 1}}, "populaton"),
-        ({"preprocessing_a": {"": 1}}, "'preprocessing.'"),
+        ({"filters": {"": 1}}, "'filters.'"),
     ],
 )
 def test_unknown_settings_are_refused_and_the_known_ones_named(values: dict[str, Any], word: str) -> None:
@@ -322,11 +322,12 @@ def test_defaults_are_not_shared() -> None:
         (lambda: GanConfig(schedule="fast"), "gan.schedule (--gan-schedule) is 'fast'; give one of 'quick', 'default'"),
         (lambda: CompareConfig(until="saturatd"), "until (--until) is 'saturatd'; did you mean 'saturated'?"),
         (lambda: CompareConfig(budget=60), 'budget (--budget) is 60; give text such as "60s"'),
+        (lambda: CompareConfig(models=(ModelSpec(), 5)), "models is 5, but it has settings of its own"),
         (lambda: CompareConfig(gan=5), "gan is 5, but it has settings of its own"),
         (lambda: SearchConfig(populaton=3), "search.populaton is not known; did you mean search.population?"),
         (lambda: SearchConfig(population="many"), "search.population is 'many'; give a whole number."),
         (lambda: GanConfig(augment=1), "gan.augment is 1; give true or false."),
-        (lambda: Preprocessing(mean=("x",)), "preprocessing.mean is 'x'; give a number."),
+        (lambda: Preprocessing(mean=("x",)), "preprocessing.mean (--mean) is 'x'; give a number."),
         (lambda: Limits(max_shift="5"), "limits.max_shift (--max-shift) is '5', not a fraction between 0 and 1"),
         (lambda: replace(CompareConfig(), seed=-1), "seed (--seed) is -1; give a number from 0 to 4294967295"),
     ],
@@ -340,7 +341,17 @@ def test_from_python_too_a_value_is_refused_when_the_object_is_made(make: Any, s
 
 KINDS = (
     *(CompareConfig, GanConfig, GeneratorConfig, SearchConfig, DrFuzzConfig, DFlareConfig, FilterConfig, RemoteConfig),
-    *(ModelConfig, CheckConfig, Limits, TrainGanConfig, TuningConfig, SelectorConfig, LabelConfig, QuantizeConfig),
+    *(
+        Opening,
+        ModelSpec,
+        CheckConfig,
+        Limits,
+        TrainGanConfig,
+        TuningConfig,
+        SelectorConfig,
+        LabelConfig,
+        QuantizeConfig,
+    ),
 )
 VALUES = [(kind, name) for kind in KINDS for name in fields_of(kind) if table_class(kind, name) is None]
 
@@ -369,3 +380,9 @@ def test_none_and_auto_are_texts_for_none() -> None:
 def test_paths_and_lists_are_taken() -> None:
     assert CompareConfig(gan_file=Path("gan.safetensors")).gan_file == "gan.safetensors"
     assert FilterConfig(names=["ssim"]).names == ("ssim",)
+
+
+def test_a_comparison_has_no_single_model() -> None:
+    with pytest.raises(UserError, match="needs two models"):
+        CompareConfig(models=(ModelSpec(),))
+    assert roles(3) == "ABC" == roles((1, 2, 3))

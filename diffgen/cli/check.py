@@ -5,21 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from diffgen import api
-from diffgen.cli import compare, config_file, model_options, options
-from diffgen.cli.config_file import ConfigFile
-from diffgen.config import (
-    GROSS_ACCURACY_DROP,
-    GROSS_CLASS_ACCURACY_DROP,
-    GROSS_REGRESSION_FAULTS,
-    CheckConfig,
-    CompareConfig,
-    Limits,
-    replace,
-)
+from diffgen.cli import compare, model_options, options
+from diffgen.config import CheckConfig, applied, replace
+from diffgen.config.layers import Layer, merged, written
+from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 from diffgen.events import Progress
 
@@ -46,7 +38,6 @@ exit codes:
 
 def add_parser(verbs: Any) -> None:
     """Add this verb to the parser."""
-    defaults = CheckConfig()
     parser = verbs.add_parser(
         "check",
         help="may this candidate replace the base? for pipelines",
@@ -61,91 +52,30 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--resume", metavar="RUN", help="go on with a check that broke off, with the limits that it was started with"
     )
-    gate = parser.add_argument_group(
+    every = list(every_setting(CheckConfig))
+    title = (
         "limits",
         "A value without a limit is measured and reported only. Without any limit, a candidate still fails if it is\n"
         "undecided on many real images, seems to get the wrong pre-processing, or is grossly worse on labelled real\n"
         "images; a model that does not answer alike twice is an error (docs/check.md).",
     )
-    gate.add_argument(
-        "--max-disagreement", type=_share, metavar="0.5%|0.005", help="on real and on random valid generated images"
-    )
-    gate.add_argument(
-        "--max-accuracy-drop",
-        type=_share,
-        metavar="0.2%",
-        help=f"on the labelled real images (default: fails if it is shown to be above {GROSS_ACCURACY_DROP:.0%}%)",
-    )
-    gate.add_argument(
-        "--max-class-accuracy-drop",
-        type=_share,
-        metavar="5%",
-        help="of the worst class, on the labelled real images; fails if it is shown to be above the limit, corrected "
-        f"for the number of classes (default: {GROSS_CLASS_ACCURACY_DROP:.0%}%)",
-    )
-    gate.add_argument(
-        "--max-new-behaviours",
-        type=_count,
-        metavar="N|none",
-        help="that the store does not know; what a search finds are examples (default: none)",
-    )
-    gate.add_argument(
-        "--max-regression-faults",
-        type=_count,
-        metavar="N",
-        help="labelled real images: base right, candidate wrong (default: fails if it is shown to be above "
-        f"{GROSS_REGRESSION_FAULTS:.0%}% of them)",
-    )
-    gate.add_argument(
-        "--max-shift", type=_share, metavar="X", help="largest change of a probability, real and random images"
-    )
-    gate.add_argument(
-        "--random-images",
-        type=int,
-        metavar="N",
-        help=f"random valid generated images that both are asked about (default: {defaults.random_images})",
-    )
-    compare.add_options(parser, defaults.compare)
-    parser.set_defaults(run=run, parser=parser)
+    own = [each for each in every if each.key.startswith("limits.") or each.key == "random_images"]
+    parser.set_defaults(run=run, options=compare.add_options(parser, CheckConfig, (*title, own)))
 
 
-def _share(text: str) -> float:
-    """``0.5%`` or ``0.005``."""
-    number, percent, rest = text.strip().partition("%")
-    try:
-        value = float(number) / (100 if percent else 1)
-    except ValueError:
-        value = -1.0
-    if rest or not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a fraction between 0 and 1; write 0.5%% or 0.005".replace("%%", "%")
-        )
-    return value
-
-
-def _count(text: str) -> int | str:
-    """A whole number, or ``none`` for no limit."""
-    if text == config_file.NONE:
-        return text
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; write 0 or more, or 'none' for no limit")
-    return int(text)
-
-
-def config_from(arguments: argparse.Namespace, file: ConfigFile, progress: Any) -> CheckConfig:
-    """The settings that options and configuration file name.
+def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig, CheckConfig]:
+    """The settings that options and configuration file name, and what they would be if neither said anything.
 
     Raises:
         UserError: a value that cannot be.
     """
+    from diffgen.comparison.settings_file import parts
+
     defaults = CheckConfig()
-    comparison, _ = compare.config_from(arguments, file, progress, defaults.compare)
-    given = {f.name: value for f in fields(Limits) if (value := getattr(arguments, f.name)) is not None}
-    limits = replace(
-        defaults.limits, **{name: None if value == config_file.NONE else value for name, value in given.items()}
-    )
-    random_images = defaults.random_images if arguments.random_images is None else arguments.random_images
-    return replace(defaults, compare=comparison, limits=limits, random_images=random_images)
+    (own, rest), (said, said_rest) = parts(file), parts(arguments.options.settings(arguments))
+    comparison, base = compare.config_from(arguments, rest, said_rest, defaults.compare)
+    own = merged(own, said)
+    return replace(applied(defaults, own), compare=comparison), replace(defaults, compare=base)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -153,22 +83,21 @@ def run(arguments: argparse.Namespace) -> int:
     progress = options.make_progress(arguments)
     if arguments.resume is not None:
         return _resume(arguments, progress)
-    file = ConfigFile()
-    if arguments.config is not None:
-        file = config_file.read(arguments.config, arguments.parser)
-        file.fill(arguments)
+    file = compare.job_from(arguments, CheckConfig)
     if arguments.accept is not None:
         return _accept(arguments)
+    config, base = config_from(arguments, file)
     if arguments.print_config:
-        raise UserError("A check prints no configuration; write one with 'diffgen compare --print-config'.")
-    if arguments.model_a is None or arguments.model_b is None:
+        settings = written(config, base)
+        print(compare.to_toml({**settings.pop("compare"), **settings}, arguments), end="")
+        return 0
+    paths = [each.path for each in config.compare.models] or [None, None]
+    if None in paths:
         raise UserError("A check needs a base and a candidate; write 'diffgen check BASE CANDIDATE --data D'.")
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
-    config = config_from(arguments, file, progress)
     result = api.check(
-        arguments.model_a,
-        arguments.model_b,
+        *paths,
         data=arguments.data,
         store=arguments.store,
         config=config,
@@ -182,17 +111,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
-    named = [*(f.name for f in fields(Limits)), "random_images", "config"]
-    given = [name.replace("_", "-") for name in named if getattr(arguments, name) is not None]
-    if given:
-        raise UserError(f"A check that is resumed keeps what it was started with; leave --{given[0]} out.")
+    arguments.options.refuse_beside_resume(arguments, "A check", (*compare.BESIDE_RESUME, "store"))
     result = api.resume_check(
         arguments.resume,
         arguments.model_a,
         arguments.model_b,
         data=arguments.data,
         store=arguments.store,
-        options=model_options.apply(arguments, CompareConfig()),
+        options=model_options.pair_from(arguments),
         events=progress.listener,
         stop=progress.stop,
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import fields
-from typing import Any, get_args, get_type_hints
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import tomli_w
 
 from diffgen import api
-from diffgen.cli import config_file, model_options, options, table
-from diffgen.cli.config_file import ConfigFile
-from diffgen.config import FILTER_PRESETS, FILTERS, Budget, CompareConfig, SearchConfig, replace
+from diffgen.cli import model_options, options, table
+from diffgen.cli.settings_options import Options
+from diffgen.config import FILTERS, CompareConfig, ModelSpec, is_address, replace
+from diffgen.config.layers import Layer, filter_chain, merged, written
+from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
-from diffgen.events import Progress
 
 _EXAMPLES = """\
 examples:
@@ -23,6 +27,7 @@ examples:
   diffgen compare a.pt b.onnx --data torchvision:CIFAR10   fetched on first use; also .npz and .parquet files
   diffgen compare a.pt b.onnx --data digits --budget 30s   the digits that ship with scikit-learn
   diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 --json -o runs/mine
+  diffgen compare a.pt b.onnx --data val/ --set search.population=200 --set search.niches=none
   diffgen compare --resume runs/mine                       go on with a run that was broken off
   diffgen compare a.pt b.onnx --data val/ --generator g.onnx --latent-dim 128   pictures from a network of your own
   diffgen compare a.pt b.onnx --data val/ --print-config > mine.toml
@@ -32,17 +37,12 @@ Models are TorchScript, torch.export (.pt2), ONNX, Keras (.keras, .h5) or Tensor
 --arch, told apart by their content; 'diffgen inspect' finds out how one wants to be fed. The GAN is trained once for a
 data set and kept; the next comparison on the same data trains nothing.
 """
-
-
-_TECHNIQUE_HELP = (
-    "diffgan (default); random_latent: drawn at random by the generator; real_data: the real images, transformed; "
-    "drfuzz: mutants of what both models get right, needs labels; dflare: mutants of what both models agree on"
-)
+# what may stand beside --resume, besides what is said of models
+BESIDE_RESUME = ("help", "help_all", "resume", "model_a", "model_b", "data", "quiet", "verbose", "json")
 
 
 def add_parser(verbs: Any) -> None:
     """Add this verb to the parser."""
-    defaults = CompareConfig()
     parser = verbs.add_parser(
         "compare",
         help="search for pictures on which two models disagree",
@@ -53,230 +53,176 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("model_a", nargs="?", metavar="A", help="the first model's file")
     parser.add_argument("model_b", nargs="?", metavar="B", help="the second model's file")
     parser.add_argument("--resume", metavar="RUN", help="go on with a run that was broken off")
-    add_options(parser, defaults)
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run, options=add_options(parser, CompareConfig))
 
 
-def add_options(parser: argparse.ArgumentParser, defaults: CompareConfig) -> None:
-    """Everything about data, search, generator, filters and models: what ``check`` has too."""
+def add_options(parser: argparse.ArgumentParser, kind: Any, *more: tuple[str, str, Iterable[Setting]]) -> Options:
+    """Everything about data, search, generator, filters and models: what ``check`` has too.
+
+    Args:
+        parser: of the verb.
+        kind: the class of the verb's settings.
+        more: groups of options of that verb alone: title, description and settings.
+    """
+    of = Options(parser, kind)
     parser.add_argument(
         "--data",
         metavar="D",
         help="real images: idx(.gz) folder, ImageFolder or a zip of it, .npz, .parquet, torchvision:NAME, or 'digits'",
     )
-    parser.add_argument(
-        "--resize",
-        type=int,
-        metavar="N",
-        help="bring images of any size to NxN pixels (28, 32 or 64): the largest square in the middle, scaled",
-    )
-    parser.add_argument(
-        "--budget",
-        metavar="60s|20000q",
-        help=f"search budget, in time or in queries (default: {defaults.budget})",
-    )
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to write (default: a new one under runs/)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file; options go before them")
     parser.add_argument("--print-config", action="store_true", help="print all settings as such a file, and end")
-    search = parser.add_argument_group("search")
-    search.add_argument("--technique", metavar="NAME", help=_TECHNIQUE_HELP)
-    search.add_argument("--preset", metavar="NAME", help="default, or paper: DiffGAN as published")
-    for name, kind, about in _CHOICES:
-        allowed = get_args(get_type_hints(kind)[name])
-        default = getattr(kind(), name)
-        search.add_argument(
-            f"--{name}", choices=allowed, metavar="|".join(allowed), help=f"{about} (default: {default})"
-        )
-    search.add_argument("--seed", type=int, metavar="N", help=f"seed (default: {defaults.seed})")
-    search.add_argument(
-        "--gan-schedule",
-        choices=("quick", "default", "thorough"),
-        help="how long the GAN is trained; for 10,000 images of 28 pixels some 1, 5 (default) or 15 minutes",
-    )
-    search.add_argument("--gan-steps", type=int, metavar="N", help="updates of the GAN's training (default: by size)")
-    search.add_argument(
-        "--gan-seed", type=int, metavar="N", help=f"seed of the GAN's training (default: {defaults.gan.seed})"
-    )
-    search.add_argument(
-        "--gan",
-        dest="gan_file",
-        metavar="FILE",
-        help="a GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained",
-    )
-    generator = parser.add_argument_group("a generator of your own, in place of the GAN")
-    generator.add_argument(
-        "--generator",
-        dest="generator_file",
-        metavar="FILE",
-        help="TorchScript, torch.export or ONNX file: latent vectors (N, D) or (N, D, 1, 1) to images like the data's",
-    )
-    generator.add_argument("--latent-dim", type=int, metavar="D", help="length of its latent vector")
-    generator.add_argument("--prior", metavar="normal|uniform", help="N(0, 1) (default) or U(-1, 1)")
-    generator.add_argument(
-        "--generator-pixels", metavar="R", help="range of what it gives: -1..1, 0..1 or 0..255 (default: found out)"
-    )
-    generator.add_argument(
-        "--discriminator",
-        metavar="FILE",
-        help="such a file: images of that range to one score each (default: no discriminator filter)",
-    )
-    filters = parser.add_argument_group("validity filters")
-    filters.add_argument(
+    for title, text, settings in more:
+        of.add(parser.add_argument_group(title, text), settings)
+    every = [each for each in every_setting(CompareConfig) if not each.key.startswith("models.")]
+    groups = {
+        "search": parser.add_argument_group("search"),
+        "generator": parser.add_argument_group("a generator of your own, in place of the GAN"),
+        "filters": parser.add_argument_group("validity filters"),
+    }
+    names = groups["filters"].add_argument(
         "--filters",
-        dest="filter_chain",
         metavar="NAME[,NAME]",
-        help="default, paper (discriminator and SSIM 0.4, as published), none, or a list out of "
-        f"{', '.join(FILTERS)} (default: {', '.join(defaults.filters.names)})",
+        help=f"default, paper (discriminator and SSIM 0.4, as published), none, or a list out of {', '.join(FILTERS)}",
     )
-    filters.add_argument(
-        "--false-alarm-rate",
-        type=float,
-        metavar="X",
-        help="share of held-out real images that all filters together may reject; sets the thresholds "
-        f"(default: {defaults.filters.false_alarm})",
-    )
-    filters.add_argument(
-        "--validity",
-        choices=("auto", "post", "constraint", "objective"),
-        help="ask the filters only after the search (post), or in it too, as a constraint or a third objective "
-        "(diffgan only; default: constraint where the technique can)",
-    )
-    for name in FILTERS:
-        filters.add_argument(
-            f"--{name}-threshold", type=float, metavar="X", help=f"lowest {name} score that passes (default: found)"
-        )
-    model_options.add_model_options(parser)
-    options.add_machine(parser, default=None)
+    assert names.dest == "filters"
+    for title, group in groups.items():
+        of.add(group, [each for each in every if (each.key.split(".")[0] if title != "search" else "") == title])
+    of.add(groups["search"], [each for each in every if each.key.split(".")[0] not in ("generator", "filters")])
+    model_options.add_model_options(of)
     options.add_talk(parser)
+    return of
 
 
-# settings with few values that have options of their own; all others are in the configuration file
-_CHOICES: tuple[tuple[str, type[Any], str], ...] = (
-    ("divergence", SearchConfig, "how far apart two answers are"),
-    ("diversity", SearchConfig, "what pictures are compared by"),
-    ("objectives", SearchConfig, "search for both, or for one of them alone"),
-    ("reducer", SearchConfig, "what shortens pictures before they are clustered"),
-    ("until", CompareConfig, "saturated: end sooner, when nothing new is found any more"),
-)
-# options that are settings under another name; those with the name of a setting need no line here
-_SETTINGS = {
-    "gan_schedule": "gan.schedule",
-    "divergence": "search.divergence",
-    "diversity": "search.diversity",
-    "objectives": "search.objectives",
-    "reducer": "search.reducer",
-    "gan_steps": "gan.steps",
-    "gan_seed": "gan.seed",
-    "generator_file": "generator.file",
-    "latent_dim": "generator.latent_dim",
-    "prior": "generator.prior",
-    "generator_pixels": "generator.pixels",
-    "discriminator": "generator.discriminator",
-    "false_alarm_rate": "filters.false_alarm",
-    "validity": "search.validity",
-    **{f"{name}_threshold": f"filters.{name}_threshold" for name in FILTERS},
-}
+def job_from(arguments: argparse.Namespace, kind: Any) -> Layer:
+    """What ``--config`` says of settings; where it names data, output and store, they are put where options are.
+
+    Raises:
+        UserError: see :func:`diffgen.comparison.settings_file.read_settings_file`.
+    """
+    if arguments.config is None:
+        return {}
+    from diffgen.comparison.settings_file import read_settings_file
+
+    file = read_settings_file(arguments.config, kind)
+    for name, value in file.job.items():
+        if not hasattr(arguments, name):
+            raise UserError(f"In the configuration {arguments.config}, the key {name} is for 'diffgen check' alone.")
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    return file.settings
 
 
 def config_from(
-    arguments: argparse.Namespace, file: ConfigFile, progress: Progress, defaults: CompareConfig | None = None
+    arguments: argparse.Namespace, file: Layer, said: Layer, defaults: CompareConfig
 ) -> tuple[CompareConfig, CompareConfig]:
-    """The settings that options and configuration file name, and what they would be if neither named any.
+    """The settings that options and a file give, and what they would be if neither said anything.
 
-    A preset that an option names brings its whole search; what the file says of the search is then left out. What it
-    brings for the GAN is a default like others.
+    Args:
+        arguments: parsed; say what the models are.
+        file: settings of a file.
+        said: settings of options.
+        defaults: below everything else.
 
     Raises:
         UserError: a value that cannot be.
     """
-    # model_a and model_b are paths here and settings there
-    given: dict[str, Any] = {
-        f.name: value
-        for f in fields(CompareConfig)
-        if f.name not in config_file.MODELS and (value := getattr(arguments, f.name, None)) is not None
-    }
-    if arguments.filter_chain is not None:
-        given["filters"] = _filter_chain(arguments.filter_chain)
-    for dest, key in _SETTINGS.items():
-        if (value := getattr(arguments, dest)) is not None:
-            table, _, name = key.partition(".")
-            given.setdefault(table, {})[name] = value
-    if arguments.budget is not None:
-        given["budget"] = Budget.parse(arguments.budget)
-    if arguments.batch_size is not None:
-        given["batch_size"] = options.batch_size(arguments.batch_size)
-    settings = dict(file.settings)
-    defaults = defaults or CompareConfig()
-    config = config_file.apply(config_file.apply(defaults, settings), given)
-    # torch and pymoo are imported only now: wrong usage and --help answer at once
-    from diffgen.techniques import preset, preset_gan
+    from diffgen.comparison.settings_file import settle
 
-    base = replace(
-        defaults,
-        search=preset(config.technique, config.preset),
-        gan=preset_gan(config.technique, config.preset, defaults.gan),
+    if arguments.filters is not None:
+        said = merged({"filters": filter_chain(arguments.filters)}, said)
+    config, base, warning = settle(defaults, file, said)
+    if warning:
+        arguments.progress.warn(warning)
+    return replace(config, models=_models(arguments, config.models)), base
+
+
+def _models(arguments: argparse.Namespace, before: tuple[ModelSpec, ...]) -> tuple[ModelSpec, ...]:
+    """The models that a file describes, with what options say of them put over that."""
+    paths = arguments.model_a, arguments.model_b
+    said = model_options.pair_from(arguments)
+    if not before and said == (ModelSpec(), ModelSpec()) and paths == (None, None):
+        return ()
+    before = before or (ModelSpec(), ModelSpec())
+    if len(before) > len(said):
+        raise UserError(f"The command line compares two models, but the configuration names {len(before)}.")
+    return tuple(
+        replace(each.over(below), path=path if path is not None else below.path)
+        for each, below, path in zip(said, before, paths, strict=True)
     )
-    named = config_file.apply(defaults, settings)
-    if "search" in settings and (config.technique, config.preset) != (named.technique, named.preset):
-        del settings["search"]
-        progress.warn(f"The preset {config.preset} brings its own search; that of the configuration file is left out.")
-    config = model_options.apply(arguments, config_file.apply(config_file.apply(base, settings), given))
-    return config, base
 
 
-def _filter_chain(text: str) -> dict[str, Any]:
-    """What ``--filters`` settles: the names, and for a preset the thresholds, so that none is left from a file."""
-    preset = FILTER_PRESETS.get(text)
-    if preset is not None:
-        thresholds = [f"{name}_threshold" for name in FILTERS]
-        return {"names": preset.names, **{name: getattr(preset, name) for name in thresholds}}
-    return {"names": tuple(name.strip() for name in text.split(","))}
+def check_given(arguments: argparse.Namespace, config: CompareConfig) -> None:
+    """See that there are two models and data.
+
+    Raises:
+        UserError: something is missing.
+    """
+    paths = [each.path for each in config.models] or [None, None]
+    if None in paths:
+        missing = "the second model is" if paths[0] is not None else "the first model is"
+        missing = "both models are" if paths == [None, None] else missing
+        raise UserError(f"A comparison needs two models but {missing} missing; write 'diffgen compare A B --data D'.")
+    if arguments.data is None:
+        raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
+
+
+def to_toml(settings: Layer, arguments: argparse.Namespace) -> str:
+    """Settings as a file that gives them again, with where data and output are."""
+    from diffgen.comparison.settings_file import data_path
+
+    values: Layer = {}
+    if arguments.data is not None:
+        values["data"] = data_path(arguments.data, Path())
+    if arguments.output is not None:
+        values["output"] = str(Path(arguments.output).absolute())
+    for model in settings.get("models", []):
+        if "path" in model and not is_address(model["path"]):
+            model["path"] = str(Path(model["path"]).absolute())
+    return tomli_w.dumps({**values, **settings})
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, print the table, say where the report is."""
-    if arguments.resume is not None and arguments.config is not None:
-        raise UserError("A run that is resumed keeps the settings that it was started with; leave --config out.")
-    progress = options.make_progress(arguments)
-    file = ConfigFile()
-    if arguments.config is not None:
-        file = config_file.read(arguments.config, arguments.parser)
-        file.fill(arguments)
-    if arguments.resume is None and not arguments.print_config:
-        if arguments.model_a is None or arguments.model_b is None:
-            missing = "the second model is" if arguments.model_a is not None else "both models are"
-            raise UserError(
-                f"A comparison needs two models but {missing} missing; write 'diffgen compare A B --data D'."
-            )
-        if arguments.data is None:
-            raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
-    config, base = config_from(arguments, file, progress)
-    if arguments.print_config:
-        print(config_file.to_toml(config, base, arguments), end="")
-        return 0
+    progress, of = options.make_progress(arguments), arguments.options
     if arguments.resume is not None:
+        of.refuse_beside_resume(arguments, "A run", BESIDE_RESUME)
         result = api.resume(
             arguments.resume,
-            arguments.model_a,
-            arguments.model_b,
+            *given_models(arguments),
             data=arguments.data,
-            options=model_options.apply(arguments, CompareConfig()),
+            options=model_options.pair_from(arguments),
             events=progress.listener,
             stop=progress.stop,
         )
-    else:
-        result = api.compare(
-            arguments.model_a,
-            arguments.model_b,
-            data=arguments.data,
-            config=config,
-            output=arguments.output,
-            force=arguments.force,
-            events=progress.listener,
-            stop=progress.stop,
-            command=shlex.join(["diffgen", *sys.argv[1:]]),
-        )
+        return _print(arguments, result)
+    file = job_from(arguments, CompareConfig)
+    config, base = config_from(arguments, file, of.settings(arguments), CompareConfig())
+    if arguments.print_config:
+        print(to_toml(written(config, base), arguments), end="")
+        return 0
+    check_given(arguments, config)
+    result = api.compare(
+        data=arguments.data,
+        config=config,
+        output=arguments.output,
+        force=arguments.force,
+        events=progress.listener,
+        stop=progress.stop,
+        command=shlex.join(["diffgen", *sys.argv[1:]]),
+    )
+    return _print(arguments, result)
+
+
+def given_models(arguments: argparse.Namespace) -> tuple[str | None, ...]:
+    """The models that stand beside a run, or none."""
+    given = arguments.model_a, arguments.model_b
+    return () if given == (None, None) else given
+
+
+def _print(arguments: argparse.Namespace, result: api.CompareResult) -> int:
     table.print_result(result)
     if arguments.json:
         options.print_json(result.as_dict())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.config import CompareConfig, replace
+from diffgen.cli.settings_options import Options
 from diffgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
     parser.add_argument("--write", action="store_true", help="write the best into a sidecar beside the model")
     parser.add_argument("--force", action="store_true", help="replace the sidecar that is there")
-    model_options.add_model_options(parser, pair=False)
+    model_options.add_model_options(Options(parser), pair=False)
     options.add_machine(parser)
     options.add_talk(parser)
     parser.set_defaults(run=run)
@@ -47,20 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Inspect and print what was found."""
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
-    opening = model_options.opening_from(arguments)
-    config = replace(
-        CompareConfig(),
-        device=arguments.device,
-        batch_size=options.batch_size(arguments.batch_size),
-        resize=arguments.resize,
-        preprocessing_a=model_options.preprocessing_from(arguments),
-        model_a=opening,
-    )
     progress = options.make_progress(arguments)
     found = api.inspect(
         arguments.model,
         data=arguments.data,
-        config=config,
+        options=model_options.spec_from(arguments),
+        device=arguments.device,
+        batch_size=options.batch_size(arguments.batch_size),
+        resize=arguments.resize,
         write=arguments.write,
         force=arguments.force,
         events=progress.listener,

@@ -7,7 +7,8 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.config import CompareConfig, LabelConfig, replace
+from diffgen.cli.settings_options import Options
+from diffgen.config import LabelConfig
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
@@ -55,7 +56,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
     )
-    model_options.add_model_options(parser, pair=False)
+    model_options.add_model_options(Options(parser), pair=False)
     options.add_talk(parser)
     parser.set_defaults(run=run)
 
@@ -85,15 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.run_folder, arguments.sheets, partial=arguments.partial, force=arguments.force
         )
     elif arguments.oracle:
-        opening = replace(
-            CompareConfig(),
-            preprocessing_a=model_options.preprocessing_from(arguments),
-            model_a=model_options.opening_from(arguments),
-        )
         result = api.label_oracle(
             arguments.run_folder,
             arguments.oracle,
-            options=opening,
+            options=model_options.spec_from(arguments),
             device=arguments.device,
             force=arguments.force,
             events=progress.listener,

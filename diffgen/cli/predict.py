@@ -8,7 +8,7 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.config import CompareConfig
+from diffgen.cli.settings_options import Options
 
 _EXAMPLES = """\
 examples:
@@ -39,7 +39,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace the CSV file")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    model_options.add_model_options(parser)
+    model_options.add_model_options(Options(parser))
     options.add_talk(parser)
     parser.set_defaults(run=run)
 
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         rule=arguments.rule,
         output=arguments.output,
         device=arguments.device,
-        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
+        options=model_options.pair_from(arguments),
         force=arguments.force,
         events=progress.listener,
         stop=progress.stop,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
+from diffgen.cli.settings_options import Options
 from diffgen.config import QuantizeConfig
 from diffgen.config.schema import describe
 
@@ -59,7 +60,7 @@ def add_parser(verbs: Any) -> None:
         help=f"maximum number of calibration images (default: {usual.images})",
     )
     group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images handed to a network at once")
-    model_options.add_preprocessing_options(parser)
+    model_options.add_preprocessing_options(Options(parser))
     options.add_talk(parser)
     parser.set_defaults(run=run)
 

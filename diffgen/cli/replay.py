@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from diffgen import api
-from diffgen.cli import model_options, options
-from diffgen.config import CompareConfig
+from diffgen.cli import compare, model_options, options
+from diffgen.cli.settings_options import Options
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
@@ -32,7 +32,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("model_a", nargs="?", metavar="A", help="another first model (default: the run's)")
     parser.add_argument("model_b", nargs="?", metavar="B", help="another second model")
     parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
-    model_options.add_model_options(parser)
+    model_options.add_model_options(Options(parser))
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
     options.add_talk(parser)
     parser.set_defaults(run=run)
@@ -45,11 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
     progress = options.make_progress(arguments)
     result = api.replay(
         arguments.run_folder,
-        arguments.model_a,
-        arguments.model_b,
+        *compare.given_models(arguments),
         images_only=arguments.images,
         device=arguments.device,
-        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
+        options=model_options.pair_from(arguments),
         events=progress.listener,
         stop=progress.stop,
     )

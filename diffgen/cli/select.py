@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.config import CompareConfig, SelectorConfig
+from diffgen.cli.settings_options import Options
+from diffgen.config import SelectorConfig
 
 if TYPE_CHECKING:
     from diffgen.selector.evaluation import Evaluation
@@ -52,7 +53,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
     parser.add_argument("--force", action="store_true", help="replace the selector of the run")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    model_options.add_model_options(parser)
+    model_options.add_model_options(Options(parser))
     options.add_talk(parser)
     parser.set_defaults(run=run)
 
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.run_folder,
         config=config,
         data=arguments.data,
-        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
+        options=model_options.pair_from(arguments),
         device=arguments.device,
         force=arguments.force,
         events=progress.listener,

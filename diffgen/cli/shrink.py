@@ -7,7 +7,7 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.config import CompareConfig
+from diffgen.cli.settings_options import Options
 
 _EXAMPLES = """\
 examples:
@@ -29,7 +29,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     parser.add_argument("--limit", type=int, metavar="N", help="most triggers (default: 24)")
     parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
-    model_options.add_model_options(parser)
+    model_options.add_model_options(Options(parser))
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
     options.add_talk(parser)
     parser.set_defaults(run=run)
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         limit=LIMIT if arguments.limit is None else arguments.limit,
         data=arguments.data,
         device=arguments.device,
-        options=model_options.apply(arguments, CompareConfig(label_map=arguments.label_map)),
+        options=model_options.pair_from(arguments),
         events=progress.listener,
         stop=progress.stop,
     )

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.image_source import prepare_generator
-from diffgen.comparison.model_pair import resume_command
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_seeds
 from diffgen.comparison.results import write_results
 from diffgen.comparison.technique_run import real_images, run_search
+from diffgen.config import roles
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.judging.verdicts import judge_triggers
@@ -69,7 +70,7 @@ class CompareResult:
 
 def attach_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
     """Let a run that is resumed pay for no image twice."""
-    for role, model in zip("AB", models, strict=True):
+    for role, model in zip(roles(models), models, strict=True):
         model.answers.attach(folder.answers_file(role))
 
 
@@ -101,12 +102,14 @@ def _look_at_data(given: Given) -> tuple[RealAnswers, DomainModels, Cells]:
     """Everything before the search: the models on the real images, the GAN, the cells."""
     images, config, device, progress = given.images, given.config, given.device, given.progress
     real = inspect_real_images(given.models, images, progress=progress)
-    summary = real.summary
+    summary, letters = real.summary, roles(given.models)
+    accuracies = [f"{role} {share:.2%}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
+    outputs = [f"{output} ({role})" for role, output in zip(letters, summary.outputs, strict=True)]
     progress.say(
-        f"Real images: A and B agree on {summary.agreement:.2%} of {summary.images:,}"
-        + ("" if summary.accuracy is None else f"; accuracy A {summary.accuracy[0]:.2%}, B {summary.accuracy[1]:.2%}")
-        + f"; outputs taken for {summary.outputs[0]} (A) and {summary.outputs[1]} (B); numeric noise "
-        f"{summary.numeric_noise:.2g}, so that a disagreement counts from a margin of {summary.margin:.2g}."
+        f"Real images: {_listed(letters)} agree on {summary.agreement:.2%} of {summary.images:,}"
+        + (f"; accuracy {', '.join(accuracies)}" if accuracies else "")
+        + f"; outputs taken for {_listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "
+        f"counts from a margin of {summary.margin:.2g}."
     )
     for warning in summary.warnings:
         progress.warn(warning)
@@ -114,6 +117,10 @@ def _look_at_data(given: Given) -> tuple[RealAnswers, DomainModels, Cells]:
     cells = cell_store.prepare(images, device=device, progress=progress)
     domain = prepare_generator(images, config, cells.encoder, device=device, progress=progress)
     return real, domain, cells
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _prepare(given: Given, folder: RunFolder, real: RealAnswers, domain: DomainModels, cells: Cells) -> Prepared:
@@ -125,7 +132,7 @@ def _prepare(given: Given, folder: RunFolder, real: RealAnswers, domain: DomainM
             "differs; the run goes on, but ends with other triggers than without the break."
         )
     layout = None if domain.source is None else domain.source.space.layout().as_dict()
-    alone = [role for role, model in zip("AB", given.models, strict=True) if model.alone]
+    alone = [role for role, model in zip(roles(given.models), given.models, strict=True) if model.alone]
     folder.save_manifest(status="running", gan=gan, latents=layout, asked_alone=alone)
     batch_size = resolve_batch_size(given.config.batch_size, given.device)
     pipeline = make_pipeline(

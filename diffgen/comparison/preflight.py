@@ -1,13 +1,15 @@
-"""A look at both models on the real images, before anything is trained."""
+"""A look at the models on the real images, before anything is trained."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
 
 import numpy as np
 import torch
 
+from diffgen.config import roles
 from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
@@ -46,17 +48,17 @@ class RealAnswers:
 
     Attributes:
         summary: for the report.
-        probabilities: float32 (N, 2, K).
-        disagreements: int64 (n,), rows of the real images on which A and B disagree by more than the margin.
-        smells: of A and of B.
-        unsteady: of A and of B, a sentence about a model that does not answer alike twice, or an empty one.
+        probabilities: float32 (N, M, K) of the M models.
+        disagreements: int64 (n,), rows of the real images on which two models disagree by more than the margin.
+        smells: of each model.
+        unsteady: of each model, a sentence about a model that does not answer alike twice, or an empty one.
     """
 
     summary: Preflight
     probabilities: Float32Array
     disagreements: Int64Array
-    smells: tuple[tuple[Smell, ...], tuple[Smell, ...]] = ((), ())
-    unsteady: tuple[str, str] = ("", "")
+    smells: tuple[tuple[Smell, ...], ...] = ((), ())
+    unsteady: tuple[str, ...] = ("", "")
 
 
 def prepare_model(model: BlackBox, data: ImageSet) -> None:
@@ -82,12 +84,13 @@ def prepare_models(models: Sequence[BlackBox], data: ImageSet) -> None:
     """
     for model in models:
         prepare_model(model, data)
-    a, b = models
-    if a.num_classes != b.num_classes:
-        raise UserError(
-            f"Model A ({a.name}) answers with {a.num_classes} classes but model B ({b.name}) with {b.num_classes}; "
-            "give two models with the same classes."
-        )
+    a = models[0]
+    for role, b in zip(roles(models)[1:], models[1:], strict=True):
+        if a.num_classes != b.num_classes:
+            raise UserError(
+                f"Model A ({a.name}) answers with {a.num_classes} classes but model {role} ({b.name}) with "
+                f"{b.num_classes}; give models with the same classes."
+            )
     if data.labels is not None and int(data.labels.max()) >= a.num_classes:
         raise UserError(
             f"The data {data.source} has the label {int(data.labels.max())} but the models answer with only "
@@ -112,16 +115,15 @@ def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
 
 
 def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress: Progress) -> RealAnswers:
-    """Ask both models about every real image, and see how far their answers can be relied on. They must be prepared.
+    """Ask all models about every real image, and see how far their answers can be relied on. They must be prepared.
 
     A model whose answers depend on what else is in the batch is asked one image at a time from then on.
 
     Raises:
         UserError: such a model may not be asked about all images again.
     """
-    a, b = models
     answers = [np.empty((len(data), model.num_classes), dtype=np.float32) for model in models]
-    with progress.stage("Asking both models about the real images", total=len(data)) as task:
+    with progress.stage("Asking the models about the real images", total=len(data)) as task:
         for start in range(0, len(data), _BATCH):
             batch = data.images[start : start + _BATCH]
             for model, said in zip(models, answers, strict=True):
@@ -136,9 +138,10 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     labels = probabilities.argmax(axis=2)
 
     noise = max(each.remaining for each in noises)
-    apart = float(np.abs(probabilities[:, 0] - probabilities[:, 1]).max())
-    if apart < _SAME_FUNCTION:
-        noise = max(noise, apart)  # one model in two formats: what they differ by is rounding
+    for one, other in combinations(range(len(models)), 2):
+        apart = float(np.abs(probabilities[:, one] - probabilities[:, other]).max())
+        if apart < _SAME_FUNCTION:
+            noise = max(noise, apart)  # one model in two formats: what they differ by is rounding
     # no larger: a disagreement beyond it is worth reporting, whatever the noise
     margin = min(max(_NOISE_FACTOR * noise, _SMALLEST_MARGIN), _LARGEST_MARGIN)
     # the margin of int8 models is a matter of their own coarse steps: exact ties never count, larger gaps do
@@ -147,20 +150,21 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     accuracy = None
     if data.labels is not None:
         right = (labels == data.labels[:, None]).mean(axis=0)
-        accuracy = (float(right[0]), float(right[1]))
-    smells = _smells(a, "A", data, labels[:, 0]), _smells(b, "B", data, labels[:, 1])
-    unsteady = _unsteady(a, "A", noises[0]), _unsteady(b, "B", noises[1])
+        accuracy = tuple(right.tolist())
+    named = list(zip(models, roles(models), strict=True))
+    smells = tuple(_smells(model, role, data, said) for (model, role), said in zip(named, labels.T, strict=True))
+    unsteady = tuple(_unsteady(model, role, noise) for (model, role), noise in zip(named, noises, strict=True))
     summary = Preflight(
         images=len(data),
         agreement=float(1 - differ(labels).mean()),
         accuracy=accuracy,
-        outputs=(str(a.preprocessing.outputs), str(b.preprocessing.outputs)),
+        outputs=tuple(str(model.preprocessing.outputs) for model in models),
         numeric_noise=noise,
         margin=margin,
         warnings=(
             *(remark for model in models for remark in model.remarks),
             *_noise_warnings(models, noises, unsteady),
-            *_warnings(models, labels, accuracy, [*smells[0], *smells[1]]),
+            *_warnings(models, labels, accuracy, list(chain.from_iterable(smells))),
         ),
     )
     return RealAnswers(summary, probabilities, np.flatnonzero(counts), smells, unsteady)
@@ -194,9 +198,9 @@ def _unsteady(model: BlackBox, role: str, noise: NumericNoise) -> str:
 
 
 def _noise_warnings(
-    models: Sequence[BlackBox], noises: Sequence[NumericNoise], unsteady: tuple[str, str]
+    models: Sequence[BlackBox], noises: Sequence[NumericNoise], unsteady: Sequence[str]
 ) -> Iterator[str]:
-    for role, model, noise, sentence in zip("AB", models, noises, unsteady, strict=True):
+    for role, model, noise, sentence in zip(roles(models), models, noises, unsteady, strict=True):
         if noise.alone:
             yield (
                 f"Model {role} ({model.name}) answers otherwise when other images are in the batch: a probability "
@@ -236,27 +240,29 @@ def _smells(model: BlackBox, role: str, data: ImageSet, said: Int64Array) -> tup
 
 
 def _warnings(
-    models: Sequence[BlackBox], labels: Int64Array, accuracy: tuple[float, float] | None, smells: Sequence[Smell]
+    models: Sequence[BlackBox], labels: Int64Array, accuracy: tuple[float, ...] | None, smells: Sequence[Smell]
 ) -> list[str]:
     """Sentences about figures that wrong pre-processing, or another order of classes, would explain."""
     found = []
-    names_a, names_b = models[0].class_names, models[1].class_names
-    if names_a != names_b and sorted(names_a) == sorted(names_b) and not models[1].class_order:
-        found.append(
-            "The models name the same classes in another order; map those of B onto those of A with --label-map, in "
-            "which every name stands for itself."
-        )
+    first = models[0].class_names
+    for role, model in zip(roles(models)[1:], models[1:], strict=True):
+        if first != model.class_names and sorted(first) == sorted(model.class_names) and not model.class_order:
+            found.append(
+                f"The models name the same classes in another order; map those of {role} onto those of A with "
+                "--label-map, in which every name stands for itself."
+            )
     found += [each.sentence for each in smells]
-    agreement = float((labels[:, 0] == labels[:, 1]).mean())
+    agreement = float((labels == labels[:, :1]).all(axis=1).mean())
     if not found and agreement < 0.5:
         found.append(
             f"The models agree on only {agreement:.1%} of the real images; the pre-processing or the order of classes "
             "of one of them probably differs."
         )
-    if not found and accuracy is not None and abs(accuracy[0] - accuracy[1]) > 0.15:
-        worse = "A" if accuracy[0] < accuracy[1] else "B"
+    if not found and accuracy is not None and max(accuracy) - min(accuracy) > 0.15:
+        worse = roles(models)[accuracy.index(min(accuracy))]
         found.append(
-            f"Model {worse} is {abs(accuracy[0] - accuracy[1]):.0%} less accurate than the other; if both were said to "
-            "be equally good, its pre-processing probably differs."
+            f"Model {worse} is {max(accuracy) - min(accuracy):.0%} less accurate than the "
+            f"{'other' if len(models) == 2 else 'best'}; if {'both' if len(models) == 2 else 'all'} were said to be "
+            "equally good, its pre-processing probably differs."
         )
     return found

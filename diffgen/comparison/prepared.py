@@ -33,7 +33,7 @@ class Given:
         hooks: what another verb does on the way.
     """
 
-    models: tuple[BlackBox, BlackBox]
+    models: tuple[BlackBox, ...]
     images: ImageSet
     config: CompareConfig
     device: torch.device
@@ -75,7 +75,7 @@ class ComparisonHooks:
         """What the manifest shall say of it; JSON values."""
         return {}
 
-    def models_ready(self, models: tuple[BlackBox, BlackBox], images: ImageSet) -> None:
+    def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet) -> None:
         """The models are prepared; nothing was written yet."""
 
     def search_ready(self, prepared: Prepared) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diffgen.config import CompareConfig, from_dict
+from diffgen.config.migration import migrated
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 
@@ -18,7 +19,7 @@ def stored_settings(folder: RunFolder) -> CompareConfig:
     folder.check_description()
     values: dict[str, Any] = folder.config()
     try:
-        config: CompareConfig = from_dict(CompareConfig, values)
+        config: CompareConfig = from_dict(CompareConfig, migrated(values))
     except UserError as error:
         raise UserError(
             f"The settings {folder.path / 'config.toml'} cannot be used ({str(error).rstrip('.')}); the run folder is "

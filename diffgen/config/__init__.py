@@ -21,13 +21,16 @@ from diffgen.config.models import (
     DEFAULT_MODEL_TIMEOUT,
     DEFAULT_PREPROCESSING,
     DEFAULT_REMOTE,
+    MAX_MODELS,
     Isolate,
-    ModelConfig,
+    ModelSpec,
+    Opening,
     Preprocessing,
     RemoteConfig,
     is_address,
+    roles,
 )
-from diffgen.config.plain import from_dict, from_layer, to_dict
+from diffgen.config.plain import applied, from_dict, to_dict
 from diffgen.config.quantize import QuantizeConfig
 from diffgen.config.schema import SettingError
 from diffgen.config.search import DFlareConfig, DrFuzzConfig, SearchConfig
@@ -43,6 +46,7 @@ __all__ = [
     "GROSS_CLASS_ACCURACY_DROP",
     "GROSS_REGRESSION_FAULTS",
     "GROSS_UNDECIDED",
+    "MAX_MODELS",
     "Budget",
     "CheckConfig",
     "CompareConfig",
@@ -54,7 +58,8 @@ __all__ = [
     "Isolate",
     "LabelConfig",
     "Limits",
-    "ModelConfig",
+    "ModelSpec",
+    "Opening",
     "PixelRange",
     "Preprocessing",
     "QuantizeConfig",
@@ -64,10 +69,11 @@ __all__ = [
     "SettingError",
     "TrainGanConfig",
     "TuningConfig",
+    "applied",
     "asdict",
     "from_dict",
-    "from_layer",
     "is_address",
     "replace",
+    "roles",
     "to_dict",
 ]

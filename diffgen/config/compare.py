@@ -9,8 +9,8 @@ from pydantic import PlainValidator, WithJsonSchema
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FilterConfig
 from diffgen.config.gan import SEEDS, GanConfig, GeneratorConfig
-from diffgen.config.models import ModelConfig, Preprocessing
-from diffgen.config.schema import FileName, Maybe, setting, settings
+from diffgen.config.models import MAX_MODELS, ModelSpec
+from diffgen.config.schema import FileName, Many, Maybe, setting, settings
 from diffgen.config.search import SearchConfig
 from diffgen.errors import UserError
 
@@ -29,11 +29,9 @@ Limited = Annotated[Budget, PlainValidator(_budget), WithJsonSchema({"type": "st
 
 @settings()
 class CompareConfig:
-    """Everything that one comparison needs besides the models and the data themselves.
+    """Everything that one comparison needs besides the data.
 
-    Attributes that are tables: ``gan``, ``generator``, ``search`` and ``filters``; ``preprocessing_a`` and
-    ``preprocessing_b`` are what each model wants done to the images, ``model_a`` and ``model_b`` how their files are
-    opened. The same seed and query budget give the same run on the same machine.
+    The same seed and query budget give the same run on the same machine.
     """
 
     technique: str = setting(
@@ -93,15 +91,8 @@ class CompareConfig:
     generator: GeneratorConfig = setting(factory=GeneratorConfig)
     search: SearchConfig = setting(factory=SearchConfig)
     filters: FilterConfig = setting(factory=FilterConfig)
-    preprocessing_a: Preprocessing = setting(factory=Preprocessing)
-    preprocessing_b: Preprocessing = setting(factory=Preprocessing)
-    model_a: ModelConfig = setting(factory=ModelConfig)
-    model_b: ModelConfig = setting(factory=ModelConfig)
-    label_map: FileName = setting(
-        None,
-        "File with the classes of B and those of A that they are (.toml, .json or .csv).",
-        option="--label-map",
-        metavar="FILE",
+    models: Many[ModelSpec] = setting(
+        (), "The models, two or more, or none: those that are given, as they are (a [[models]] table for each)."
     )
     resize: Maybe[int] = setting(
         None,
@@ -116,3 +107,9 @@ class CompareConfig:
         option="--gan",
         metavar="FILE",
     )
+
+    def __post_init__(self) -> None:
+        if len(self.models) == 1 or len(self.models) > MAX_MODELS:
+            raise UserError(
+                f"A comparison needs two models, or more, up to {MAX_MODELS}; {len(self.models)} are named (models)."
+            )

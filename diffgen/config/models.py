@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import fields, replace
 from typing import Literal
 
-from diffgen.config.schema import Many, Maybe, SettingError, setting, settings
+from diffgen.config.schema import FileName, Many, Maybe, SettingError, setting, settings
 
 MAX_SIDE = 4096
 MAX_TIMEOUT, MAX_RETRIES = 86_400, 1000
@@ -28,33 +29,47 @@ class Preprocessing:
         None,
         "Hand channels over as the data has them (rgb, default), in the opposite order (bgr), one grey copied into "
         "three, or three weighed into one (0.299, 0.587, 0.114, as ITU-R BT.601).",
+        option="--channels",
     )
-    invert: bool | None = setting(None, "Make black white, and white black (255 - x).")
+    invert: bool | None = setting(None, "Make black white, and white black (255 - x).", option="--invert")
     size: Many[int] | None = setting(
         None,
         "Height and width that images are resized to, bilinearly on float32 grey levels without rounding; empty for "
         "the size of the data.",
+        option="--size",
+        metavar="N|HxW",
     )
     antialias: bool | None = setting(
-        None, "Smooth images that are made smaller, as Pillow and torchvision do (default: yes)."
+        None, "Smooth images that are made smaller, as Pillow and torchvision do (default: yes).", option="--antialias"
     )
     scale: Literal["0..1", "0..255"] | None = setting(
-        None, "What 0..255 becomes: divided by 255 (default), or the grey levels as they are (both float32)."
+        None,
+        "What 0..255 becomes: divided by 255 (default), or the grey levels as they are (both float32).",
+        option="--scale",
     )
     mean: Many[float] | None = setting(
-        None, "Subtracted after scaling, one for each channel that the model takes, or one for all; empty for none."
+        None,
+        "Subtracted after scaling, one for each channel that the model takes, or one for all; empty for none.",
+        option="--mean",
+        metavar="X",
     )
-    std: Many[float] | None = setting(None, "Divided by, after the mean; empty for none.")
+    std: Many[float] | None = setting(None, "Divided by, after the mean; empty for none.", option="--std", metavar="X")
     layout: Literal["auto", "nchw", "nhwc", "flat", "flat-1"] | None = setting(
-        None, "The axes that the model takes; flat: (N, C*H*W), one row of values per image, channel by channel."
+        None,
+        "The axes that the model takes; flat: (N, C*H*W), one row of values per image, channel by channel.",
+        option="--layout",
     )
     outputs: Literal["auto", "probabilities", "logits", "scores"] | None = setting(
         None,
         "What the model answers; logits get a softmax, scores in [0, 1] are divided by their sum; auto (default): "
         "decided once, on real images.",
+        option="--outputs",
     )
     output: str | None = setting(
-        None, "Name (a number for unnamed ones) of the output to read, of a model that gives several."
+        None,
+        "Name (a number for unnamed ones) of the output to read, of a model that gives several.",
+        option="--output-name",
+        metavar="NAME",
     )
 
     def __post_init__(self) -> None:
@@ -95,14 +110,29 @@ class RemoteConfig:
     """
 
     auth_env: str | None = setting(
-        None, "Environment variable with the Authorization header of a remote model (default: there is none)."
+        None,
+        "Environment variable with the Authorization header of a remote model (default: there is none).",
+        option="--auth-env",
+        metavar="NAME",
     )
-    query_budget: Maybe[int] = setting(None, "Most images sent to a remote model, repeated ones too.", ge=1)
+    query_budget: Maybe[int] = setting(
+        None, "Most images sent to a remote model, repeated ones too.", ge=1, option="--query-budget", metavar="N"
+    )
     timeout: Maybe[float] = setting(
-        None, "Seconds that one answer of a remote model may take (default: 60).", gt=0, le=MAX_TIMEOUT
+        None,
+        "Seconds that one answer of a remote model may take (default: 60).",
+        gt=0,
+        le=MAX_TIMEOUT,
+        option="--timeout",
+        metavar="SECONDS",
     )
     retries: Maybe[int] = setting(
-        None, "How often a request that failed is made again (default: 8).", ge=0, le=MAX_RETRIES
+        None,
+        "How often a request that failed is made again (default: 8).",
+        ge=0,
+        le=MAX_RETRIES,
+        option="--retries",
+        metavar="N",
     )
 
     def over(self, other: RemoteConfig) -> RemoteConfig:
@@ -122,9 +152,9 @@ def is_address(model: object) -> bool:
     return isinstance(model, str) and model.lower().startswith(("http://", "https://"))
 
 
-@settings("model")
-class ModelConfig:
-    """How one model is opened, and what its classes are called.
+@settings("opening")
+class Opening:
+    """How the file of one model is opened, or its server asked.
 
     ``arch`` and ``allow_pickle`` run code that diffgen did not bring. In a run folder they say what was used; to open
     the models of that run again, they must be given again. So must ``allow_remote``, which lets pictures be sent to an
@@ -136,19 +166,75 @@ class ModelConfig:
     """
 
     arch: str | None = setting(
-        None, "Function without arguments that builds the network of a state_dict; runs that code."
+        None,
+        "Function without arguments that builds the network of a state_dict; runs that code.",
+        option="--arch",
+        metavar="PACKAGE.MODULE:FACTORY",
+        common=True,
     )
-    allow_pickle: bool = setting(False, "Open pickled models, which runs any code that is in them.")
-    allow_remote: bool = setting(False, "Send pictures to the address in a run folder.")
-    remote: RemoteConfig = setting(factory=RemoteConfig)
-    class_names: Many[str] = setting((), "Names of the classes in the order of the model's answers.")
-    class_order: Many[int] = setting(
-        (), "For each of the model's own classes the class that it stands for; made from a label map."
+    allow_pickle: bool = setting(
+        False, "Open pickled models, which runs any code that is in them.", option="--allow-pickle"
     )
-    isolate: Isolate | None = setting(None, "Open files where they can only compute: auto (default), on, off.")
+    allow_remote: bool = setting(False, "Send pictures to the address in a run folder.", option="--allow-remote")
+    isolate: Isolate | None = setting(
+        None, "Open files where they can only compute: auto (default), on, off.", option="--isolate"
+    )
     model_timeout: Maybe[float] = setting(
         None,
         f"Seconds that opening an isolated model, and each batch, may take (default: {DEFAULT_MODEL_TIMEOUT:g}).",
         gt=0,
         le=MAX_TIMEOUT,
+        option="--model-timeout",
+        metavar="SECONDS",
     )
+    remote: RemoteConfig = setting(factory=RemoteConfig)
+
+    def over(self, other: Opening) -> Opening:
+        """What is said here, and what ``other`` says where nothing is."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
+        return replace(other, **{**said, "remote": self.remote.over(other.remote)})
+
+
+@settings("models")
+class ModelSpec:
+    """One model of a comparison: what it is, how it is opened and fed, and what its classes are called.
+
+    Models are named A, B, C, ... in the order in which they are given (:func:`roles`).
+
+    Raises:
+        SettingError: a value that cannot be.
+    """
+
+    path: FileName = setting(None, "File or address of the model (none: a Python object).")
+    preprocessing: Preprocessing = setting(factory=Preprocessing)
+    opening: Opening = setting(factory=Opening)
+    class_names: Many[str] = setting((), "Names of the classes in the order of the model's answers.")
+    class_order: Many[int] = setting(
+        (), "For each of the model's own classes the class that it stands for; made from a label map."
+    )
+    label_map: FileName = setting(
+        None,
+        "File with the classes of this model and those of the first one that they are (.toml, .json or .csv).",
+        option="--label-map",
+        metavar="FILE",
+        common=True,
+    )
+
+    def over(self, other: ModelSpec) -> ModelSpec:
+        """What is said here of the model, and what ``other`` says where nothing is."""
+        return ModelSpec(
+            path=self.path or other.path,
+            preprocessing=self.preprocessing.over(other.preprocessing),
+            opening=self.opening.over(other.opening),
+            class_names=self.class_names or other.class_names,
+            class_order=self.class_order or other.class_order,
+            label_map=self.label_map or other.label_map,
+        )
+
+
+MAX_MODELS = 26
+
+
+def roles(models: Sized | int) -> str:
+    """The letters that models are named by: "AB" for two of them."""
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: models if isinstance(models, int) else len(models)]

@@ -1,14 +1,16 @@
-"""Settings as nested plain values and back, as files keep them."""
+"""Settings as nested plain values and back, as files keep them, and plain values put over settings."""
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from diffgen.config.budget import Budget
 from diffgen.config.schema import SettingError, describe, fields_of, list_class, table_class, unknown
+
+T = TypeVar("T")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -25,50 +27,63 @@ def to_dict(config: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def from_dict(kind: type[Any], values: Mapping[str, Any]) -> Any:
+def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
     """The settings ``kind`` from what :func:`to_dict` gave; what is missing keeps its default of None or more.
 
     Raises:
         SettingError: a key that ``kind`` does not have, or a value that it cannot have.
     """
-    return _made(kind, values, stored=True)
+    return applied(kind(), _with_nones(kind, values))
 
 
-def from_layer(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """The settings ``kind`` with its defaults, and these values put over them.
+def applied(config: T, values: Mapping[str, Any]) -> T:
+    """A settings object with plain values put over it; tables go into the settings of that name.
 
     Raises:
-        SettingError: a key that ``kind`` does not have, or a value that it cannot have.
+        SettingError: a key that it does not have, or a value that it cannot have.
     """
-    return _made(kind, values, stored=False)
-
-
-def _made(kind: type[Any], values: Mapping[str, Any], *, stored: bool) -> Any:
-    known = fields_of(kind)
-    prefix = f"{kind.__table__}." if kind.__table__ else ""
-    for name in values:
-        if name not in known:
-            raise unknown(f"{prefix}{name}", [f"{prefix}{each}" for each in known])
+    kind = type(config)
+    prefix = _prefix(kind)
     made: dict[str, Any] = {}
-    for name in known:
+    for name, value in values.items():
+        if name not in fields_of(kind):
+            raise unknown(f"{prefix}{name}", [f"{prefix}{each}" for each in fields_of(kind)])
         table, rows = table_class(kind, name), list_class(kind, name)
-        if name not in values:
-            # to_dict leaves out exactly the values that were None
-            if stored and table is None and rows is None and describe(kind, name).optional:
-                made[name] = None
-            continue
-        value = values[name]
         if table is not None and not isinstance(value, table):
-            made[name] = _made(table, _table(name, f"[{prefix}{name}]", value), stored=stored)
+            made[name] = applied(getattr(config, name), _table(f"{prefix}{name}", value))
         elif rows is not None and isinstance(value, list | tuple):
-            made[name] = tuple(_made(rows, _table(name, f"[[{name}]]", each), stored=stored) for each in value)
+            made[name] = tuple(
+                each if isinstance(each, rows) else applied(rows(), _table(f"[{name}]", each)) for each in value
+            )
         else:
             made[name] = value
-    return kind(**made)
+    return replace(config, **made)  # type: ignore[type-var]
 
 
-def _table(name: str, header: str, value: Any) -> Mapping[str, Any]:
+def _with_nones(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values in which everything that :func:`to_dict` left out is None again."""
+    found = dict(values)
+    for name in fields_of(kind):
+        table, rows = table_class(kind, name), list_class(kind, name)
+        value = values.get(name)
+        if table is not None:
+            if isinstance(value, Mapping):
+                found[name] = _with_nones(table, value)
+        elif rows is not None:
+            if isinstance(value, list):
+                found[name] = [_with_nones(rows, each) if isinstance(each, Mapping) else each for each in value]
+        elif name not in values and describe(kind, name).optional:
+            found[name] = None
+    return found
+
+
+def _prefix(kind: Any) -> str:
+    return f"{kind.__table__}." if kind.__table__ else ""
+
+
+def _table(header: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        problem = f"is {reprlib.repr(value)}, but it has settings of its own; write them in a table {header}."
+        name = header.strip("[]")
+        problem = f"is {reprlib.repr(value)}, but it has settings of its own; write them in a table [{header}]."
         raise SettingError(name, problem)
     return value

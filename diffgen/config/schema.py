@@ -266,11 +266,13 @@ def _said(kind: Any, error: ValidationError) -> SettingError:
         return SettingError(about.key, f"is {value}; give {about.limits}, {example}.", about.option)
     if what == "literal_error":
         return SettingError(about.key, f"{is_} {did_you_mean(value, about.choices, quoted=True)}", about.option)
-    if what.startswith("dataclass"):
+    if what.startswith("dataclass") or (what == "tuple_type" and list_class(kind, name)):
         table = f"[[{name}]]" if list_class(kind, name) else f"[{about.key}]"
         problem = f"is {reprlib.repr(value)}, but it has settings of its own; write them in a table {table}."
         return SettingError(about.key, problem, about.option)
     wanted = _NAMES.get(what)
     if what == "tuple_type":
         wanted = f"a list of {_PLURALS[get_args(about.kind)[0]]}"
+    if about.optional and len(place) == 1 and wanted in ("true or false", "a whole number", "a number"):
+        wanted += ", or auto" if "auto" in (about.metavar or "") else ", or none"
     return SettingError(about.key, f"{is_} " + (f"give {wanted}." if wanted else f"{first['msg']}."), about.option)

@@ -99,10 +99,10 @@ class Preflight:
 
     Attributes:
         images: number of real images asked.
-        agreement: share on which A and B give the same label, 0..1.
-        accuracy: of A and of B, 0..1, or None without labels.
-        outputs: what A's and B's raw outputs were taken for, one word each.
-        numeric_noise: largest change of a probability when only batch size or repetition changes, worst of A and B;
+        agreement: share on which all models give the same label, 0..1.
+        accuracy: of each model, 0..1, or None without labels.
+        outputs: what each model's raw outputs were taken for, one word each.
+        numeric_noise: largest change of a probability when only batch size or repetition changes, worst of all models;
             see :func:`diffgen.models.noise.numeric_noise`.
         margin: smallest gap of the two highest probabilities that counts as an answer.
         warnings: one sentence each.
@@ -110,8 +110,8 @@ class Preflight:
 
     images: int
     agreement: float
-    accuracy: tuple[float, float] | None
-    outputs: tuple[str, str]
+    accuracy: tuple[float, ...] | None
+    outputs: tuple[str, ...]
     numeric_noise: float
     margin: float
     warnings: tuple[str, ...] = ()

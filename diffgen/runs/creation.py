@@ -8,9 +8,9 @@ import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
 
+from diffgen.config import MAX_MODELS, roles
 from diffgen.errors import RunError, UserError
 from diffgen.runs.lock import LOCK_NAME
 from diffgen.runs.opening import inside, read_text
@@ -31,7 +31,7 @@ CONCLUSIONS = (
     "images",
 )
 # as many as a comparison takes at most; see diffgen.config
-ROLES = ascii_uppercase
+ROLES = roles(MAX_MODELS)
 ANSWERS = {role: f"answers-{role}.sqlite" for role in ROLES}
 # the manifest last: it is what tells a run that --force may replace, also when the replacing was cut short
 OWN = (

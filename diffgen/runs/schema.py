@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.config import MAX_MODELS, roles
+
 Check = Callable[[Any], None]
 
 _LARGEST = 2**53  # beyond it JSON's readers do not agree on whole numbers
@@ -142,7 +144,7 @@ DESCRIPTION = fields(
         "version": text,
         "created": text,
         "command": text,
-        "files": fields({"A": _FILE, "B": _FILE}),
+        "files": fields({"A": _FILE, "B": _FILE}, dict.fromkeys(roles(MAX_MODELS), _FILE)),
         "data": fields({"source": text, "path": or_none(text), "sha256": or_none(text)}),
     },
     {"status": text, "threads": whole(), "gan": or_none(text), "generator": or_none(table), "check": or_none(table)}

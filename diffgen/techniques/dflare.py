@@ -104,7 +104,7 @@ class DFlare(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs()
+        return Needs(models=2)
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

@@ -142,7 +142,7 @@ class DrFuzz(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(labels=True, discriminator=config.drfuzz.fidelity == "discriminator")
+        return Needs(labels=True, discriminator=config.drfuzz.fidelity == "discriminator", models=2)
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from diffgen.comparison.image_source import settled_generator
 from diffgen.comparison.line import CompareResult
 from diffgen.comparison.requirements import needs_of
-from diffgen.config import Budget, CheckConfig, CompareConfig, from_dict, replace
+from diffgen.comparison.stored_settings import stored_settings
+from diffgen.config import Budget, CheckConfig, ModelSpec, from_dict, replace
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
@@ -85,8 +86,7 @@ def check(
         return _concluded(
             hooks,
             lambda: run_comparison(
-                base,
-                candidate,
+                (base, candidate),
                 data=data,
                 config=config.compare,
                 output=output,
@@ -105,7 +105,7 @@ def resume_check(
     *,
     data: Any = None,
     store: str | Path | None = None,
-    options: CompareConfig | None = None,
+    options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> CheckResult:
@@ -118,7 +118,7 @@ def resume_check(
         run: the run folder.
         base, candidate, data: needed only where the check was given objects instead of files, or files have moved.
         store: where the store is now, or None: where it was.
-        options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
+        options: allows again what runs code, for base and candidate; or none: nothing of the kind.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Returns:
@@ -141,14 +141,13 @@ def resume_check(
             progress.say(f"The check {folder.path} is done; nothing is left to go on with. Here is its verdict again.")
             return done
         settings = {name: value for name, value in about.items() if name != "store"}
-        config = from_dict(CheckConfig, {**settings, "compare": folder.config()})
+        config = replace(from_dict(CheckConfig, settings), compare=stored_settings(folder))
+        given = (base, candidate) if base is not None or candidate is not None else ()
         hooks = _hooks(config, about.get("store") if store is None else store, progress)
         with Extensions().of_run(folder.manifest, folder.path).in_use():
             return _concluded(
                 hooks,
-                lambda: resume_comparison(
-                    folder, base, candidate, data=data, options=options, progress=progress, hooks=hooks
-                ),
+                lambda: resume_comparison(folder, given, data=data, options=options, progress=progress, hooks=hooks),
             )
 
 

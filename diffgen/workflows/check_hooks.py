@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.model_pair import resume_command
+from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names, preflight_record
 from diffgen.config import CheckConfig, replace, to_dict
@@ -76,7 +76,7 @@ class CheckHooks(ComparisonHooks):
 
     # -- before the search ---------------------------------------------------------------------------------------------
 
-    def models_ready(self, models: tuple[BlackBox, BlackBox], images: ImageSet) -> None:
+    def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet) -> None:
         limits = self.config.limits
         for name in ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults"):
             if images.labels is None and getattr(limits, name) is not None:

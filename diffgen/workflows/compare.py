@@ -13,16 +13,16 @@ from typing import Any, Literal
 import torch
 
 import diffgen
+from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.gan_source import settings_of
 from diffgen.comparison.image_source import generator_digests, settled_generator
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
-from diffgen.comparison.model_pair import load_models, match_classes, recorded, wall_of
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.requirements import check_images, check_models, check_settings
-from diffgen.config import Budget, CompareConfig, replace, to_dict
+from diffgen.config import Budget, CompareConfig, replace, roles, to_dict
 from diffgen.data import is_word
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
@@ -36,9 +36,7 @@ from diffgen.techniques import preset_gan, technique_class
 
 
 def compare(
-    model_a: Any,
-    model_b: Any,
-    *,
+    *models: Any,
     data: Any,
     budget: str | Budget | None = None,
     technique: Any = None,
@@ -59,11 +57,11 @@ def compare(
     stop: StopToken | None = None,
     command: str = "diffgen.compare(...)",
 ) -> CompareResult:
-    """Search for realistic pictures on which two models disagree, and write a run folder.
+    """Search for realistic pictures on which models disagree, and write a run folder.
 
     Args:
-        model_a, model_b: model files, addresses of remote models, or callables from arrays to probabilities; see
-            :func:`diffgen.models.load`.
+        models: two or more: files, addresses of remote models, callables from arrays to probabilities (see
+            :func:`diffgen.models.load`), or a :class:`diffgen.config.ModelSpec` with a path; none: those of ``config``.
         data: real images; see :func:`diffgen.data.load`.
         budget: ``60s``, ``5m``, ``20000q`` or both, of the search alone.
         technique, preset: how to search, by name (see :mod:`diffgen.techniques`); or a technique of one's own, a class
@@ -102,8 +100,7 @@ def compare(
         config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
         config = config if resize is None else replace(config, resize=resize)
         return run_comparison(
-            model_a,
-            model_b,
+            models,
             data=data,
             config=config,
             output=output,
@@ -114,8 +111,7 @@ def compare(
 
 
 def run_comparison(
-    model_a: Any,
-    model_b: Any,
+    models: Sequence[Any],
     *,
     data: Any,
     config: CompareConfig,
@@ -133,11 +129,12 @@ def run_comparison(
     hooks = hooks or ComparisonHooks()
     place = resolve_device(config.device)
     size = resolve_batch_size(config.batch_size, place)
+    given, specs = specs_for(models, config)
     check_settings(config)
+    check_models(config, len(given))
     images = load_data(data, resize=config.resize, progress=progress)
     check_images(config, images)
-    black_boxes = load_models(model_a, model_b, config, device=place, batch_size=size)
-    check_models(config, len(black_boxes))
+    black_boxes = load_models(given, specs, device=place, batch_size=size)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)
     check_free(path)
@@ -149,10 +146,10 @@ def run_comparison(
             held.callback(model.answers.detach)
             model.answers.attach(None)
         prepare_models(black_boxes, images)
-        match_classes(black_boxes, config.label_map, images.class_names)
+        match_classes(black_boxes, specs, images.class_names)
         hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
-        config = recorded(replace(config, batch_size=size), black_boxes)
+        config = recorded(replace(config, batch_size=size), black_boxes, specs)
         manifest = {
             "status": "running",
             "version": diffgen.__version__,
@@ -161,7 +158,7 @@ def run_comparison(
             "versions": versions(),
             "device": device_name(place),
             "threads": torch.get_num_threads(),
-            "files": {role: _file_entry(model) for role, model in zip("AB", black_boxes, strict=True)},
+            "files": {role: _file_entry(model) for role, model in zip(roles(black_boxes), black_boxes, strict=True)},
             "technique": name_of(technique_class(config.technique)),
             "extensions": in_use().names(),
             "generator": generator_digests(config.generator),
@@ -206,16 +203,16 @@ def settled(
     )
 
 
-def _new_folder(models: tuple[BlackBox, BlackBox]) -> Path:
+def _new_folder(models: Sequence[BlackBox]) -> Path:
     stems = [Path(model.name).stem or "model" for model in models]
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{stems[0]}-vs-{stems[1]}-{stamp}"
+    return Path("runs") / f"{'-vs-'.join(stems)}-{stamp}"
 
 
 def _file_entry(model: BlackBox) -> dict[str, Any]:
     return {
         "name": model.name,
-        "path": model.url if model.path is None else str(Path(model.path).absolute()),
+        "path": place_of(model),
         "sha256": model.digest,
         "wall": wall_of(model),
     }

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.comparison.model_pair import isolation
-from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, Preprocessing, is_address, replace
+from diffgen.config import DEFAULT_PREPROCESSING, ModelSpec, Preprocessing, is_address, replace
 from diffgen.data import load as load_data
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
-from diffgen.models import load as load_model
 from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized
 from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
@@ -104,7 +103,10 @@ def inspect(
     model: Any,
     *,
     data: Any,
-    config: CompareConfig | None = None,
+    options: ModelSpec | None = None,
+    device: str = "auto",
+    batch_size: int | None = None,
+    resize: int | None = None,
     write: bool = False,
     force: bool = False,
     events: Listener | None = None,
@@ -115,8 +117,9 @@ def inspect(
     Args:
         model: see :func:`diffgen.models.load`.
         data: see :func:`diffgen.data.load`.
-        config: device, batch size, ``resize``, and what is known of the model (``preprocessing_a``, ``model_a``):
-            what is said there is not varied. What the model's sidecar says is one candidate among the others.
+        options: what is known of the model, which is not varied, and how it is opened. What the model's sidecar says is
+            one candidate among the others.
+        device, batch_size, resize: see :class:`diffgen.config.CompareConfig`.
         write: write the best into the model's sidecar.
         force: also when there is one.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
@@ -125,26 +128,16 @@ def inspect(
         UserError: model or data cannot be used, the model takes the images in no way that was tried, or the sidecar
             exists.
     """
-    progress, config = Progress(events, stop), config or CompareConfig()
+    progress, options = Progress(events, stop), options or ModelSpec()
     beside = _writable_sidecar(model, force=force) if write else None
-    device = resolve_device(config.device)
-    box = load_model(
-        model,
-        device=device,
-        batch_size=resolve_batch_size(config.batch_size, device),
-        preprocessing=config.preprocessing_a,
-        arch=config.model_a.arch,
-        allow_pickle=config.model_a.allow_pickle,
-        class_names=config.model_a.class_names,
-        sidecar=False,
-        remote=config.model_a.remote,
-        **isolation(config.model_a),
-    )
-    images = load_data(data, resize=config.resize, progress=progress)
+    place = resolve_device(device)
+    size = resolve_batch_size(batch_size, place)
+    box = load_spec(model, options, device=place, batch_size=size, sidecar=False)
+    images = load_data(data, resize=resize, progress=progress)
     rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
     sample = images.images[rows]
     labels = None if images.labels is None else images.labels[rows]
-    said = config.preprocessing_a
+    said = options.preprocessing
     before = Sidecar() if box.path is None else read_sidecar(box.path)
     shapes = _shapes(box, said, images)
     plans = list(_plans(images.image_shape, shapes, said, sample))
@@ -158,7 +151,7 @@ def inspect(
     box.set_preprocessing(chosen.preprocessing)
     box.prepare(sample)
     # as when the model is opened for a comparison: what a person said goes before what the file says
-    class_names = config.model_a.class_names or before.class_names or box.class_names
+    class_names = options.class_names or before.class_names or box.class_names
     if beside is not None:
         remark = (
             f"written by diffgen inspect: {_said_figures(chosen, len(rows))} on {images.source}; options of the "

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.comparison.model_pair import isolation
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig, LabelConfig
+from diffgen.config import CompareConfig, LabelConfig, ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.agreement import merge
@@ -23,7 +23,6 @@ from diffgen.labels.reading import read_labels
 from diffgen.labels.sample_size import sample_size
 from diffgen.labels.sheet import Sheet, image_id, write_sheet
 from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
-from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
@@ -170,7 +169,7 @@ def label_oracle(
     run: str | Path,
     oracles: Sequence[Any],
     *,
-    options: CompareConfig | None = None,
+    options: ModelSpec | None = None,
     device: str | None = None,
     force: bool = False,
     events: Listener | None = None,
@@ -181,7 +180,7 @@ def label_oracle(
     Args:
         run: the run folder.
         oracles: models, as for :func:`diffgen.compare`; better ones than those under test.
-        options: how they are opened and fed (``preprocessing_a`` and ``model_a``, for all of them), or None.
+        options: how all of them are opened and fed, or None.
         device: where to ask, or None for the run's own device.
         force: replace labels by reference models that the run has.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
@@ -190,24 +189,16 @@ def label_oracle(
         UserError: a model cannot be used, has other classes, or is one of those under test; other labels would be
             replaced.
     """
-    progress, options = Progress(events, stop), options or CompareConfig()
+    progress, options = Progress(events, stop), options or ModelSpec()
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
     config = stored_settings(folder)
     place = resolve_device(device or config.device)
-    under_test = {folder.manifest["files"][role]["sha256"]: role for role in ("A", "B")}
+    under_test = {folder.manifest["files"][role]["sha256"]: role for role in folder.manifest["files"]}
     models = []
     for oracle in oracles:
-        model = load_model(
-            oracle,
-            device=place,
-            batch_size=resolve_batch_size(config.batch_size, place),
-            preprocessing=options.preprocessing_a,
-            arch=options.model_a.arch,
-            allow_pickle=options.model_a.allow_pickle,
-            remote=options.model_a.remote,
-            **isolation(options.model_a),
-        )
+        size = resolve_batch_size(config.batch_size, place)
+        model = load_spec(oracle, options, device=place, batch_size=size)
         if model.digest is not None and model.digest in under_test:
             raise UserError(
                 f"The reference model {model.name} is model {under_test[model.digest]} of the run, which would be its "

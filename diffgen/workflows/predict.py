@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.comparison.model_pair import stored_model
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig
+from diffgen.config import ModelSpec
 from diffgen.data.file_tree import MAX_FILE_BYTES
 from diffgen.data.picture_file import SUFFIXES, decode
 from diffgen.data.picture_stack import stack
@@ -70,7 +71,7 @@ def predict(
     rule: Rule = "selector",
     output: str | Path | None = None,
     device: str | None = None,
-    options: CompareConfig | None = None,
+    options: Sequence[ModelSpec] = (),
     force: bool = False,
     events: Listener | None = None,
     stop: StopToken | None = None,
@@ -102,7 +103,7 @@ def predict(
     size = resolve_batch_size(settings.batch_size, place)
     selector = load_selector(folder.file(SELECTOR_FILE), device=place, batch_size=size)
     files, images = _read(Path(pictures), selector.image_shape, settings.resize, progress)
-    models = [stored_model(folder, role, None, settings, device=place, options=options) for role in "AB"]
+    models = stored_models(folder, settings, device=place, options=options)
     ensemble = SelectorEnsemble(models[0], models[1], selector, rule=rule)
     decision = ensemble.decide(images)
     class_names = selector.metadata.get("class_names") or range(max(decision.labels.tolist(), default=0) + 1)

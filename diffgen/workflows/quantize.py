@@ -55,7 +55,7 @@ class QuantizeResult:
     method: str
     calibrated: int
     images: int
-    accuracy: tuple[float, float] | None
+    accuracy: tuple[float, ...] | None
     differing: int
     largest_shift: float
     warnings: tuple[str, ...]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from diffgen.comparison.black_boxes import match_classes, stored_models
 from diffgen.comparison.device import resolve_device
-from diffgen.comparison.model_pair import match_classes, stored_model
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig
+from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.folder import RunFolder
@@ -50,24 +51,21 @@ class ReplayResult:
 
 def replay(
     run: str | Path,
-    model_a: Any = None,
-    model_b: Any = None,
-    *,
+    *models: Any,
     images_only: bool = False,
     device: str | None = None,
-    options: CompareConfig | None = None,
+    options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> ReplayResult:
-    """Ask two models about the reported triggers of a run.
+    """Ask the models again about the reported triggers of a run.
 
     Args:
         run: the run folder.
-        model_a, model_b: other models to ask, or None for those of the run.
+        models: other models to ask, as many as the run has, or none: those of the run.
         images_only: take the pictures from the PNG files in ``images/`` instead of the stored arrays.
         device: where to ask, or None for the run's own device.
-        options: how other models are opened and fed, and what may run code again (``preprocessing_a``, ``model_a``,
-            ..., ``label_map``; the rest is not looked at), or None.
+        options: how other models are opened and fed, and what may run code again, for each model in turn; or none.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
@@ -77,10 +75,7 @@ def replay(
     folder = RunFolder.open(run)
     config = stored_settings(folder)
     place = resolve_device(device or config.device)
-    models = [
-        stored_model(folder, role, given, config, device=place, options=options)
-        for role, given in (("A", model_a), ("B", model_b))
-    ]
+    boxes = stored_models(folder, config, models, device=place, options=options)
     with folder.reading():
         names = folder.results()["class_names"]
         numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)
@@ -88,18 +83,18 @@ def replay(
             raise ValueError("the triggers have other classes than those that are named")
     again = np.empty_like(labels)
     if len(images):
-        for model in models:
+        for model in boxes:
             model.prepare(images)
             if model.num_classes != len(names):
                 raise UserError(
                     f"The model {model.name} answers with {model.num_classes:,} classes but those of the run "
                     f"{folder.path} with {len(names):,}; give one with the same classes."
                 )
-        match_classes(models, None if options is None else options.label_map)
+        match_classes(boxes, options)
     with progress.stage("Asking again", total=len(images)) as task:
         for start in range(0, len(images), _BATCH):
             batch = images[start : start + _BATCH]
-            for column, model in enumerate(models):
+            for column, model in enumerate(boxes):
                 again[start : start + _BATCH, column] = model.predict(batch).argmax(axis=1)
             task.advance(len(batch))
     differs = differ(again)

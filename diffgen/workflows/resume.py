@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
+from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.device import resolve_device
 from diffgen.comparison.image_source import check_unchanged
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
-from diffgen.comparison.model_pair import stored_model
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig
+from diffgen.config import ModelSpec
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -30,14 +30,12 @@ from diffgen.runs.lock import RunLock
 
 def resume(
     run: str | Path,
-    model_a: Any = None,
-    model_b: Any = None,
-    *,
+    *models: Any,
     data: Any = None,
     technique: Any = None,
     generator: Any = None,
     filters: Sequence[Any] | None = None,
-    options: CompareConfig | None = None,
+    options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> CompareResult:
@@ -47,9 +45,9 @@ def resume(
 
     Args:
         run: the run folder.
-        model_a, model_b, data: needed only where the run was given objects instead of files, or files have moved.
+        models, data: needed only where the run was given objects instead of files, or files have moved.
         technique, generator, filters: the objects that the run was made with, given again; None for the others.
-        options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
+        options: allows again what runs code, for each model in turn; or none: nothing of the kind.
 
     Raises:
         UserError: there is nothing to go on with, models or data are not those of the run, or another process works
@@ -70,7 +68,7 @@ def resume(
         own = Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path)
         with own.in_use():
             return resume_comparison(
-                folder, model_a, model_b, data=data, options=options, progress=progress, hooks=ComparisonHooks()
+                folder, models, data=data, options=options, progress=progress, hooks=ComparisonHooks()
             )
 
 
@@ -90,11 +88,10 @@ def _figures_of_done(folder: RunFolder) -> CompareResult | None:
 
 def resume_comparison(
     folder: RunFolder,
-    model_a: Any,
-    model_b: Any,
+    given: Sequence[Any],
     *,
     data: Any,
-    options: CompareConfig | None,
+    options: Sequence[ModelSpec],
     progress: Progress,
     hooks: ComparisonHooks,
 ) -> CompareResult:
@@ -105,10 +102,7 @@ def resume_comparison(
     """
     config = stored_settings(folder)
     device = resolve_device(config.device)
-    models = [
-        stored_model(folder, role, given, config, device=device, options=options, looks_anew=True)
-        for role, given in (("A", model_a), ("B", model_b))
-    ]
+    models = stored_models(folder, config, given, device=device, options=options, looks_anew=True)
     source = data if data is not None else folder.manifest["data"]["path"]
     if source is None:
         raise UserError(f"The run {folder.path} was given its images in memory; give them again to resume it.")
@@ -124,9 +118,8 @@ def resume_comparison(
         attach_answers(models, folder)
         prepare_models(models, images)
         _warn_of_changes(folder, device, progress)
-        pair = models[0], models[1]
-        hooks.models_ready(pair, images)
-        return search_and_report(Given(pair, images, config, device, progress, hooks), lambda: folder)
+        hooks.models_ready(models, images)
+        return search_and_report(Given(models, images, config, device, progress, hooks), lambda: folder)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.device import resolve_device
 from diffgen.comparison.domain_encoder import prepare_encoder
-from diffgen.comparison.model_pair import stored_model
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig, SelectorConfig, to_dict
+from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, to_dict
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -116,9 +116,8 @@ def select(
     *,
     config: SelectorConfig | None = None,
     data: Any = None,
-    model_a: Any = None,
-    model_b: Any = None,
-    options: CompareConfig | None = None,
+    models: Sequence[Any] = (),
+    options: Sequence[ModelSpec] = (),
     device: str | None = None,
     force: bool = False,
     events: Listener | None = None,
@@ -131,7 +130,7 @@ def select(
         config: features, forest, labels.
         data: more labelled real images to judge it on, that no part of the run has seen; or None: only those of the
             run's data that were held out when its GAN was trained.
-        model_a, model_b: the run's models where it was given objects, or None.
+        models: the run's models where it was given objects, or none.
         options: allows again what runs code; see :func:`diffgen.replay`.
         device: or None for the run's own.
         force: replace the selector that the run has.
@@ -156,10 +155,7 @@ def select(
     )
     settings = stored_settings(folder)
     place = resolve_device(device or settings.device)
-    models = [
-        stored_model(folder, role, given, settings, device=place, options=options)
-        for role, given in (("A", model_a), ("B", model_b))
-    ]
+    models = stored_models(folder, settings, models, device=place, options=options)
     for model in models:
         model.prepare(finds.images)
     own = _own_data(folder, settings, progress)

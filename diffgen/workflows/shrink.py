@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.black_boxes import match_classes, stored_models
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import check_unchanged, prepare_generator
-from diffgen.comparison.model_pair import match_classes, stored_model
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.requirements import needs_of
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig
+from diffgen.config import ModelSpec
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -67,7 +68,7 @@ def shrink(
     limit: int = LIMIT,
     data: Any = None,
     device: str | None = None,
-    options: CompareConfig | None = None,
+    options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> ShrinkResult:
@@ -81,7 +82,7 @@ def shrink(
         limit: most triggers.
         data: the real images, where the run was given them in memory or they have moved; None for the run's own.
         device: where to compute, or None for the run's own device.
-        options: allows again what runs code (``model_a``, ``model_b``), or None: nothing of the kind.
+        options: allows again what runs code, for each model in turn; or none: nothing of the kind.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
@@ -98,7 +99,7 @@ def shrink(
 
 
 def _shrink(
-    folder: RunFolder, limit: int, data: Any, device: str | None, options: CompareConfig | None, progress: Progress
+    folder: RunFolder, limit: int, data: Any, device: str | None, options: Sequence[ModelSpec], progress: Progress
 ) -> ShrinkResult:
     config = stored_settings(folder)
     with folder.reading():
@@ -112,7 +113,7 @@ def _shrink(
         )
     place = resolve_device(device or config.device)
     size = resolve_batch_size(config.batch_size, place)
-    models = [stored_model(folder, role, None, config, device=place, options=options) for role in ("A", "B")]
+    models = stored_models(folder, config, device=place, options=options)
     source = data if data is not None else folder.manifest["data"]["path"]
     if source is None:
         raise UserError(f"The run {folder.path} was given its images in memory; give them again to shrink it.")
@@ -120,7 +121,7 @@ def _shrink(
     if images.digest != folder.manifest["data"]["sha256"]:
         raise UserError(f"The data {images.source} is not what the run {folder.path} was made with; name that.")
     prepare_models(models, images)
-    match_classes(models, None, images.class_names)
+    match_classes(models, (), images.class_names)
     check_unchanged(config.generator, folder)
     encoder = cell_store.prepare(images, device=place, progress=progress).encoder
     domain = prepare_generator(images, config, encoder, device=place, progress=progress)
@@ -189,7 +190,7 @@ def _agree(probabilities: torch.Tensor) -> torch.Tensor:
     return agree
 
 
-def _one_by_one(models: list[BlackBox], images: UInt8Array) -> Float32Array:
+def _one_by_one(models: Sequence[BlackBox], images: UInt8Array) -> Float32Array:
     """float32 (N, 2, K): the answers to one picture at a time, as a replay asks."""
     answers = [
         torch.stack([model.predict(torch.from_numpy(image[None])) for model in models], dim=1) for image in images

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from diffgen.cli import build_parser
+from diffgen.cli import build_parser, compare
 from diffgen.cli.check import config_from
-from diffgen.cli.config_file import ConfigFile, read
 from diffgen.config import CheckConfig, Limits
 from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
@@ -66,8 +66,12 @@ def test_a_failed_check_is_accepted_and_passes_then(
     [
         ("no candidate", ["check", "a.pt", "--data", "digits"], ["BASE CANDIDATE"]),
         ("no data", ["check", "a.pt", "b.pt"], ["--data"]),
-        ("a percentage that is none", ["check", "a", "b", "--max-disagreement", "5"], ["'5'", "0.5%"]),
-        ("half a behaviour", ["check", "a", "b", "--max-new-behaviours", "0.5"], ["'0.5'", "none"]),
+        (
+            "a percentage that is none",
+            ["check", "a", "b", "--max-disagreement", "5"],
+            ["--max-disagreement", "is 5; give a number from 0 to 1"],
+        ),
+        ("half a behaviour", ["check", "a", "b", "--max-new-behaviours", "0.5"], ["is 0.5; give a whole number"]),
         ("no random images", ["check", "a", "b", "--data", "digits", "--random-images", "0"], ["random_images"]),
         (
             "a new limit for a check that is resumed",
@@ -104,10 +108,10 @@ def test_wrong_usage(
 
 
 def _config(*words: str, file: Path | None = None) -> CheckConfig:
-    arguments = build_parser().parse_args(["check", "a", "b", *words])
-    settings = ConfigFile() if file is None else read(file, arguments.parser)
-    settings.fill(arguments)
-    return config_from(arguments, settings, Progress())
+    config = [] if file is None else ["--config", str(file)]
+    arguments = build_parser().parse_args(["check", *config, *words])
+    arguments.progress = Progress()
+    return config_from(arguments, compare.job_from(arguments, CheckConfig))[0]
 
 
 def test_shares_are_percentages_or_fractions() -> None:
@@ -121,12 +125,35 @@ def test_shares_are_percentages_or_fractions() -> None:
 def test_limits_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "gate.toml"
     file.write_text(
-        'max-disagreement = "0.5%"\nmax-shift = 0.3\nmax-new-behaviours = 2\nmax-regression-faults = 7\n'
-        'store = "known"\nbudget = "500q"\nrandom-images = 50\nseed = 4\n'
+        'store = "known"\nbudget = "500q"\nrandom-images = 50\nseed = 4\n[limits]\nmax-disagreement = "0.5%"\n'
+        "max-shift = 0.3\nmax-new-behaviours = 2\nmax-regression-faults = 7\n"
     )
     config = _config("--max-new-behaviours", "0", file=file)
     assert config.limits == Limits(0.005, None, 0, 7, 0.3)
     assert (config.random_images, str(config.compare.budget), config.compare.seed) == (50, "500q", 4)
-    arguments = build_parser().parse_args(["check", "a", "b"])
-    read(file, arguments.parser).fill(arguments)
+    arguments = build_parser().parse_args(["check", "--config", str(file)])
+    compare.job_from(arguments, CheckConfig)
     assert arguments.store == str(tmp_path / "known")
+
+
+def test_what_a_check_prints_gives_the_same_again(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    words = (
+        "check",
+        "a.pt",
+        "b.pt",
+        "--data",
+        "digits",
+        "--max-shift",
+        "30%",
+        "--random-images",
+        "50",
+        "--print-config",
+    )
+    first = diffgen_command(*words, "--print-config")
+    assert first.code == 0, first.err
+    (tmp_path / "gate.toml").write_text(first.out)
+    again = diffgen_command("check", "--config", tmp_path / "gate.toml", "--print-config")
+    assert (again.code, again.out) == (0, first.out)
+    refused = diffgen_command("compare", "--config", tmp_path / "gate.toml", "--print-config")
+    assert refused.code == 2
+    assert "limits is not known" in refused.err or "random_images is not known" in refused.err

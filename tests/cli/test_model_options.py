@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from diffgen.cli import build_parser, model_options
-from diffgen.config import CompareConfig, ModelConfig, Preprocessing
+from diffgen.cli import build_parser, compare, model_options
+from diffgen.config import ModelSpec, Opening, Preprocessing, replace
 from diffgen.errors import UserError
 
 
@@ -24,37 +24,41 @@ def test_options_for_both_and_for_one_alone() -> None:
     words = (
         "--mean 0.5 --std 0.5 0.25 --scale 0..255 --size 224 --channels bgr --b-mean 1 2 -3.5 --b-size 64x32 --a-invert"
     )
-    config = model_options.apply(parsed(*words.split()), CompareConfig())
-    assert config.preprocessing_a == Preprocessing(
+    a, b = model_options.pair_from(parsed(*words.split()))
+    assert a.preprocessing == Preprocessing(
         mean=(0.5,), std=(0.5, 0.25), scale="0..255", size=(224, 224), channels="bgr", invert=True
     )
-    assert config.preprocessing_b == Preprocessing(
+    assert b.preprocessing == Preprocessing(
         mean=(1, 2, -3.5), std=(0.5, 0.25), scale="0..255", size=(64, 32), channels="bgr"
     )
 
 
 def test_nothing_said_is_none() -> None:
-    config = model_options.apply(parsed(), CompareConfig())
-    assert config.preprocessing_a == config.preprocessing_b == Preprocessing()
-    assert config.model_a == config.model_b == ModelConfig()
+    assert model_options.pair_from(parsed()) == (ModelSpec(), ModelSpec())
 
 
 def test_code_and_pickles() -> None:
     words = "--arch nets:a --b-arch nets:b --a-allow-pickle --no-antialias --b-output-name logits --layout nhwc"
-    config = model_options.apply(parsed(*words.split(), "--outputs", "scores"), CompareConfig())
-    assert config.model_a == ModelConfig(arch="nets:a", allow_pickle=True)
-    assert config.model_b == ModelConfig(arch="nets:b", allow_pickle=False)
-    assert config.preprocessing_b == Preprocessing(antialias=False, output="logits", layout="nhwc", outputs="scores")
+    a, b = model_options.pair_from(parsed(*words.split(), "--outputs", "scores"))
+    assert a.opening == Opening(arch="nets:a", allow_pickle=True)
+    assert b.opening == Opening(arch="nets:b", allow_pickle=False)
+    assert b.preprocessing == Preprocessing(antialias=False, output="logits", layout="nhwc", outputs="scores")
 
 
 def test_options_go_before_settings_from_a_file() -> None:
-    before = CompareConfig(
-        preprocessing_a=Preprocessing(mean=(0.1,), scale="0..255"),
-        model_a=ModelConfig(arch="nets:a", class_names=("x", "y")),
+    before = ModelSpec(
+        preprocessing=Preprocessing(mean=(0.1,), scale="0..255"),
+        opening=Opening(arch="nets:a"),
+        class_names=("x", "y"),
     )
-    config = model_options.apply(parsed("--mean", "0.2"), before)
-    assert config.preprocessing_a == Preprocessing(mean=(0.2,), scale="0..255")
-    assert config.model_a == before.model_a
+    a, b = compare._models(parsed("--mean", "0.2"), (before, ModelSpec()))
+    assert a == replace(before, path="a.pt", preprocessing=Preprocessing(mean=(0.2,), scale="0..255"))
+    assert b == ModelSpec(path="b.pt", preprocessing=Preprocessing(mean=(0.2,)))
+
+
+def test_classes_are_mapped_onto_those_of_the_first() -> None:
+    a, b = model_options.pair_from(parsed("--label-map", "map.toml"))
+    assert (a.label_map, b.label_map) == (None, "map.toml")
 
 
 @pytest.mark.parametrize(

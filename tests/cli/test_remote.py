@@ -56,8 +56,11 @@ def options(server: OipServer, case: str) -> tuple[list[object], str]:
             [server.address("b"), "--query-budget", 500],
             "may be asked about 500 images",
         ),
-        "a query budget of 0": ([server.address("b"), "--query-budget", 0], "query budget of 0 images cannot be"),
-        "a negative timeout": ([server.address("b"), "--b-timeout", -1], "timeout of -1 seconds cannot be"),
+        "a query budget of 0": ([server.address("b"), "--query-budget", 0], "(--query-budget) is 0; give 1 or more"),
+        "a negative timeout": (
+            [server.address("b"), "--b-timeout", -1],
+            "(--timeout) is -1; give a number from more than 0",
+        ),
         "a variable that is not set": ([server.address("b"), "--auth-env", "NO_SUCH"], "NO_SUCH is not set"),
     }
     return cases[case]
@@ -178,4 +181,4 @@ def test_an_address_survives_the_configuration_file(
     assert again == printed
     assert f'path = "{address}"' in printed
     for line in ('auth_env = "TOKEN"', "query_budget = 5000", "timeout = 7.0"):
-        assert line in printed.split("[model_b")[-1]
+        assert line in printed.split("[[models]]")[-1]

@@ -16,7 +16,7 @@ import pytest
 from lxml import etree
 
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelConfig, RemoteConfig, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, RemoteConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import Event, StageEnded, StageStarted, StopToken
@@ -382,8 +382,8 @@ def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config:
 def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(
     model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
 ) -> None:
-    limited = ModelConfig(remote=RemoteConfig(query_budget=1_700))
-    short = replace(config, compare=replace(config.compare, model_b=limited))
+    limited = ModelSpec(opening=Opening(remote=RemoteConfig(query_budget=1_700)))
+    short = replace(config, compare=replace(config.compare, models=(ModelSpec(), limited)))
     with OipServer({"a": onnx_model(model_files["a_onnx"])}, binary=True) as server:
         address = f"http://127.0.0.1:{server.port}/v2/models/a"
         result = check(model_files["a"], address, data="digits:test", config=short, output=tmp_path / "short")

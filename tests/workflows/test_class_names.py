@@ -14,7 +14,7 @@ import pytest
 
 from diffgen.cli.table import print_result
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, ModelConfig, SearchConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, ModelSpec, SearchConfig
 from diffgen.data import load
 from diffgen.models import load as load_model
 from diffgen.report.markdown import escape_markdown
@@ -117,9 +117,10 @@ def test_a_label_map_by_name(model_files: dict[str, Path], tmp_path: Path) -> No
     config = replace(
         SMALL,
         budget=Budget(queries=50),
-        label_map=str(tmp_path / "map.json"),
-        model_a=ModelConfig(class_names=NAMES),
-        model_b=ModelConfig(class_names=theirs),
+        models=(
+            ModelSpec(class_names=NAMES),
+            ModelSpec(class_names=theirs, label_map=str(tmp_path / "map.json")),
+        ),
     )
     data = load("digits:test")
     unnamed = ImageSet(data.images, data.labels, None, "digits in memory")

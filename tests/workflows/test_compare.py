@@ -153,7 +153,7 @@ def test_the_run_folder_holds_what_the_house_rules_ask_for(finished: CompareResu
     assert all(re.fullmatch(r"[0-9a-f]{64}", manifest["files"][role]["sha256"]) for role in "AB")
     config = from_dict(CompareConfig, RunFolder.open(run).config())
     assert config.seed == 3
-    assert config.preprocessing_a.outputs == "logits"  # what was detected is recorded
+    assert config.models[0].preprocessing.outputs == "logits"  # what was detected is recorded
     assert not list(run.rglob("*.tmp"))
 
 

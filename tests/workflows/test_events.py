@@ -22,15 +22,15 @@ from tests.recording import Recording
 class Worker(threading.Thread):
     """A comparison; ``each`` is called with every event, in this thread."""
 
-    def __init__(self, **arguments: object) -> None:
+    def __init__(self, *models: object, **arguments: object) -> None:
         super().__init__(daemon=True)
         self.result: CompareResult | None = None
         self.error: BaseException | None = None
-        self._arguments = arguments
+        self._models, self._arguments = models, arguments
 
     def run(self) -> None:
         try:
-            self.result = compare(**self._arguments)  # type: ignore[arg-type]
+            self.result = compare(*self._models, **self._arguments)  # type: ignore[arg-type]
         except (Exception, KeyboardInterrupt) as error:
             self.error = error
 
@@ -53,8 +53,8 @@ def test_a_comparison_is_watched_and_stopped_from_another_thread(
             seen.set()
 
     worker = Worker(
-        model_a=model_files["a"],
-        model_b=model_files["b"],
+        model_files["a"],
+        model_files["b"],
         data="digits:test",
         config=replace(small_config, budget=Budget(seconds=600)),
         output=tmp_path / "run",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.config import CompareConfig, Preprocessing
+from diffgen.config import ModelSpec, Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import load, read_sidecar
 from diffgen.models.sidecar import sidecar_path
@@ -119,8 +119,8 @@ def test_without_labels_sure_and_varied_answers_count(
 
 
 def test_what_the_options_say_is_not_varied(model_files: dict[str, Path], digits: ImageSet) -> None:
-    config = CompareConfig(preprocessing_a=Preprocessing(mean=(0.3,), invert=False))
-    found = inspect(model_files["a"], data=digits, config=config)
+    known = ModelSpec(preprocessing=Preprocessing(mean=(0.3,), invert=False))
+    found = inspect(model_files["a"], data=digits, options=known)
     assert [each.name for each in found.candidates] == ["as the options say"]
     assert found.chosen.preprocessing.mean == (0.3,)
 

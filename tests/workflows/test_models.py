@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import (
     Budget,
     CompareConfig,
     GanConfig,
-    ModelConfig,
+    ModelSpec,
+    Opening,
     Preprocessing,
     SearchConfig,
-    from_dict,
     replace,
 )
 from diffgen.errors import UserError
@@ -82,39 +83,41 @@ def fresh(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_code_is_not_run_again_without_consent(fresh: Path, tmp_path: Path) -> None:
-    config = replace(SMALL, model_a=ModelConfig(arch="workflow_nets:build"), model_b=ModelConfig(allow_pickle=True))
+    arch = ModelSpec(opening=Opening(arch="workflow_nets:build"))
+    pickled, nothing = ModelSpec(opening=Opening(allow_pickle=True)), ModelSpec()
+    config = replace(SMALL, models=(arch, pickled))
     run = compare("weights.pt", "whole.pt", data="digits:test", config=config, output=tmp_path / "run").run
-    stored = from_dict(CompareConfig, RunFolder.open(run).config())
-    assert (stored.model_a.arch, stored.model_a.allow_pickle) == ("workflow_nets:build", False)
-    assert (stored.model_b.arch, stored.model_b.allow_pickle) == (None, True)
+    a, b = stored_settings(RunFolder.open(run)).models
+    assert (a.opening.arch, a.opening.allow_pickle) == ("workflow_nets:build", False)
+    assert (b.opening.arch, b.opening.allow_pickle) == (None, True)
+    assert (Path(a.path).name, Path(b.path).name) == ("weights.pt", "whole.pt")
     sys.modules.pop("workflow_nets")
     (fresh / "imported").unlink()
 
-    arch, pickled = ModelConfig(arch="workflow_nets:build"), ModelConfig(allow_pickle=True)
     with pytest.raises(UserError, match=r"was built by --arch workflow_nets:build, .* add --a-arch"):
         replay(run)
     with pytest.raises(UserError, match="--a-arch"):
-        replay(run, options=CompareConfig(model_b=pickled))
+        replay(run, options=(nothing, pickled))
     assert not (fresh / "imported").exists()
     with pytest.raises(UserError, match="--allow-pickle, which may run any code; add --b-allow-pickle"):
-        replay(run, options=CompareConfig(model_a=arch))
+        replay(run, options=(arch, nothing))
     assert "workflow_nets" in sys.modules  # model A was allowed
-    result = replay(run, options=CompareConfig(model_a=arch, model_b=pickled))
+    result = replay(run, options=(arch, pickled))
     assert result.reproduced == result.replayed
 
     folder = RunFolder.open(run)
     folder.save_manifest(status="running")
     with pytest.raises(UserError, match="--a-arch"):
         resume(run)
-    assert resume(run, options=CompareConfig(model_a=arch, model_b=pickled)).run == run
+    assert resume(run, options=(arch, pickled)).run == run
 
 
 def test_a_file_that_has_changed_is_not_opened(fresh: Path, tmp_path: Path) -> None:
     """The check comes before the pickle is read, not after."""
     copy = tmp_path / "whole.pt"
     copy.write_bytes((fresh / "whole.pt").read_bytes())
-    pickled = CompareConfig(model_a=ModelConfig(allow_pickle=True), model_b=ModelConfig(allow_pickle=True))
-    config = replace(SMALL, model_a=pickled.model_a, model_b=pickled.model_b)
+    pickled = (ModelSpec(opening=Opening(allow_pickle=True)),) * 2
+    config = replace(SMALL, models=pickled)
     run = compare(copy, "whole.pt", data="digits:test", config=config, output=tmp_path / "run").run
     torch.save(Mark(str(tmp_path / "mark")), copy)
     with pytest.raises(UserError, match="has changed since"):
@@ -130,13 +133,13 @@ def test_pre_processing_is_recorded_and_the_sidecar_not_read_again(
     sidecar = tmp_path / "conv.pt.toml"
     names = [f"digit {number}" for number in range(10)]
     sidecar.write_text(f"mean = [0.1]\nstd = [0.9]\nclass_names = {json.dumps(names)}\n")
-    config = replace(SMALL, preprocessing_a=Preprocessing(std=(0.8,)))
+    config = replace(SMALL, models=(ModelSpec(preprocessing=Preprocessing(std=(0.8,))), ModelSpec()))
     run = compare(path, model_files["b"], data="digits:test", config=config, output=tmp_path / "run").run
-    stored = from_dict(CompareConfig, RunFolder.open(run).config())
-    assert (stored.preprocessing_a.mean, stored.preprocessing_a.std) == ((0.1,), (0.8,))
-    assert None not in vars(stored.preprocessing_a).values()
-    assert (stored.preprocessing_a.layout, stored.preprocessing_a.outputs) == ("nchw", "logits")
-    assert stored.model_a.class_names == tuple(names)
+    stored = stored_settings(RunFolder.open(run)).models[0]
+    assert (stored.preprocessing.mean, stored.preprocessing.std) == ((0.1,), (0.8,))
+    assert None not in vars(stored.preprocessing).values()
+    assert (stored.preprocessing.layout, stored.preprocessing.outputs) == ("nchw", "logits")
+    assert stored.class_names == tuple(names)
     sidecar.write_text("nonsense")
     result = replay(run)
     assert result.reproduced == result.replayed == result.same_labels
@@ -147,7 +150,7 @@ def test_names_are_those_of_the_data_else_those_of_a_model(model_files: dict[str
 
     digits = load("digits:test")
     names = tuple(f"model says {number}" for number in range(10))
-    config = replace(SMALL, model_b=ModelConfig(class_names=names))
+    config = replace(SMALL, models=(ModelSpec(), ModelSpec(class_names=names)))
     numbers, letters = tuple("0123456789"), tuple("abcdefghij")
     for class_names, wanted in ((None, names), (numbers, names), (letters, letters)):
         data = type(digits)(digits.images, digits.labels, class_names, "digits in memory")
@@ -173,12 +176,12 @@ def test_a_label_map_puts_the_classes_of_b_into_the_order_of_a(model_files: dict
     torch.jit.save(torch.jit.trace(Backwards().eval(), torch.zeros(2, 1, 28, 28)), str(tmp_path / "b.pt"))
     mapping = tmp_path / "map.csv"
     mapping.write_text("\n".join(f"{number},{9 - number}" for number in range(10)))
-    config = replace(SMALL, label_map=str(mapping))
+    config = replace(SMALL, models=(ModelSpec(), ModelSpec(label_map=mapping)))
     result = compare(model_files["a"], tmp_path / "b.pt", data="digits:test", config=config, output=tmp_path / "run")
     assert result.triggers == 0
     folder = RunFolder.open(result.run)
     assert folder.results()["preflight"]["agreement"] == 1
-    assert from_dict(CompareConfig, folder.config()).model_b.class_order == tuple(range(9, -1, -1))
+    assert stored_settings(folder).models[1].class_order == tuple(range(9, -1, -1))
     mapping.unlink()  # is not needed any more
     assert replay(result.run).replayed == 0
     with pytest.raises(UserError, match="cannot be read"):
@@ -205,5 +208,6 @@ def test_another_file_is_fed_as_its_sidecar_says(model_files: dict[str, Path], t
     (tmp_path / "inverted.pt.toml").write_text("invert = true")
     result = replay(run, path, model_files["b"])
     assert result.same_labels == result.replayed
-    plain = replay(run, path, model_files["b"], options=CompareConfig(preprocessing_a=Preprocessing(invert=False)))
+    plain_a = ModelSpec(preprocessing=Preprocessing(invert=False))
+    plain = replay(run, path, model_files["b"], options=(plain_a, ModelSpec()))
     assert plain.same_labels < result.same_labels

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from diffgen.comparison.line import CompareResult
-from diffgen.config import CompareConfig, ModelConfig, RemoteConfig
+from diffgen.config import CompareConfig, ModelSpec, Opening, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.runs.checkpoints import has_checkpoint
 from diffgen.runs.folder import RunFolder
@@ -33,11 +34,16 @@ def digests(images: np.ndarray) -> list[bytes]:
     return [hashlib.sha256(image).digest() for image in images.astype(np.float32) / np.float32(255)]
 
 
+def pair(**opening: Any) -> tuple[ModelSpec, ModelSpec]:
+    """What is said of B alone."""
+    return ModelSpec(), ModelSpec(opening=Opening(**opening))
+
+
 @pytest.fixture
 def quick(small_config: CompareConfig, monkeypatch: pytest.MonkeyPatch) -> CompareConfig:
     monkeypatch.setenv(VARIABLE, SECRET)
     monkeypatch.setattr("diffgen.models.remote.server.time.sleep", lambda seconds: None)
-    return replace(small_config, model_b=ModelConfig(remote=RemoteConfig(auth_env=VARIABLE)))
+    return replace(small_config, models=pair(remote=RemoteConfig(auth_env=VARIABLE)))
 
 
 def test_faults_and_the_servers_death_change_nothing(
@@ -71,11 +77,11 @@ def test_faults_and_the_servers_death_change_nothing(
             UserError, match=f"is asked at {proxy.address('b')}, which sends pictures there; add --b-al"
         ):
             resume(run)
-        options = CompareConfig(model_b=ModelConfig(allow_remote=True))
+        options = pair(allow_remote=True)
         with pytest.raises(UserError, match=f"add --b-auth-env {VARIABLE} to send it there again"):
             resume(run, options=options)
         assert server.images == before
-        options = replace(quick, model_b=replace(quick.model_b, allow_remote=True))
+        options = pair(allow_remote=True, remote=RemoteConfig(auth_env=VARIABLE))
         result = resume(run, options=options, events=progress)
         assert proxy.injected.total() > 5
         seen = dict(server.seen)
@@ -113,7 +119,7 @@ def test_the_query_budget_ends_the_search_and_leaves_enough_to_verify(
     with OipServer({"b": onnx_model(model_files["b"])}, binary=True) as server:
 
         def limited(budget: int) -> CompareConfig:
-            return replace(quick, model_b=ModelConfig(remote=RemoteConfig(query_budget=budget)))
+            return replace(quick, models=pair(remote=RemoteConfig(query_budget=budget)))
 
         with pytest.raises(UserError, match=r"may be asked about 1,000 images.*takes about 1,282; give a larger"):
             compare(
@@ -169,7 +175,7 @@ def test_another_model_at_the_address_is_noticed(
         folder = RunFolder.open(run)
         entry = {"name": "b", "path": server.address("b"), "sha256": "0" * 64}
         folder.save_manifest(status="interrupted", files={**folder.manifest["files"], "B": entry})
-        options = CompareConfig(model_b=ModelConfig(allow_remote=True))
+        options = pair(allow_remote=True)
         with pytest.raises(UserError, match="says other things of its model than in the run"):
             resume(run, options=options)
         # who names the address allows it

@@ -18,8 +18,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import diffgen
 from diffgen.cli import main
+from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.line import CompareResult
-from diffgen.comparison.model_pair import stored_model
 from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
@@ -97,7 +97,7 @@ def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
     selector = load_selector(selected / "selector.onnx")
     chosen = selector.choose(data.images)
     ordered = replace(data, images=data.images[np.argsort(chosen, kind="stable")])
-    models = [stored_model(folder, role, None, CompareConfig(), device=torch.device("cpu")) for role in "AB"]
+    models = stored_models(folder, CompareConfig(), device=torch.device("cpu"))
     for model in models:
         model.prepare(data.images)
     cost = measure_cost(models, selector, data.images, ordered)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_generator
 from diffgen.comparison.line import CompareResult
-from diffgen.comparison.model_pair import stored_model
 from diffgen.config import CompareConfig, from_dict
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -36,7 +36,7 @@ def test_pairs_hold_when_asked_one_at_a_time(shrunk: ShrinkResult) -> None:
     assert shrunk.tried == 6
     assert shrunk.shrunk == len(arrays["numbers"]) > 0
     config = from_dict(CompareConfig, folder.config())
-    models = [stored_model(folder, role, None, config, device=torch.device("cpu")) for role in "AB"]
+    models = stored_models(folder, config, device=torch.device("cpu"))
     for model in models:
         model.prepare(arrays["triggers"])
     for image in arrays["triggers"]:

@@ -1,0 +1,179 @@
+"""Options made from settings: names, choices, ranges and help come from the fields (:mod:`diffgen.config.schema`).
+
+``--help`` shows the common ones, ``--help-all`` every one, and ``--set NAME=VALUE`` reaches every setting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Collection, Iterable
+from typing import Any, get_args, get_origin
+
+from diffgen.config.layers import Layer, assignment, merged, nested
+from diffgen.config.schema import Setting, every_setting
+from diffgen.errors import UserError
+
+_WIDTH = 100
+_OF_MODELS = ("models.", "preprocessing.", "opening.", "remote.", "a-", "b-")
+
+
+class Options:
+    """The options of one verb that set settings.
+
+    Attributes:
+        parser: of the verb.
+        kind: the class of its settings, which ``--set`` reaches; None: there is no ``--set``.
+    """
+
+    def __init__(self, parser: argparse.ArgumentParser, kind: Any = None) -> None:
+        self.parser, self.kind = parser, kind
+        self._rare: list[tuple[argparse.Action, str]] = []
+        self._keys: list[str] = []
+        parser.add_argument(
+            "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, options=self, help="show every option"
+        )
+        if kind is not None:
+            parser.add_argument(
+                "--set",
+                dest="assignments",
+                action="append",
+                metavar="NAME=VALUE",
+                help="any setting that --help-all names, as in search.population=200; may be given again",
+            )
+
+    def add(self, group: Any, settings: Iterable[Setting], *, prefix: str = "", shown: bool = True) -> None:
+        """Add the options of some settings to a group.
+
+        Args:
+            group: of the parser.
+            settings: those without an option are passed over.
+            prefix: in front of the name of every option, and of where its value is kept.
+            shown: whether the common ones are in ``--help``, and the others in ``--help-all``.
+        """
+        for each in settings:
+            if each.option is None:
+                continue
+            action = group.add_argument(
+                f"--{prefix}{each.option.removeprefix('--')}", dest=f"{prefix}{each.key}", **_form(each)
+            )
+            if not shown:
+                action.help = argparse.SUPPRESS
+            elif not each.common:
+                self._rare.append((action, str(action.help)))
+                action.help = argparse.SUPPRESS
+            if not prefix:
+                self._keys.append(each.key)
+
+    def rare(self, action: argparse.Action) -> None:
+        """Show an option that was added by hand in ``--help-all`` alone."""
+        self._rare.append((action, str(action.help)))
+        action.help = argparse.SUPPRESS
+
+    def layer(self, arguments: argparse.Namespace, keys: Collection[str]) -> Layer:
+        """What the options say of these settings, and ``--set`` of all.
+
+        Raises:
+            UserError: what ``--set`` was given is not understood or not known.
+        """
+        given = {key: value for key in keys if (value := getattr(arguments, key, None)) is not None}
+        said = [assignment(text, self.kind) for text in getattr(arguments, "assignments", None) or ()]
+        return merged(nested(given), *said)
+
+    def settings(self, arguments: argparse.Namespace) -> Layer:
+        """What the options say of the settings of ``kind``."""
+        keys = {each.key for each in every_setting(self.kind)} if self.kind is not None else set()
+        return self.layer(arguments, [key for key in self._keys if key in keys])
+
+    def show_all(self) -> None:
+        """Print the help with every option, and every setting that has none."""
+        for action, text in self._rare:
+            action.help = text
+        self.parser.print_help()
+        others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
+        if others:
+            print("\nsettings without an option, for --set and files:")
+        for each in others:
+            print(f"  {each.key}{f'={_shown(each.default)}' if each.default is not None else ''}")
+            about = f"{each.about} {_range(each)}".strip()
+            print(textwrap.fill(about, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6))
+
+    def refuse_beside_resume(self, arguments: argparse.Namespace, what: str, allowed: Collection[str]) -> None:
+        """See that nothing stands beside ``--resume`` that would be passed over.
+
+        Args:
+            arguments: parsed; an option that was not given is None or False.
+            what: "A run" or "A check".
+            allowed: names of options that may stand there, besides those that say how models are opened and fed.
+
+        Raises:
+            UserError: something else does.
+        """
+        for action in self.parser._actions:
+            name = action.dest
+            value = getattr(arguments, name, None)
+            if value is None or value is False or name in allowed or name.startswith(_OF_MODELS):
+                continue
+            option = max(action.option_strings or (name,), key=len)
+            raise UserError(
+                f"{what} that is resumed keeps what it was started with; leave {option} out (beside --resume may stand "
+                "other places of models and --data, how models are opened, -q, -v and --json)."
+            )
+
+
+class _HelpAll(argparse.Action):
+    def __init__(self, *args: Any, options: Options, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._options = options
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        self._options.show_all()
+        parser.exit()
+
+
+def _form(each: Setting) -> dict[str, Any]:
+    """How argparse takes a setting; numbers are left to the settings' own checks, which know the range."""
+    text = _as_help(each.about).replace("%", "%%")
+    if each.kind is bool:
+        action = argparse.BooleanOptionalAction if each.optional or each.default else "store_true"
+        return {"action": action, "default": None, "help": text}
+    if each.choices:
+        usual = "" if each.default is None or "(default" in text else f" (default: {each.default})"
+        return {"choices": each.choices, "metavar": "|".join(each.choices), "help": f"{text}{usual}"}
+    usual = "" if each.default in (None, "") or "default" in text else f" (default: {_shown(each.default)})"
+    form: dict[str, Any] = {"metavar": each.metavar, "help": f"{text}{usual}"}
+    if get_origin(each.kind) is tuple and get_args(each.kind)[0] is float:
+        return {**form, "nargs": "+", "type": _number}
+    if each.kind in (int, float):
+        form["type"] = _number
+    return form
+
+
+def _as_help(about: str) -> str:
+    """A sentence as the other help texts are written: it begins small and ends without a full stop."""
+    first = about.split(" ", 1)[0]
+    return (about[:1].lower() if first[1:].islower() else about[:1]) + about[1:].removesuffix(".")
+
+
+def _number(text: str) -> int | float | str:
+    """A number, or the text itself, which the check of the setting then refuses or knows to read ("none", "0.5%")."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _range(each: Setting) -> str:
+    if each.choices:
+        return f"One of {', '.join(each.choices)}."
+    if each.limits is not None:
+        return f"{str(each.limits)[:1].upper()}{str(each.limits)[1:]}."
+    return ""

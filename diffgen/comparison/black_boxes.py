@@ -1,0 +1,326 @@
+"""The models of a comparison: opened as the settings say, put into one order of classes, and found again later."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+
+import torch
+
+from diffgen.comparison.device import resolve_batch_size
+from diffgen.config import (
+    DEFAULT_MODEL_TIMEOUT,
+    CompareConfig,
+    Isolate,
+    ModelSpec,
+    Opening,
+    is_address,
+    replace,
+    roles,
+)
+from diffgen.errors import UserError
+from diffgen.models import BlackBox, read_label_map, read_sidecar
+from diffgen.models import load as load_model
+from diffgen.models.isolation.wall import walls
+from diffgen.models.loading import file_digest
+from diffgen.models.remote.address import parse_address
+from diffgen.runs.folder import RunFolder
+
+
+def specs_for(given: Sequence[Any], config: CompareConfig) -> tuple[tuple[Any, ...], tuple[ModelSpec, ...]]:
+    """The models of a comparison, and how each is opened and fed.
+
+    Args:
+        given: files, addresses, Python objects or :class:`ModelSpec` with a path; none for those that the settings
+            name.
+        config: says how they are opened and fed, in the same order.
+
+    Raises:
+        UserError: fewer than two, or other numbers of models and of settings for them.
+    """
+    named = config.models
+    given = given or tuple(each.path for each in named)
+    if len(given) < 2:
+        raise UserError(f"A comparison needs two models or more, but {len(given)} was given.")
+    if named and len(named) != len(given):
+        raise UserError(f"{len(given)} models are given, but the settings describe {len(named)}; describe each.")
+    named = named or (ModelSpec(),) * len(given)
+    specs = tuple(
+        each.over(said) if isinstance(each, ModelSpec) else said for each, said in zip(given, named, strict=True)
+    )
+    models = tuple(each.path if isinstance(each, ModelSpec) else each for each in given)
+    missing = [role for role, model in zip(roles(models), models, strict=True) if model is None]
+    if missing:
+        raise UserError(f"Model {missing[0]} has no path; name its file or address, or give the model itself.")
+    return models, specs
+
+
+def load_models(
+    models: Sequence[Any], specs: Sequence[ModelSpec], *, device: torch.device, batch_size: int
+) -> tuple[BlackBox, ...]:
+    """All models as the settings say.
+
+    Raises:
+        UserError: see :func:`diffgen.models.load`; or an ``arch`` that no model has a use for.
+    """
+    loaded = tuple(
+        load_spec(model, spec, device=device, batch_size=batch_size) for model, spec in zip(models, specs, strict=True)
+    )
+    _check_arch_is_used(loaded, [spec.opening.arch for spec in specs])
+    return loaded
+
+
+def load_spec(model: Any, spec: ModelSpec, *, device: torch.device, batch_size: int, sidecar: bool = True) -> BlackBox:
+    """One model as its settings say; see :func:`diffgen.models.load`."""
+    return load_model(
+        model,
+        device=device,
+        batch_size=batch_size,
+        preprocessing=spec.preprocessing,
+        arch=spec.opening.arch,
+        allow_pickle=spec.opening.allow_pickle,
+        class_names=spec.class_names,
+        class_order=spec.class_order,
+        sidecar=sidecar,
+        remote=spec.opening.remote,
+        **isolation(spec.opening),
+    )
+
+
+class Isolation(TypedDict):
+    """What :func:`diffgen.models.load` is told about a model's own process."""
+
+    isolate: Isolate
+    model_timeout: float
+
+
+def isolation(opening: Opening) -> Isolation:
+    """Whether a model is isolated and how long it may take; where nothing is said, as usual."""
+    return {
+        "isolate": opening.isolate or "auto",
+        "model_timeout": opening.model_timeout or DEFAULT_MODEL_TIMEOUT,
+    }
+
+
+def wall_of(model: BlackBox) -> str:
+    """What stood between a model and this machine, in a sentence for the manifest."""
+    if model.url is not None:
+        return "it ran on a server"
+    return walls().sentence if model.isolated else "it ran in diffgen's own process"
+
+
+def _check_arch_is_used(models: Sequence[BlackBox], given: Sequence[str | None]) -> None:
+    used = {model.arch for model in models}
+    # --arch is said of all models, and may be meant for one of them
+    idle = [(model, arch) for model, arch in zip(models, given, strict=True) if arch is not None and arch not in used]
+    if idle:
+        names = " and ".join(dict.fromkeys(model.name for model, _ in idle))
+        raise UserError(
+            f"--arch {idle[0][1]} builds the network for a file with weights alone (a state_dict), but what was given "
+            f"has its own network ({names}); leave --arch out, or give the weights."
+        )
+
+
+def match_classes(
+    models: Sequence[BlackBox], specs: Sequence[ModelSpec], class_names: Sequence[str] | None = None
+) -> None:
+    """Put the classes of each model that has a label map into the order of the first one's. All must be prepared.
+
+    Args:
+        models: with the same number of classes.
+        specs: of these models.
+        class_names: those of the data, for a model that has no names of its own.
+
+    Raises:
+        UserError: see :func:`diffgen.models.class_names.read_label_map`; or the first model has a label map.
+    """
+    first, names = models[0], tuple(class_names or ())
+    if specs and specs[0].label_map is not None:
+        raise UserError("The first model has a label map, but the others are mapped onto it; give it to one of those.")
+    for model, spec in zip(models[1:], specs[1:], strict=False):
+        if spec.label_map is not None:
+            own = model.own_class_names or names
+            model.map_classes(read_label_map(spec.label_map, first.num_classes, first.class_names or names, own))
+
+
+def recorded(config: CompareConfig, models: Sequence[BlackBox], specs: Sequence[ModelSpec]) -> CompareConfig:
+    """The settings with everything in them that was found out about the models, so that nothing is guessed again."""
+
+    def of(model: BlackBox, said: ModelSpec) -> ModelSpec:
+        opening = Opening(
+            remote=said.opening.remote,
+            arch=model.arch,
+            allow_pickle=model.unpickled,
+            model_timeout=said.opening.model_timeout,
+        )
+        return ModelSpec(
+            path=place_of(model),
+            preprocessing=model.preprocessing,
+            opening=opening,
+            class_names=model.own_class_names,
+            class_order=model.class_order,
+            label_map=said.label_map,
+        )
+
+    return replace(config, models=tuple(of(model, said) for model, said in zip(models, specs, strict=True)))
+
+
+def place_of(model: BlackBox) -> str | None:
+    """The file or address of a model, or None: it is a Python object."""
+    return model.url if model.path is None else str(Path(model.path).absolute())
+
+
+def stored_models(
+    folder: RunFolder,
+    config: CompareConfig,
+    given: Sequence[Any] = (),
+    *,
+    device: torch.device,
+    options: Sequence[ModelSpec] = (),
+    looks_anew: bool = False,
+) -> tuple[BlackBox, ...]:
+    """The models of a run: the files and addresses it was started with, or those ``given`` in their place.
+
+    A run's own model is opened with the run's own settings. Another one is opened as ``options`` say, then as its
+    sidecar says, then as the run's own. Code that the run was allowed to run is not run again, and nothing is sent to
+    an address that it names, unless ``options`` say so: the folder may come from a stranger. A model that the run asked
+    one image at a time is asked so again, unless the caller ``looks_anew`` how it is to be asked.
+
+    Args:
+        folder, config: of the run.
+        given: other models, or None in the place of those that the run names; none at all: the run's.
+        device: where to ask.
+        options: one for each model, or none.
+
+    Raises:
+        UserError: a model of the run's own is gone or has changed, it was a Python object and none is given, or it can
+            only be opened by what ``options`` do not allow.
+    """
+    letters = sorted(folder.manifest["files"])
+    specs = config.models or (ModelSpec(),) * len(letters)
+    if letters != list(roles(specs)):
+        raise UserError(f"The run folder {folder.path} is damaged: its settings and its manifest name other models.")
+    for what, several in (("models", given), ("options", options)):
+        if several and len(several) != len(specs):
+            raise UserError(f"The run {folder.path} has {len(specs)} models, but {what} for {len(several)} are given.")
+    return tuple(
+        _stored_model(
+            StoredModel(folder, role, before, consent),
+            model,
+            device=device,
+            batch_size=resolve_batch_size(config.batch_size, device),
+            looks_anew=looks_anew,
+        )
+        for role, before, consent, model in zip(
+            letters, specs, options or (ModelSpec(),) * len(specs), given or (None,) * len(specs), strict=True
+        )
+    )
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model of a run: what the run says of it, and what the user allows now."""
+
+    folder: RunFolder
+    role: str
+    before: ModelSpec
+    consent: ModelSpec
+
+    @property
+    def title(self) -> str:
+        """How sentences call it."""
+        return f"Model {self.role} of the run {self.folder.path}"
+
+    def option(self, name: str) -> str:
+        """The option that is said of this model alone."""
+        return f"--{self.role.lower()}-{name}"
+
+
+def _stored_model(
+    about: StoredModel, given: Any, *, device: torch.device, batch_size: int, looks_anew: bool
+) -> BlackBox:
+    folder, before, consent = about.folder, about.before, about.consent
+    entry = folder.manifest["files"][about.role]
+    if given is None and entry["path"] is None:
+        raise UserError(f"{about.title} was a Python object; give it again.")
+    preprocessing = before.preprocessing
+    model = entry["path"] if given is None else given
+    remote = is_address(model)
+    is_file = isinstance(model, str | os.PathLike) and not remote
+    if remote:
+        # what a server says of its model is looked at below; asking it needs consent first
+        same = given is None or str(parse_address(given)) == entry["path"]
+    else:
+        same = given is None or (is_file and file_digest(model) == entry["sha256"])
+        if given is None and file_digest(model) != entry["sha256"]:
+            raise UserError(
+                f"The file {entry['path']} has changed since the run {folder.path}; name the models to ask instead."
+            )
+    if same:
+        if remote and given is None and not consent.opening.allow_remote:
+            raise UserError(
+                f"{about.title} is asked at {model}, which sends pictures there; add {about.option('allow-remote')} to "
+                "allow it again."
+            )
+        _check_consent(about)
+        preprocessing = consent.preprocessing.over(preprocessing)
+    elif is_file:
+        # another file: what was found out about the old one's layout and answers says nothing about it
+        usual = replace(preprocessing, layout="auto", outputs="auto", output="")
+        preprocessing = consent.preprocessing.over(read_sidecar(Path(model).expanduser()).preprocessing).over(usual)
+    opening = consent.opening
+    spec = ModelSpec(
+        preprocessing=preprocessing,
+        # whether it is isolated is nothing that the folder may say
+        opening=replace(
+            opening,
+            model_timeout=opening.model_timeout or before.opening.model_timeout,
+            remote=opening.remote.over(replace(before.opening.remote, auth_env=None)) if same else opening.remote,
+        ),
+        class_names=before.class_names if same else (),
+        class_order=before.class_order,
+    )
+    opened = load_spec(model, spec, device=device, batch_size=batch_size, sidecar=not same)
+    if same and remote and opened.digest != entry["sha256"]:
+        raise UserError(
+            f"The server of {entry['path']} says other things of its model than in the run {folder.path}, which was "
+            "made with another version of it; load that one, or start a new run."
+        )
+    asked_alone = folder.manifest.get("asked_alone")
+    if same and not looks_anew and isinstance(asked_alone, list) and about.role in asked_alone:
+        opened.ask_alone()
+    return opened
+
+
+def resume_command(verb: str, folder: RunFolder, config: CompareConfig, models: Sequence[BlackBox]) -> str:
+    """What goes on with a run that broke off, with the options that allow it again to ask models at an address."""
+    words = [f"diffgen {verb} --resume {shlex.quote(str(folder.path))}"]
+    for role, model, spec in zip(roles(models).lower(), models, config.models, strict=True):
+        if model.url is not None:
+            variable = spec.opening.remote.auth_env
+            words.append(f"--{role}-allow-remote" + (f" --{role}-auth-env {variable}" if variable else ""))
+    return " ".join(words)
+
+
+def _check_consent(about: StoredModel) -> None:
+    before, consent = about.before.opening, about.consent.opening
+    if before.arch is not None and consent.arch is None:
+        raise UserError(
+            f"{about.title} was built by --arch {before.arch}, which runs that code; add "
+            f"{about.option('arch')} {before.arch} to allow it again."
+        )
+    variable = before.remote.auth_env
+    if variable is not None and consent.remote.auth_env is None:
+        raise UserError(
+            f"{about.title} was asked with the Authorization header in {variable}, which goes to the address in that "
+            f"run; add {about.option('auth-env')} {variable} to send it there again."
+        )
+    if before.allow_pickle and not consent.allow_pickle:
+        raise UserError(
+            f"{about.title} was opened with --allow-pickle, which may run any code; add "
+            f"{about.option('allow-pickle')} to open it again."
+        )
