@@ -17,7 +17,7 @@ from diffgen.features.encoder import FEATURES, DomainEncoder
 from diffgen.filters import FilterPipeline
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.diversity import Diversity, PixelSpace
+from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
@@ -101,7 +101,7 @@ class MeasuredSearch:
             behaviours=Behaviours(_cells(shape, device).assign, FilterConfig().near_duplicate),
             validity=None if filters is None else filters.violation,
         )
-        self.diversity = Diversity(self.archive, config, space=PixelSpace(), seed=0, device=device)
+        self.diversity = Diversity(self.archive, config, space=PixelEmbedding(), seed=0, device=device)
         problem = GeneProblem(
             networks.generator,
             self.archive,

@@ -15,7 +15,7 @@ from pymoo.core.population import Population
 from sklearn.metrics.pairwise import cosine_similarity
 
 from diffgen.config import SearchConfig
-from diffgen.search.diversity import Diversity, PixelSpace
+from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
@@ -57,7 +57,7 @@ class PublishedLoop(Technique):
         super().__init__(context)
         archive, config = context.archive, self.config
         diversity = OneByOneDiversity(
-            archive, config, space=PixelSpace(), seed=context.seed, device=torch.device("cpu")
+            archive, config, space=PixelEmbedding(), seed=context.seed, device=torch.device("cpu")
         )
         problem = StaleProblem(context.need_source(), archive, diversity, config, memory=context.memory)
         self._search = Nsga2Search(problem, config, seed=context.seed)

@@ -48,7 +48,7 @@ def save(path: Path, trained: TrainedGan, *, width: int, about: dict[str, Any]) 
         "width": width,
         "steps": trained.steps,
         "kept_step": trained.kept_step,
-        "readings": [reading.as_dict() for reading in trained.readings],
+        "readings": [measurement.as_dict() for measurement in trained.readings],
         "training_images": trained.training_images,
         "bfloat16": trained.bfloat16,
     }

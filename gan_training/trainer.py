@@ -25,6 +25,7 @@ from diffgen.events import Progress
 from diffgen.gan_training import training_state
 from diffgen.gan_training.batches import Batches
 from diffgen.gan_training.half_precision import autocast, has_bfloat16
+from diffgen.gan_training.monitor import GanMonitor, Measurement
 from diffgen.gan_training.networks import (
     DcganDiscriminator,
     DcganGenerator,
@@ -33,7 +34,6 @@ from diffgen.gan_training.networks import (
 )
 from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.training_state import TrainingState
-from diffgen.gan_training.watch import Reading, Watch
 
 _Network = TypeVar("_Network", bound=nn.Module)
 
@@ -57,7 +57,7 @@ class TrainedGan:
         discriminator: as it was at ``kept_step``, in eval mode.
         losses: float32 (steps, 2): discriminator's and generator's loss.
         steps: updates made.
-        kept_step: the step with the best reading, or the last one where nobody watched.
+        kept_step: the step with the best measurement, or the last one where nobody watched.
         readings: what the guard saw, in the order of the steps; empty where nobody watched.
         training_images: images trained on, transformations included.
         bfloat16: whether the layers computed in bfloat16.
@@ -70,16 +70,16 @@ class TrainedGan:
     losses: torch.Tensor
     steps: int
     kept_step: int
-    readings: tuple[Reading, ...]
+    readings: tuple[Measurement, ...]
     training_images: int
     bfloat16: bool
     seconds: float
     class_labels: tuple[int, ...] = ()
 
     @property
-    def kept(self) -> Reading | None:
-        """The reading of what was kept."""
-        return next((reading for reading in self.readings if reading.step == self.kept_step), None)
+    def kept(self) -> Measurement | None:
+        """The measurement of what was kept."""
+        return next((measurement for measurement in self.readings if measurement.step == self.kept_step), None)
 
 
 def train(
@@ -87,11 +87,11 @@ def train(
     config: GanConfig,
     *,
     labels: torch.Tensor | None = None,
-    watch: Watch | None = None,
+    monitor: GanMonitor | None = None,
     device: torch.device | str = "cpu",
     state: Path | None = None,
     progress: Progress | None = None,
-    after_reading: Callable[[Reading], None] | None = None,
+    after_measurement: Callable[[Measurement], None] | None = None,
 ) -> TrainedGan:
     """Train generator and discriminator on images.
 
@@ -99,11 +99,11 @@ def train(
         images: uint8 (N, C, H, W), the real images to train on (without those held out).
         config: sizes, rates and seed; the same seed gives the same weights on the same machine.
         labels: int64 (N,); with ``config.conditional`` the GAN is conditional on them.
-        watch: the collapse guard, or None: the last step is kept.
+        monitor: the collapse guard, or None: the last step is kept.
         device: where to train.
         state: a file in which unfinished training is kept, and from which it is taken up; removed at the end.
         progress: draws the bar.
-        after_reading: is told every reading of the guard, and may raise to end a training that leads nowhere.
+        after_measurement: is told every measurement of the guard, and may raise to end a training that leads nowhere.
 
     Raises:
         UserError: no network fits the image size.
@@ -121,7 +121,7 @@ def train(
     training = _begin(image_shape, batches.classes, config, steps, rng, device)
     if state is not None and state.is_file():
         training_state.load(state, training, progress)
-    watch_every = max(1, steps // config.readings) if watch is not None and config.readings else None
+    every = max(1, steps // config.readings) if monitor is not None and config.readings else None
     saved = time.monotonic()
     with progress.stage("Training the GAN", total=steps) as task:
         while training.step < steps:
@@ -130,13 +130,13 @@ def train(
             if training.step % _REPORT_EVERY == 0 or training.step == steps:
                 _check_finite(training, steps)
                 task.reach(training.step, **_figures(training))
-            reading = None
-            if watch is not None and watch_every and (training.step % watch_every == 0 or training.step == steps):
-                reading = _read(training, watch, batches, device)
+            measurement = None
+            if monitor is not None and every and (training.step % every == 0 or training.step == steps):
+                measurement = _read(training, monitor, batches, device)
             training.seconds += time.monotonic() - started
-            if reading is not None:
-                if after_reading is not None:
-                    after_reading(reading)
+            if measurement is not None:
+                if after_measurement is not None:
+                    after_measurement(measurement)
                 task.reach(training.step, **_figures(training))
             if state is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES and training.step < steps:
                 training_state.save(state, training)
@@ -260,7 +260,7 @@ def _diverged(where: str) -> RunError:
     return RunError(f"The training of the GAN diverged {where}; try smaller learning rates or another seed.")
 
 
-def _read(training: TrainingState, watch: Watch, batches: Batches, device: torch.device) -> Reading:
+def _read(training: TrainingState, monitor: GanMonitor, batches: Batches, device: torch.device) -> Measurement:
     """Measure the averaged generator, and keep it if it is the best so far."""
     candidate = copy.deepcopy(training.averaged)
     # numbers of its own: whether somebody watches must not change what is trained
@@ -273,15 +273,15 @@ def _read(training: TrainingState, watch: Watch, batches: Batches, device: torch
         images = torch.cat([to_uint8(candidate(part)) for part in latents.split(_BATCH_NORM_BATCH_SIZE)])
         return images, None if asked is None else batches.class_labels[asked.cpu()]
 
-    reading = watch.look(training.step, draw)
-    if not training.kept or reading.score > max(each.score for each in training.readings):
+    measurement = monitor.measure(training.step, draw)
+    if not training.kept or measurement.score > max(each.score for each in training.readings):
         training.kept_step = training.step
         training.kept = {
             "averaged": _copied(candidate.state_dict()),
             "discriminator": _copied(training.discriminator.state_dict()),
         }
-    training.readings.append(reading)
-    return reading
+    training.readings.append(measurement)
+    return measurement
 
 
 def _copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from diffgen.events import Progress
+from diffgen.gan_training.monitor import Measurement
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
-from diffgen.gan_training.watch import Reading
 from diffgen.runs.files import write_whole
 
 _FORMAT = "diffgen-gan-training-1"
@@ -36,7 +36,7 @@ class TrainingState:
         step: updates made.
         seconds: time that they took.
         readings: what the collapse guard saw.
-        kept_step: step of the best reading.
+        kept_step: step of the best measurement.
         kept: weights at that step, of "averaged" and "discriminator".
     """
 
@@ -49,7 +49,7 @@ class TrainingState:
     device: torch.device
     step: int = 0
     seconds: float = 0.0
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[Measurement] = field(default_factory=list)
     kept_step: int = 0
     kept: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ def save(path: Path, state: TrainingState) -> None:
         "step": state.step,
         "seconds": state.seconds,
         "kept_step": state.kept_step,
-        "readings": [reading.as_dict() for reading in state.readings],
+        "readings": [measurement.as_dict() for measurement in state.readings],
     }
     # copies: the averaged network may share storage with what is kept
     on_cpu = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
@@ -115,7 +115,7 @@ def _restore(state: TrainingState, tensors: dict[str, torch.Tensor], header: dic
     state.losses = tensors["losses"]
     state.step, state.seconds = header["step"], header["seconds"]
     state.kept_step = header["kept_step"]
-    state.readings = [Reading.from_dict(each) for each in header["readings"]]
+    state.readings = [Measurement.from_dict(each) for each in header["readings"]]
 
 
 def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

@@ -1,9 +1,9 @@
 """Search for the settings of a GAN with Optuna: one objective, the kernel inception distance of the finished GAN.
 
-The sampler is TPE (Bergstra et al. 2011), the pruner the median rule: a trial ends when its KID at some reading of the
-collapse guard is worse than that of half of the trials before at the same share of their training. One objective,
-because Optuna prunes in such studies only; the Fréchet distance is kept beside it. Everything is stored after every
-step, so that a killed study goes on, and several processes can work on one.
+The sampler is TPE (Bergstra et al. 2011), the pruner the median rule: a trial ends when its KID at some measurement
+of the collapse guard is worse than that of half of the trials before at the same share of their training. One
+objective, because Optuna prunes in such studies only; the Fréchet distance is kept beside it. Everything is stored
+after every step, so that a killed study goes on, and several processes can work on one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Evaluate(Protocol):
         Args:
             config: settings of the trial.
             path: checkpoint to write; training that was left unfinished beside it is taken up.
-            report: to be told the number of every reading and its KID; raises to prune the trial.
+            report: to be told the number of every measurement and its KID; raises to prune the trial.
 
         Returns:
             scores, ``kid`` among them, and ``collapsed``: 1 for a GAN that the collapse guard finds no good.

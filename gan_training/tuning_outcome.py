@@ -31,7 +31,7 @@ class Trial:
         state: "complete", "pruned" or "failed"; one that is under way or was broken off is none of these and not here.
         settings: field of GanConfig -> value.
         scores: name -> value, of a complete trial.
-        readings: number of the reading -> KID.
+        readings: number of the measurement -> KID.
         seconds: wall-clock time.
         error: why it failed, or None.
     """

@@ -12,7 +12,7 @@ from diffgen.config import SelectorConfig
 
 if TYPE_CHECKING:
     from diffgen.selector.evaluation import Evaluation
-    from diffgen.workflows.select import RealImages, SelectResult
+    from diffgen.workflows.select import OnRealImages, SelectResult
 
 _EXAMPLES = """\
 examples:
@@ -107,7 +107,7 @@ def _row(each: Evaluation) -> str:
     return f"{each.name:<16}" + "".join(f"{figure:>10}" for figure in figures)
 
 
-def _print_real(real: RealImages) -> None:
+def _print_real(real: OnRealImages) -> None:
     print(f"real images ({real.source}): {real.images:,}, A and B differ on {real.disagreements:,}")
     for name, shares in (("all", real.on_all), ("where they differ", real.on_disagreements)):
         if shares:

@@ -17,10 +17,10 @@ from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.header import read_header
+from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import TrainedGan, train
-from diffgen.gan_training.watch import Reading, Watch, collapse
 from diffgen.runs.cache import cache_file, cached
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import Source
@@ -165,15 +165,15 @@ def train_and_save(
     device: torch.device,
     progress: Progress,
     about: dict[str, Any] | None = None,
-    watch: Watch | None = None,
-    after_reading: Callable[[Reading], None] | None = None,
+    monitor: GanMonitor | None = None,
+    after_measurement: Callable[[Measurement], None] | None = None,
 ) -> TrainedGan:
     """Train a GAN on a data set and write its checkpoint; unfinished training beside it is taken up.
 
     Args:
         about: what else the checkpoint's header shall say.
-        watch: the collapse guard, if not one made for this training.
-        after_reading: is told every reading of the guard, and may raise to end the training.
+        monitor: the collapse guard, if not one made for this training.
+        after_measurement: is told every measurement of the guard, and may raise to end the training.
 
     Raises:
         RunError: the training diverged.
@@ -183,11 +183,11 @@ def train_and_save(
         torch.from_numpy(data.images)[rows],
         config,
         labels=None if data.labels is None else torch.from_numpy(data.labels)[rows],
-        watch=watch or make_watch(data, config, encoder),
+        monitor=monitor or make_monitor(data, config, encoder),
         device=device,
         state=path.with_suffix(".unfinished"),
         progress=progress,
-        after_reading=after_reading,
+        after_measurement=after_measurement,
     )
     header = {
         **made_from(data, config, device),
@@ -202,15 +202,15 @@ def train_and_save(
     return trained
 
 
-_Watch = TypeVar("_Watch", bound=Watch)
+_Monitor = TypeVar("_Monitor", bound=GanMonitor)
 
 
-def make_watch(
+def make_monitor(
     data: ImageSet,
     config: GanConfig,
     encoder: FeatureExtractor,
-    kind: type[_Watch] = Watch,  # type: ignore[assignment]
-) -> _Watch:
+    kind: type[_Monitor] = GanMonitor,  # type: ignore[assignment]
+) -> _Monitor:
     """The collapse guard of a data set: it knows which images train the GAN and which are held out."""
     images = torch.from_numpy(data.images)
     labels = None if data.labels is None else torch.from_numpy(data.labels)

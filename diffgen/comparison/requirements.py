@@ -124,6 +124,6 @@ def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:
     kind = technique_class(config.technique)
     if not kind.needs(config.search).source and len(kind.seeds(real)) == 0:
         raise UserError(
-            f"The technique {config.technique} begins with {kind.begins_with}, and {source} has none; check the "
+            f"The technique {config.technique} begins with {kind.seed_requirement}, and {source} has none; check the "
             "pre-processing of both models (diffgen inspect), or use another technique."
         )

@@ -119,12 +119,12 @@ class Technique(ABC):
     state that :meth:`checkpoint` gave and proposes it again, drawing the same random numbers.
 
     Attributes:
-        begins_with: which of the real images :meth:`seeds` gives, as a part of a sentence.
+        seed_requirement: which of the real images :meth:`seeds` gives, as a part of a sentence.
         Settings: class of its own settings, a dataclass, for a technique that is not diffgen's own; or None.
         settings: made from the table ``[search.own]``, or None where it has no class.
     """
 
-    begins_with: ClassVar[str] = "any real image"
+    seed_requirement: ClassVar[str] = "any real image"
     Settings: ClassVar[type[Any] | None] = None
 
     def __init__(self, context: TechniqueContext) -> None:

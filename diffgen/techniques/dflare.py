@@ -54,7 +54,7 @@ MUTATORS: dict[str, Mutator] = {
     "median blur": neighbourhood.blur([neighbourhood.median(side) for side in (3, 5, 7)]),
 }
 NEW_STATE = 0.5  # squared distance
-FURTHER = 1e-3  # by which a gap must be larger
+MIN_GAP_GROWTH = 1e-3  # by which a gap must be larger
 
 
 def is_new(states: Float32Array, kept: Float32Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -77,7 +77,7 @@ def gap(probabilities: Float32Array) -> Float32Array:
 class DFlare(Technique):
     """Works on L seeds at once; every array below has one row for each. One round is one mutation of every seed."""
 
-    begins_with = "a real image to which both models give the same label"
+    seed_requirement = "a real image to which both models give the same label"
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
@@ -168,7 +168,7 @@ class DFlare(Technique):
         """bool (n,): which mutants take the place of what they were made from; done here."""
         states, gaps = probabilities.reshape(len(lanes), -1), gap(probabilities)
         new = is_new(states, self._states[lanes])
-        kept = new | (gaps > self._largest[lanes] + FURTHER)
+        kept = new | (gaps > self._largest[lanes] + MIN_GAP_GROWTH)
         self._pictures[lanes[kept]] = mutants[kept]
         self._largest[lanes[kept]] = np.maximum(self._largest[lanes[kept]], gaps[kept])
         places = np.isfinite(self._states[:, :, 0]).sum(axis=1)

@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from diffgen.config import SearchConfig
-from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace, Space
+from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
@@ -75,9 +75,9 @@ class DiffGan(Technique):
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         if context.config.diversity == "pixels":
-            space: Space = PixelSpace()
+            space: ImageEmbedding = PixelEmbedding()
         elif context.encoder is not None:
-            space = FeatureSpace(context.encoder)
+            space = FeatureEmbedding(context.encoder)
         else:
             raise ValueError("Diversity by features needs the encoder of the domain.")
         archive, config = context.archive, context.config

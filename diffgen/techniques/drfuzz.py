@@ -112,7 +112,7 @@ class _Round:
 class DrFuzz(Technique):
     """One round is one batch of mutants; see the module's text for the rules."""
 
-    begins_with = "a labelled real image that both models get right"
+    seed_requirement = "a labelled real image that both models get right"
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)

@@ -54,7 +54,7 @@ _FEWEST_OF_A_BEHAVIOUR = 3
 
 
 @dataclass(frozen=True)
-class RealImages:
+class OnRealImages:
     """What each rule is worth on labelled real images that had no part in making the selector.
 
     Attributes:
@@ -98,7 +98,7 @@ class SelectResult:
     examples: int
     both_wrong: int
     on_triggers: tuple[Evaluation, ...]
-    real: tuple[RealImages, ...]
+    real: tuple[OnRealImages, ...]
     cost: Cost
 
     def as_dict(self) -> dict[str, Any]:
@@ -320,7 +320,7 @@ def _on_real_images(
     own: ImageSet | None,
     more: ImageSet | None,
     settings: CompareConfig,
-) -> tuple[RealImages, ...]:
+) -> tuple[OnRealImages, ...]:
     found = []
     if own is not None and own.labels is not None:
         rows = split_rows(len(own), settings.gan)[1].numpy()
@@ -332,7 +332,7 @@ def _on_real_images(
 
 def judge_on_real(
     models: Sequence[BlackBox], selector: Selector, images: UInt8Array, labels: Int64Array, source: str
-) -> RealImages:
+) -> OnRealImages:
     """Compare all rules on labelled real images, uint8 (N, C, H, W) and int64 (N,). The models must be prepared."""
     a, b = (model.predict(images) for model in models)
     said = np.stack([a.argmax(axis=1), b.argmax(axis=1)], axis=1)
@@ -346,7 +346,7 @@ def judge_on_real(
     answers |= {rule: said[rows, choice] for rule, choice in chosen.items()}
     right = {rule: answer == labels for rule, answer in answers.items()}
     differ = said[:, 0] != said[:, 1]
-    return RealImages(
+    return OnRealImages(
         source=source,
         images=len(images),
         disagreements=int(differ.sum()),

@@ -14,7 +14,7 @@ import torch
 
 import diffgen
 from diffgen.comparison.device import resolve_device
-from diffgen.comparison.gan_source import complaint, made_from, make_watch, train_and_save
+from diffgen.comparison.gan_source import complaint, made_from, make_monitor, train_and_save
 from diffgen.config import GanConfig, TrainGanConfig
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
@@ -24,12 +24,12 @@ from diffgen.features import loading as feature_loading
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.header import add_to_header, read_header
-from diffgen.gan_training.kid_watch import KidWatch
+from diffgen.gan_training.kid_monitor import KidMonitor
+from diffgen.gan_training.monitor import FEWEST_HELD_OUT, Measurement, collapse
 from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.scores import GeneratorScores, score_generator
 from diffgen.gan_training.split import split_rows
-from diffgen.gan_training.watch import FEWEST_HELD_OUT, Reading, collapse
 from diffgen.runs.cache import cache_file
 from diffgen.runs.files import make_folder, write_whole
 from diffgen.runs.outputs import output_file
@@ -49,7 +49,7 @@ class TrainGanResult:
         report: the page beside it.
         copy: another copy, where one was asked for.
         readings: what the collapse guard saw, as JSON values.
-        kept_step: step of the reading that was kept.
+        kept_step: step of the measurement that was kept.
         wrong: what is wrong with the GAN, in words, or None.
         scores: name -> mean over the draws.
         tuning: the study, or None: its name, the number of the best trial, that of all, of those pruned and failed,
@@ -232,15 +232,15 @@ def _tune(
     rows, held_out = split_rows(len(data), config.gan)
     against = held_out if len(held_out) >= FEWEST_HELD_OUT else rows
     images = len(rows) * (1 + len(TRANSFORMATIONS) * config.gan.augment)
-    watch = make_watch(data, config.gan, encoder, KidWatch)
+    monitor = make_monitor(data, config.gan, encoder, KidMonitor)
     drawn = min(config.tuning.images, len(data))
 
     def evaluate(settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
         every = max(1, number_of_steps(settings, images) // max(1, settings.readings))
 
-        def after_reading(reading: Reading) -> None:
+        def after_measurement(measurement: Measurement) -> None:
             # trials of different length are compared at the same share of their training
-            report(math.ceil(reading.step / every) - 1, watch.kid)
+            report(math.ceil(measurement.step / every) - 1, monitor.kid)
 
         trained = train_and_save(
             data,
@@ -249,8 +249,8 @@ def _tune(
             place,
             device=device,
             progress=progress,
-            watch=watch,
-            after_reading=after_reading,
+            monitor=monitor,
+            after_measurement=after_measurement,
         )
         source, _, _ = gan_loader.load(place, device=device)
         found = score(

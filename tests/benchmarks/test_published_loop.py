@@ -13,7 +13,7 @@ from diffgen.config import Budget
 from diffgen.data import load
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive
-from diffgen.search.diversity import Diversity, PixelSpace
+from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import TechniqueContext
@@ -67,7 +67,7 @@ def test_it_runs_and_scores_as_the_batched_one() -> None:
     loop.start()
     loop.run()
     assert evaluator.queries == 300
-    settings = {"space": PixelSpace(), "seed": 0, "device": torch.device("cpu")}
+    settings = {"space": PixelEmbedding(), "seed": 0, "device": torch.device("cpu")}
     slow = OneByOneDiversity(archive, PublishedLoop.config, **settings)
     fast = Diversity(archive, PublishedLoop.config, **settings)
     unknown = torch.full((len(images),), -1)

@@ -11,9 +11,9 @@ from diffgen.config import GanConfig
 from diffgen.events import Progress
 from diffgen.features import encoder as encoders
 from diffgen.gan_training import trainer, training_state
+from diffgen.gan_training.monitor import GanMonitor
 from diffgen.gan_training.trainer import TrainedGan, train
 from diffgen.gan_training.training_state import TrainingState
-from diffgen.gan_training.watch import Watch
 from diffgen.types import ImageSet
 from tests.recording import Recording
 
@@ -25,9 +25,9 @@ class PowerCut(BaseException):
 
 
 @pytest.fixture(scope="module")
-def watch(digits: ImageSet) -> Watch:
+def monitor(digits: ImageSet) -> GanMonitor:
     images, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
-    return Watch(encoders.train(images, labels), images[::2], images[1::2], labels[::2], labels[1::2])
+    return GanMonitor(encoders.train(images, labels), images[::2], images[1::2], labels[::2], labels[1::2])
 
 
 def weights(trained: TrainedGan) -> dict[str, torch.Tensor]:
@@ -35,20 +35,20 @@ def weights(trained: TrainedGan) -> dict[str, torch.Tensor]:
     return {f"{role}.{name}": v for role, network in networks.items() for name, v in network.state_dict().items()}
 
 
-def training(digits: ImageSet, watch: Watch, state: Path | None, progress: Progress | None = None) -> TrainedGan:
+def training(digits: ImageSet, monitor: GanMonitor, state: Path | None, progress: Progress | None = None) -> TrainedGan:
     images, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
-    return train(images, CONFIG, labels=labels, watch=watch, state=state, progress=progress)
+    return train(images, CONFIG, labels=labels, monitor=monitor, state=state, progress=progress)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(digits: ImageSet, watch: Watch) -> TrainedGan:
-    return training(digits, watch, None)
+def uninterrupted(digits: ImageSet, monitor: GanMonitor) -> TrainedGan:
+    return training(digits, monitor, None)
 
 
 @pytest.mark.parametrize("break_after", [1, 5, 13, 23])
 def test_resumed_training_ends_with_the_same_gan(
     digits: ImageSet,
-    watch: Watch,
+    monitor: GanMonitor,
     uninterrupted: TrainedGan,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -65,10 +65,10 @@ def test_resumed_training_ends_with_the_same_gan(
 
     monkeypatch.setattr(training_state, "save", save_and_break)
     with pytest.raises(PowerCut):
-        training(digits, watch, path)
+        training(digits, monitor, path)
     monkeypatch.setattr(training_state, "save", save)
     progress = Recording()
-    resumed = training(digits, watch, path, progress.progress)
+    resumed = training(digits, monitor, path, progress.progress)
     assert any(f"after step {break_after} of 24" in line for line in progress.lines)
     for name, value in weights(uninterrupted).items():
         assert torch.equal(weights(resumed)[name], value), name
@@ -79,11 +79,11 @@ def test_resumed_training_ends_with_the_same_gan(
 
 @pytest.mark.parametrize("content", [b"", b"PK not this", b"\x08\0\0\0\0\0\0\0{}      "])
 def test_a_damaged_file_is_said_and_training_starts_anew(
-    digits: ImageSet, watch: Watch, uninterrupted: TrainedGan, tmp_path: Path, content: bytes
+    digits: ImageSet, monitor: GanMonitor, uninterrupted: TrainedGan, tmp_path: Path, content: bytes
 ) -> None:
     path = tmp_path / "gan.unfinished"
     path.write_bytes(content)
     progress = Recording()
-    trained = training(digits, watch, path, progress.progress)
+    trained = training(digits, monitor, path, progress.progress)
     assert any("starts anew" in line for line in progress.warnings)
     assert torch.equal(trained.losses, uninterrupted.losses)

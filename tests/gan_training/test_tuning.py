@@ -19,13 +19,13 @@ from diffgen.features import cells
 from diffgen.gan_training import tuning, tuning_space
 from diffgen.gan_training.fid import frechet_distance
 from diffgen.gan_training.kid import squared_discrepancy
-from diffgen.gan_training.kid_watch import KidWatch
+from diffgen.gan_training.kid_monitor import KidMonitor
+from diffgen.gan_training.monitor import GanMonitor, Measurement
 from diffgen.gan_training.networks import to_uint8
 from diffgen.gan_training.sampler import SeededByTrial
 from diffgen.gan_training.schedule import SCHEDULES
 from diffgen.gan_training.study_storage import open_storage
 from diffgen.gan_training.trainer import train
-from diffgen.gan_training.watch import Reading, Watch
 from diffgen.types import ImageSet
 
 SPACE = TuningConfig(trials=3, batch_sizes=(32,), widths=(8,), latent_dims=(16,), startup=1, warmup=1)
@@ -37,7 +37,7 @@ class Trainer:
     def __init__(self, digits: ImageSet, spoil: dict[int, dict[str, float]] | None = None) -> None:
         self.images, self.labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
         self.encoder = cells.prepare(digits).encoder
-        self.watch = KidWatch(self.encoder, self.images, self.images[:0], self.labels, None)
+        self.monitor = KidMonitor(self.encoder, self.images, self.images[:0], self.labels, None)
         self.spoil = spoil or {}
         self.configs: list[GanConfig] = []
 
@@ -51,8 +51,8 @@ class Trainer:
             self.images,
             config,
             labels=self.labels,
-            watch=self.watch,
-            after_reading=lambda reading: report(next(count), self.watch.kid),
+            monitor=self.monitor,
+            after_measurement=lambda measurement: report(next(count), self.monitor.kid),
         )
         path.write_bytes(b"weights")
         latents = torch.randn(300, config.latent_dim, generator=torch.Generator().manual_seed(0))
@@ -85,7 +85,7 @@ def test_a_diverged_trial_fails_alone_and_a_hopeless_one_is_pruned(
     found = tune(trainer, gan_config, tmp_path)
     assert [trial.state for trial in found.trials] == ["complete", "failed", "pruned"]
     assert "diverged" in (found.trials[1].error or "")
-    # where it was ended it was worse than the first trial at the same reading
+    # where it was ended it was worse than the first trial at the same measurement
     worst = max(found.trials[2].readings)
     assert found.trials[2].readings[worst] > found.trials[0].readings[worst]
     assert found.best == 0
@@ -167,9 +167,9 @@ def test_a_kid_watch_reads_as_the_plain_one_and_notes_the_kid(digits: ImageSet) 
         rows = torch.randint(400, (count,), generator=rng)
         return images[rows], labels[rows]
 
-    noting = KidWatch(*given)
-    reading: Reading = noting.look(7, draw)
-    assert reading == Watch(*given).look(7, draw)
+    noting = KidMonitor(*given)
+    measurement: Measurement = noting.measure(7, draw)
+    assert measurement == GanMonitor(*given).measure(7, draw)
     again, _ = draw(noting.images, torch.Generator().manual_seed(0))
     real = encoder.encode(images[400:])
     # the watch takes them in another order, which does not matter

@@ -16,7 +16,7 @@ from diffgen.gan_training.trainer import train
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive
-from diffgen.search.diversity import Diversity, PixelSpace
+from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
@@ -118,7 +118,7 @@ def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple
     ) -> tuple[Nsga2Search, SearchLoop]:
         evaluator = make_evaluator(**settings)
         archive = evaluator.archive
-        diversity = Diversity(archive, config, space=PixelSpace(), seed=seed, device=torch.device("cpu"))
+        diversity = Diversity(archive, config, space=PixelEmbedding(), seed=seed, device=torch.device("cpu"))
         has_cells = evaluator.behaviours is not None
         guided = evaluator.asks_filters
         problem = GeneProblem(generator, archive, diversity, config, has_cells=has_cells, guided=guided)

@@ -14,12 +14,12 @@ from diffgen.features.encoder import DomainEncoder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.clustering import representative_rows
-from diffgen.search.diversity import Diversity, FeatureSpace, PixelSpace
+from diffgen.search.diversity import Diversity, FeatureEmbedding, PixelEmbedding
 from diffgen.search.diversity.representatives import stratified_rows
 from diffgen.types import ImageSet
 
 CPU = torch.device("cpu")
-PIXELS = PixelSpace()
+PIXELS = PixelEmbedding()
 
 
 def fill(archive: Archive, images: np.ndarray) -> None:
@@ -209,7 +209,7 @@ def test_distances_in_feature_space_equal_a_plain_loop(digits: ImageSet) -> None
     archive = Archive(digits.image_shape)
     fill(archive, digits.images[:80])
     config = SearchConfig(diversity="features", cluster_growth=0)
-    diversity = Diversity(archive, config, space=FeatureSpace(encoder), seed=0, device=CPU)
+    diversity = Diversity(archive, config, space=FeatureEmbedding(encoder), seed=0, device=CPU)
     assert diversity.score(torch.from_numpy(digits.images[:1]), torch.tensor([0])).tolist() == [2.0]
     diversity.update()
     features = encoder.encode(torch.from_numpy(digits.images[:120])).numpy().astype(np.float64)

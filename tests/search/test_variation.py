@@ -15,7 +15,7 @@ from pymoo.operators.mutation.pm import PM
 
 from diffgen.config import SearchConfig, replace
 from diffgen.runs.triggers import TriggerTable
-from diffgen.search.diversity import Diversity, PixelSpace
+from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
@@ -30,7 +30,7 @@ MakeEvaluator = Callable[..., Evaluator]
 
 
 def problem_of(generator: Source, evaluator: Evaluator, config: SearchConfig = CONFIG) -> GeneProblem:
-    diversity = Diversity(evaluator.archive, config, space=PixelSpace(), seed=0, device=torch.device("cpu"))
+    diversity = Diversity(evaluator.archive, config, space=PixelEmbedding(), seed=0, device=torch.device("cpu"))
     return GeneProblem(generator, evaluator.archive, diversity, config)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from diffgen.config import DFlareConfig, SearchConfig
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages
-from diffgen.techniques.dflare import FURTHER, MUTATORS, NEW_STATE, DFlare, gap, is_new
+from diffgen.techniques.dflare import MIN_GAP_GROWTH, MUTATORS, NEW_STATE, DFlare, gap, is_new
 from diffgen.techniques.mutation import FIRST
 
 
@@ -55,7 +55,7 @@ def test_a_mutant_is_kept_for_a_larger_gap_or_a_new_state_never_for_a_smaller_ga
 
     mutants = np.full_like(before, 9)
     # a larger gap; a smaller one; one that is larger by less than counts; a smaller one, and a new state
-    probabilities = np.stack([said(0.75, 0.6), said(0.65, 0.6), said(0.7 + FURTHER / 2, 0.6), said(0.05, 0.1)])
+    probabilities = np.stack([said(0.75, 0.6), said(0.65, 0.6), said(0.7 + MIN_GAP_GROWTH / 2, 0.6), said(0.05, 0.1)])
     kept = technique._keep(np.arange(4), mutants, probabilities)
     assert kept.tolist() == [True, False, False, True]
     np.testing.assert_array_equal(technique._pictures[1:3], before[1:3])

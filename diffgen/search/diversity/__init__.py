@@ -4,9 +4,9 @@
 which they are compared.
 """
 
-from diffgen.search.diversity.features import FeatureSpace
-from diffgen.search.diversity.pixels import PixelSpace
+from diffgen.search.diversity.embedding import ImageEmbedding
+from diffgen.search.diversity.features import FeatureEmbedding
+from diffgen.search.diversity.pixels import PixelEmbedding
 from diffgen.search.diversity.representatives import Diversity
-from diffgen.search.diversity.space import Space
 
-__all__ = ["Diversity", "FeatureSpace", "PixelSpace", "Space"]
+__all__ = ["Diversity", "FeatureEmbedding", "ImageEmbedding", "PixelEmbedding"]

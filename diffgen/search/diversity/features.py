@@ -7,7 +7,7 @@ import torch
 from diffgen.features.encoder import DomainEncoder
 
 
-class FeatureSpace:
+class FeatureEmbedding:
     """Features of the domain encoder; they have either sign, so that a cosine distance may reach 2."""
 
     farthest = 2.0

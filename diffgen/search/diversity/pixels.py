@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-class PixelSpace:
+class PixelEmbedding:
     """The grey levels themselves. They are not negative, so that no two images are further apart than 1."""
 
     farthest = 1.0

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from diffgen.config import SearchConfig
 from diffgen.search.archive import Archive
 from diffgen.search.clustering import representative_rows
-from diffgen.search.diversity.space import Space
+from diffgen.search.diversity.embedding import ImageEmbedding
 from diffgen.search.turns import turns
 from diffgen.types import Int64Array
 
@@ -39,7 +39,7 @@ class Diversity:
     """
 
     def __init__(
-        self, archive: Archive, config: SearchConfig, *, space: Space, seed: int, device: torch.device
+        self, archive: Archive, config: SearchConfig, *, space: ImageEmbedding, seed: int, device: torch.device
     ) -> None:
         self._archive = archive
         self._config = config

@@ -15,7 +15,7 @@ import torch
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.manifold import manifold_scores
 
-IMAGES = 2_000  # generated for one reading, and real ones at most
+IMAGES = 2_000  # generated for one measurement, and real ones at most
 FEWEST_HELD_OUT = 300  # with fewer, the training images are measured against instead
 _NEIGHBOURS = 5
 # Readings of a collapsed generator: far below those of any generator that was of use (benchmarks/results/gan.md).
@@ -26,7 +26,7 @@ _FEWEST_OF_A_CLASS = 20  # of fewer real images, none may be covered by chance
 
 
 @dataclass(frozen=True)
-class Reading:
+class Measurement:
     """What the guard saw after some steps; shares in [0, 1].
 
     Attributes:
@@ -56,12 +56,12 @@ class Reading:
         return {**asdict(self), "score": self.score}
 
     @classmethod
-    def from_dict(cls, values: dict[str, float]) -> Reading:
+    def from_dict(cls, values: dict[str, float]) -> Measurement:
         """The reverse of :meth:`as_dict`."""
         return cls(int(values["step"]), *(values[each.name] for each in fields(cls) if each.name != "step"))
 
 
-class Watch:
+class GanMonitor:
     """Measures generators of one data set; always with the same latent vectors, so that readings can be compared.
 
     Args:
@@ -89,9 +89,9 @@ class Watch:
         self._real_labels = None if labels is None else labels[rows]
         self.images = len(rows)
 
-    def look(
+    def measure(
         self, step: int, draw: Callable[[int, torch.Generator], tuple[torch.Tensor, torch.Tensor | None]]
-    ) -> Reading:
+    ) -> Measurement:
         """Measure a generator.
 
         Args:
@@ -116,18 +116,18 @@ class Watch:
             ]
             least = min(shares, default=least)
         distance = scores.nearest_generated / scores.nearest_real if scores.nearest_real else 0.0
-        return Reading(step, recognised, scores.coverage, least, distance)
+        return Measurement(step, recognised, scores.coverage, least, distance)
 
 
-def collapse(reading: Reading) -> str | None:
+def collapse(measurement: Measurement) -> str | None:
     """What is wrong with the generator that was kept, in words, or None."""
-    if reading.covered < _FEWEST_COVERED or reading.distance < _LEAST_DISTANCE:
+    if measurement.covered < _FEWEST_COVERED or measurement.distance < _LEAST_DISTANCE:
         return (
-            f"it repeats itself: its images cover {reading.covered:.0%} of the real ones and lie at "
-            f"{reading.distance:.0%} of their distance from each other"
+            f"it repeats itself: its images cover {measurement.covered:.0%} of the real ones and lie at "
+            f"{measurement.distance:.0%} of their distance from each other"
         )
-    if reading.recognised < _FEWEST_RECOGNISED:
-        return f"what it draws is not like the real images: {reading.recognised:.0%} of it is recognised"
-    if reading.least_covered == 0:
+    if measurement.recognised < _FEWEST_RECOGNISED:
+        return f"what it draws is not like the real images: {measurement.recognised:.0%} of it is recognised"
+    if measurement.least_covered == 0:
         return "it has forgotten one class altogether"
     return None

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 
 
-class Space(Protocol):
+class ImageEmbedding(Protocol):
     """Images as vectors.
 
     Attributes:
