@@ -30,14 +30,16 @@ from benchmarks.judge import judge_for
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.wrecked import KINDS, wrecked
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.gan_source import DomainModels, prepare_gan
 from diffgen.config import FILTER_PRESETS, FILTERS, CompareConfig, FilterConfig, replace
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.filters import FilterPipeline
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
+from diffgen.sources.base import FamilyContext, ImageSource
+from diffgen.sources.gan_family import prepare_gan
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet, UInt8Array
 
@@ -60,13 +62,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     training, test = load(f"{arguments.data}:train"), load(f"{arguments.data}:test")
     config = trained_as_asked(CompareConfig(), quick=arguments.quick)
     encoder = cells.prepare(test).encoder
-    domain = prepare_gan(test, config.gan, encoder, device=_CPU, progress=Progress())
+    context = FamilyContext(encoder, _CPU, Progress())
+    domain = prepare_gan(DataSplit(test, config.split), config.gan, context)
     other = _like(load(f"{arguments.other}:test", resize=training.image_shape[1]).images, training)
     sets = _image_sets(training, other, domain, arguments.run, part=10 if arguments.quick else 1)
     recognised = {name: judge_for(training, test).recognised(images).numpy() for name, images in sets.items()}
     chains = {
         **{name: FilterConfig(names=(name,)) for name in FILTERS},
-        **{f"preset {name}": FILTER_PRESETS[name] for name in ("paper", "default")},
+        "preset paper": FILTER_PRESETS["paper"],
+        # with a GAN
+        "preset default": FilterConfig(names=("discriminator", "reconstruction", "ssim")),
         "reconstruction, ssim, neighbors": FilterConfig(names=("reconstruction", "ssim", "neighbors")),
         "all four": FilterConfig(names=FILTERS),
     }
@@ -96,7 +101,7 @@ def _like(images: UInt8Array, data: ImageSet) -> UInt8Array:
 
 
 def _image_sets(
-    training: ImageSet, other: UInt8Array, domain: DomainModels, run: str | None, *, part: int = 1
+    training: ImageSet, other: UInt8Array, domain: ImageSource, run: str | None, *, part: int = 1
 ) -> dict[str, torch.Tensor]:
     # at random: a folder of pictures is in order of class
     real = training.images[random_rows(len(training), _REAL // part)]
@@ -111,14 +116,16 @@ def _image_sets(
     return found
 
 
-def _generate(domain: DomainModels, latents: torch.Tensor) -> torch.Tensor:
+def _generate(domain: ImageSource, latents: torch.Tensor) -> torch.Tensor:
     return torch.cat([domain.source.draw(batch) for batch in latents.split(500)])
 
 
-def _pipeline(data: ImageSet, domain: DomainModels, config: CompareConfig, settings: FilterConfig) -> FilterPipeline:
+def _pipeline(data: ImageSet, domain: ImageSource, config: CompareConfig, settings: FilterConfig) -> FilterPipeline:
     settings = fields_replaced(settings, training_steps=config.filters.training_steps)
     config = replace(config, filters=settings)
-    return make_pipeline(data, domain, config, batch_size=256, device=_CPU, progress=Progress())
+    return make_pipeline(
+        DataSplit(data, config.split), domain.scorer, config, batch_size=256, device=_CPU, progress=Progress()
+    )
 
 
 def _print_rejected(sets: dict[str, torch.Tensor], kept: dict[str, dict[str, np.ndarray]]) -> None:
@@ -170,7 +177,7 @@ def _print_cost(pipelines: dict[str, FilterPipeline], images: torch.Tensor) -> N
     print()
 
 
-def _print_hundred_thousand(data: ImageSet, domain: DomainModels, config: CompareConfig) -> None:
+def _print_hundred_thousand(data: ImageSet, domain: ImageSource, config: CompareConfig) -> None:
     """As many generated pictures, against all real images of the test files."""
     latents = random_genes(domain.source.space, 100_000, torch.Generator().manual_seed(2))
     images = _generate(domain, latents)

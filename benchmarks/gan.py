@@ -27,14 +27,15 @@ from torchvision.utils import save_image
 from benchmarks.judge import GENERATED_IMAGES, judge_for, measure
 from benchmarks.quick import add_quick, hardly_trained
 from diffgen.cli.progress import TerminalListener
-from diffgen.comparison.gan_source import train_and_save
-from diffgen.config import GanConfig, replace
+from diffgen.config import GanConfig, SplitConfig, replace
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.gan_training import networks, trainer
 from diffgen.sources import gan as gan_loader
-from diffgen.sources.base import Source
+from diffgen.sources.base import FamilyContext, Source
+from diffgen.sources.gan_family import train_and_save
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 
@@ -79,14 +80,15 @@ def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: P
     file = out / f"{name.replace(' ', '-').replace(',', '')}-{config.seed}.safetensors"
     progress = Progress(TerminalListener())
     encoder = cells.prepare(test, device=device, progress=progress).encoder
+    split = DataSplit(test, SplitConfig())
     wall, processor = time.monotonic(), time.process_time()
     with ExitStack() as changed:
         for module, attribute, instead in REPLACED.get(name, []):
             changed.enter_context(mock.patch.object(module, attribute, instead))
-        trained = train_and_save(test, config, encoder, file, device=device, progress=progress)
+        trained = train_and_save(split, config, FamilyContext(encoder, device, progress), file)
         generator, _, _ = gan_loader.load(file, device=device)
     wall, processor = time.monotonic() - wall, time.process_time() - processor
-    verdict = measure(judge, test, draw(generator, GENERATED_IMAGES, seed=1), config)
+    verdict = measure(judge, test, draw(generator, GENERATED_IMAGES, seed=1), split.config)
     save_image(_sheet(generator) / 255.0, file.with_suffix(".png"), nrow=10)
     return {
         "variant": name,

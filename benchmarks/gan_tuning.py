@@ -25,13 +25,15 @@ import torch
 
 from benchmarks.quick import add_quick, hardly_trained
 from diffgen.comparison.device import resolve_device
-from diffgen.comparison.gan_source import train_and_save
-from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
+from diffgen.config import GanConfig, SplitConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.events import Event, Message, Progress
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
 from diffgen.sources import gan as gan_loader
+from diffgen.sources.base import FamilyContext
+from diffgen.sources.gan_family import train_and_save
 from diffgen.types import ImageSet
 from diffgen.workflows.train_gan import score, train_gan
 
@@ -55,7 +57,8 @@ def fresh_scores(
     for seed in seeds:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "gan.safetensors"
-            train_and_save(data, replace(config, seed=seed), encoder, path, device=device, progress=Progress())
+            context = FamilyContext(encoder, device, Progress())
+            train_and_save(DataSplit(data, SplitConfig()), replace(config, seed=seed), context, path)
             generator, _, _ = gan_loader.load(path, device=device)
             scores = score(generator, data, None, encoder, draws=arguments.draws, images=arguments.images).as_dict()
         found.append({name: scores[name]["mean"] for name in _SCORES})

@@ -31,16 +31,16 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torchvision.transforms import v2
 
-from diffgen.comparison.gan_source import settings_of
-from diffgen.config import GanConfig
+from diffgen.config import SplitConfig
 from diffgen.data import load
+from diffgen.data.split import split_rows
 from diffgen.events import Progress
 from diffgen.gan_training.header import read_header
-from diffgen.gan_training.split import split_rows
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
 from diffgen.sampling import random_rows
 from diffgen.sources import gan as gan_loader
+from diffgen.sources.gan_family import split_of_gan
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 
@@ -234,18 +234,18 @@ class Verdict:
     class_coverage: list[float]
 
 
-def measure(judge: Judge, test: ImageSet, generated: torch.Tensor, gan: GanConfig) -> Verdict:
+def measure(judge: Judge, test: ImageSet, generated: torch.Tensor, split: SplitConfig) -> Verdict:
     """Measure the images of a GAN, uint8 (N, C, H, W), against the real test images.
 
     Args:
         judge: of the data set.
         test: what the GAN was trained on, but for what it held out.
         generated: of the GAN; N at least the number of images held out.
-        gan: the settings that it was trained with, which say what it held out.
+        split: says what it held out.
     """
     assert test.labels is not None
     real = torch.from_numpy(test.images)
-    trained, held_out = (each.numpy() for each in split_rows(len(test), gan))
+    trained, held_out = (each.numpy() for each in split_rows(len(test), split))
     size = min(len(held_out), len(trained) // 2)
     # at random: a data set may be in order of class
     rows = trained[random_rows(len(trained), len(trained) // size * size)]
@@ -296,7 +296,7 @@ def main() -> None:
     if arguments.gan is not None:
         if read_header(arguments.gan).get("data") != test.digest:
             parser.error(f"{arguments.gan} was trained on other images than {test.source}; give the GAN of these.")
-        config = settings_of(arguments.gan, test, GanConfig(), Progress())
+        config = split_of_gan(arguments.gan, test, SplitConfig(), Progress())
         generator, _, _ = gan_loader.load(arguments.gan, device=torch.device("cpu"))
         latents = random_genes(generator.space, GENERATED_IMAGES, torch.Generator().manual_seed(1))
         images = torch.cat([generator.draw(part) for part in latents.split(500)])

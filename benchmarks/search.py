@@ -37,11 +37,11 @@ from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.warm_up import warm_up
 from diffgen.comparison.device import resolve_batch_size, search_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.gan_source import DomainModels
-from diffgen.comparison.image_source import prepare_generator
+from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig
 from diffgen.data import load as load_data
+from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
@@ -59,6 +59,7 @@ from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
+from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.techniques import Technique, TechniqueContext, make, preset
 
 _CPU = torch.device("cpu")
@@ -114,7 +115,7 @@ class Pair:
 
     name: str
     models: tuple[BlackBox, BlackBox]
-    domain: DomainModels
+    domain: ImageSource
     cells: Cells
     pipeline: FilterPipeline
     margin: float
@@ -128,8 +129,9 @@ def prepare(name: str, paths: Sequence[str], data: str, config: CompareConfig, p
     prepare_models((first, second), images)
     real = inspect_real_images((first, second), images, progress=progress)
     cells = cell_store.prepare(images, device=_CPU, progress=progress)
-    domain = prepare_generator(images, config, cells.encoder, device=_CPU, progress=progress)
-    pipeline = make_pipeline(images, domain, config, batch_size=batch, device=_CPU, progress=progress)
+    split = DataSplit(images, config.split)
+    domain = prepare_source(split, config, FamilyContext(cells.encoder, _CPU, progress))
+    pipeline = make_pipeline(split, domain.scorer, config, batch_size=batch, device=_CPU, progress=progress)
     return Pair(name, (first, second), domain, cells, pipeline, real.summary.margin)
 
 

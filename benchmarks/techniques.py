@@ -47,9 +47,10 @@ from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
 from benchmarks.warm_up import warm_up
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.image_source import prepare_generator
+from diffgen.comparison.image_source import prepare_source
 from diffgen.config import Budget, CompareConfig, SelectorConfig
 from diffgen.data import load as load_data
+from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
@@ -65,6 +66,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import FEWEST_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
+from diffgen.sources.base import FamilyContext
 from diffgen.techniques import PRESETS, technique_names
 from diffgen.types import Int64Array
 from diffgen.workflows.compare import compare
@@ -217,8 +219,10 @@ def prepare(data: str, training: str | None, *, quick: bool) -> None:
     """GAN, filters, cells and judge of a data set, into the cache."""
     images, config = load_data(data), trained_as_asked(CompareConfig(), quick=quick)
     cells = cell_store.prepare(images, device=CPU)
-    domain = prepare_generator(images, config, cells.encoder, device=CPU, progress=Progress())
-    make_pipeline(images, domain, config, batch_size=128, device=CPU, progress=Progress())
+    split = DataSplit(images, config.split)
+    # the settings of the techniques that draw: they want the GAN
+    made = prepare_source(split, config, FamilyContext(cells.encoder, CPU, Progress()))
+    make_pipeline(split, made.scorer, config, batch_size=128, device=CPU, progress=Progress())
     if training is not None:
         judge_for(load_data(training), images)
 

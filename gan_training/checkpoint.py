@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from diffgen.errors import UserError
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
 from diffgen.gan_training.trainer import TrainedGan
-from diffgen.runs.files import write_whole
+from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
 FORMAT = "diffgen-dcgan-2"
 
@@ -57,9 +54,8 @@ def save(path: Path, trained: TrainedGan, *, width: int, about: dict[str, Any]) 
     tensors = {"losses": trained.losses}
     for role, network in (("generator", trained.generator), ("discriminator", trained.discriminator)):
         for name, value in network.state_dict().items():
-            tensors[f"{role}.{name}"] = value.detach().cpu().contiguous()
-    metadata = {"diffgen": json.dumps(header, sort_keys=True)}
-    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+            tensors[f"{role}.{name}"] = value
+    write_tensors(path, tensors, header)
 
 
 def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
@@ -69,13 +65,9 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
         UserError: the file is missing, truncated, or not such a checkpoint.
     """
     try:
-        with safe_open(path, framework="pt", device="cpu") as stored:
-            header = json.loads((stored.metadata() or {}).get("diffgen", "{}"))
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        header, tensors = read_tensors(path)
+    except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    if not isinstance(header, dict):
-        raise _unreadable(path, "its header is no table of names and values")
     if header.get("format") != FORMAT:
         raise UserError(
             f"The file {path} is not a GAN checkpoint of this version (format {header.get('format')!r}, "
@@ -100,4 +92,4 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
 
 
 def _unreadable(path: Path, reason: object) -> UserError:
-    return UserError(f"The GAN checkpoint {path} cannot be read ({reason}); delete it and it is trained anew.")
+    return unreadable("The GAN checkpoint", path, reason, "delete it and it is trained anew")

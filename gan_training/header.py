@@ -7,13 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from diffgen.errors import UserError
-from diffgen.runs.files import write_whole
-
-_KEY = "diffgen"
+from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -34,10 +29,9 @@ def add_to_header(path: Path, values: dict[str, Any]) -> dict[str, Any]:
     """
     header, tensors = _read(path, weights=True)
     header |= values
-    metadata = {_KEY: json.dumps(header, sort_keys=True)}
-    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+    write_tensors(path, tensors, header)
     # as it will be read: JSON knows no tuples, and no keys but texts
-    changed: dict[str, Any] = json.loads(metadata[_KEY])
+    changed: dict[str, Any] = json.loads(json.dumps(header))
     return changed
 
 
@@ -48,9 +42,9 @@ def class_labels(header: dict[str, Any]) -> tuple[int, ...]:
 
 def _read(path: Path, *, weights: bool) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     try:
-        with safe_open(path, framework="pt", device="cpu") as stored:
-            header: dict[str, Any] = json.loads((stored.metadata() or {})[_KEY])
-            names = list(stored.keys()) if weights else []
-            return header, {name: stored.get_tensor(name) for name in names}
-    except (OSError, SafetensorError, ValueError, KeyError) as error:
-        raise UserError(f"The GAN checkpoint {path} cannot be read ({error}); train it anew.") from error
+        header, tensors = read_tensors(path, weights=weights)
+    except (OSError, ValueError) as error:
+        raise unreadable("The GAN checkpoint", path, error, "train it anew") from error
+    if not header:
+        raise unreadable("The GAN checkpoint", path, "it has no header", "train it anew")
+    return header, tensors

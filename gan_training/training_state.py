@@ -5,20 +5,17 @@ On disk it is one safetensors file with a JSON header, written whole. Opening on
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from diffgen.events import Progress
 from diffgen.gan_training.monitor import Measurement
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
-from diffgen.runs.files import write_whole
+from diffgen.runs.artifacts import read_tensors, write_tensors
 
 _FORMAT = "diffgen-gan-training-1"
 
@@ -77,21 +74,17 @@ def save(path: Path, state: TrainingState) -> None:
         "readings": [measurement.as_dict() for measurement in state.readings],
     }
     # copies: the averaged network may share storage with what is kept
-    on_cpu = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    metadata = {"diffgen": json.dumps(header, sort_keys=True)}
-    write_whole(path, lambda temporary: save_file(on_cpu, temporary, metadata=metadata))
+    write_tensors(path, {name: value.clone() for name, value in tensors.items()}, header)
 
 
 def load(path: Path, state: TrainingState, progress: Progress) -> None:
     """Bring a fresh state to where training was left off; an unreadable file is reported and ignored."""
     try:
-        with safe_open(path, framework="pt", device="cpu") as stored:
-            header = json.loads((stored.metadata() or {}).get("diffgen", "{}"))
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        header, tensors = read_tensors(path)
+    except (OSError, ValueError) as error:
         progress.warn(f"The unfinished training in {path} cannot be read ({error}); it starts anew.")
         return
-    if not isinstance(header, dict) or header.get("format") != _FORMAT or len(tensors["losses"]) != len(state.losses):
+    if header.get("format") != _FORMAT or len(tensors["losses"]) != len(state.losses):
         progress.warn(f"The unfinished training in {path} is of another version; it starts anew.")
         return
     _restore(state, tensors, header)

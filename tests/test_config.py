@@ -191,7 +191,6 @@ gans = st.builds(
     latent_dim=COUNTS,
     steps=st.none() | COUNTS,
     augment=st.booleans(),
-    holdout=SHARES,
     ema_decay=SHARES,
     seed=SEEDS,
 )

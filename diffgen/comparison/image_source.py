@@ -1,25 +1,18 @@
-"""Where the pictures of a comparison come from: the GAN of the data set, or a generator of the user's own."""
+"""Where the pictures of a comparison come from: the source that the settings ask for."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import torch
-
-from diffgen import extensions
-from diffgen.comparison.gan_source import DomainModels, prepare_gan, read_gan
 from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
-from diffgen.events import Progress
-from diffgen.features.base import FeatureExtractor
-from diffgen.gan_training.split import split_rows
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
-from diffgen.sources.check import checked_source
-from diffgen.sources.file import FileScorer, FileSource
-from diffgen.types import ImageSet
+from diffgen.sources.base import FamilyContext, ImageSource
+from diffgen.sources.registry import FAMILIES, family_of
 
 _ROLES = ("file", "discriminator")  # settings that name files
 
@@ -84,84 +77,29 @@ def check_unchanged(config: GeneratorConfig, folder: RunFolder) -> None:
             )
 
 
-def prepare_generator(
-    data: ImageSet, config: CompareConfig, encoder: FeatureExtractor, *, device: torch.device, progress: Progress
-) -> DomainModels:
-    """The generator that the settings ask for: the GAN, trained if need be, or that of a file.
+def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+    """The source that the settings ask for, and a discriminator where something asks for one.
 
-    Where neither technique nor filters ask for a generator or a discriminator, there is none of either.
-
-    Args:
-        data: the real images.
-        config: names the file, or says how the GAN is trained.
-        encoder: the data set's own, for the training of the GAN.
-        device: where it computes.
-        progress: told what the file turned out to be.
+    Where neither technique nor filters ask for a source or a discriminator, there is none of either.
 
     Raises:
         UserError: no GAN fits the images, or the file's generator does not.
         RunError: the training diverged.
     """
-    mutated = {} if needs_of(config).source else {"pictures": "made from the real images, none by a generator"}
-    if uses_gan(config):
-        gan = (
-            prepare_gan(data, config.gan, encoder, device=device, progress=progress)
-            if config.gan_file is None
-            else read_gan(config.gan_file, data, config.gan, device=device, progress=progress)
-        )
-        return replace(gan, facts={**mutated, **gan.facts})
-    given = extensions.in_use().generator
-    if given is not None:
-        return _given_source(given, data, config, progress)
-    own = config.generator
-    if own.file is None:
-        rows, held_out_rows = split_rows(len(data), config.gan)
-        images = torch.from_numpy(data.images)
-        facts = {
-            **mutated,
+    family, needed = family_of(config), needs_of(config).source
+    made = ImageSource(real=not needed)
+    if needed or config.generator.file is not None:
+        made = family.prepare(split, config, context)
+    if made.scorer is None and uses_gan(config):
+        gan = FAMILIES["gan"].prepare(split, config, context)
+        made = replace(made, scorer=gan.scorer, artifact=gan.artifact, facts={**gan.facts, **made.facts})
+    if needed:
+        return made
+    facts = {"pictures": "made from the real images, none by a generator", **made.facts}
+    if made.artifact is None:
+        facts |= {
             "discriminator": "none: neither technique nor filters ask for one, so that no GAN was trained",
-            "compared with": f"{len(rows):,} real images",
-            "held out": f"{len(held_out_rows):,} real images",
+            "compared with": f"{len(split.rows[0]):,} real images",
+            "held out": f"{len(split.rows[1]):,} real images",
         }
-        return DomainModels(None, None, None, facts, images[rows], images[held_out_rows])
-    generator = FileSource(own, data.image_shape, device=device)
-    scorer = None
-    if own.discriminator is not None:
-        path = Path(own.discriminator)
-        scorer = FileScorer(path, pixels=generator.pixels, image_shape=data.image_shape, device=device)
-    rows, held_out_rows = split_rows(len(data), config.gan)
-    images = torch.from_numpy(data.images)
-    facts = {
-        **mutated,
-        "kind": f"your own, {generator.network.format}",
-        "file": generator.network.name,
-        "latent vector": f"{generator.latent_dim} values, {own.prior}",
-        "pixels": f"{generator.pixels} ({'found out' if generator.detected else 'as said'})",
-        "discriminator": "none given, so that there is no discriminator filter"
-        if scorer is None
-        else scorer.network.name,
-        "compared with": f"{len(rows):,} real images, which it may or may not have been trained on",
-        "held out": f"{len(held_out_rows):,} real images",
-    }
-    progress.say(
-        f"Pictures come from {generator.network.name}, {generator.network.format}: {facts['latent vector']}; pixels "
-        f"{facts['pixels']}; discriminator: {facts['discriminator']}."
-    )
-    return DomainModels(generator, scorer, Path(own.file), facts, images[rows], images[held_out_rows])
-
-
-def _given_source(given: Any, data: ImageSet, config: CompareConfig, progress: Progress) -> DomainModels:
-    """A source that is not diffgen's own; it comes without a discriminator."""
-    name = extensions.name_of(given)
-    source = checked_source(given, name, data.image_shape)
-    rows, held_out_rows = split_rows(len(data), config.gan)
-    images = torch.from_numpy(data.images)
-    facts = {
-        "kind": f"your own, {name}",
-        "genes": f"{source.space.length} values",
-        "discriminator": "none given, so that there is no discriminator filter",
-        "compared with": f"{len(rows):,} real images, which it may or may not have been trained on",
-        "held out": f"{len(held_out_rows):,} real images",
-    }
-    progress.say(f"Pictures come from {name}: {facts['genes']}; discriminator: {facts['discriminator']}.")
-    return DomainModels(source, None, None, facts, images[rows], images[held_out_rows])
+    return replace(made, source=None, facts=facts, real=True)

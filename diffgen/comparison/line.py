@@ -9,20 +9,21 @@ from typing import Any
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.gan_source import DomainModels
-from diffgen.comparison.image_source import prepare_generator
+from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_seeds
 from diffgen.comparison.results import write_results
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import roles
+from diffgen.data.split import DataSplit
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.base import FamilyContext, ImageSource
 
 
 @dataclass(frozen=True)
@@ -85,21 +86,21 @@ def search_and_report(given: Given, open_folder: Callable[[], RunFolder]) -> Com
         UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
     """
     try:
-        real, domain, cells = _look_at_data(given)
+        real, split, source, cells = _look_at_data(given)
         folder = open_folder()
     except KeyboardInterrupt as error:
         error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
         raise
     try:
-        return _search_and_judge(_prepare(given, folder, real, domain, cells))
+        return _search_and_judge(_prepare(given, folder, real, split, source, cells))
     except (KeyboardInterrupt, Exception) as error:
         again = resume_command(given.hooks.verb, folder, given.config, given.models)
         error.add_note(f"what was found is kept; go on with '{again}'")
         raise
 
 
-def _look_at_data(given: Given) -> tuple[RealAnswers, DomainModels, Cells]:
-    """Everything before the search: the models on the real images, the GAN, the cells."""
+def _look_at_data(given: Given) -> tuple[RealAnswers, DataSplit, ImageSource, Cells]:
+    """Everything before the search: the models on the real images, the source, the cells."""
     images, config, device, progress = given.images, given.config, given.device, given.progress
     real = inspect_real_images(given.models, images, progress=progress)
     summary, letters = real.summary, roles(given.models)
@@ -115,34 +116,38 @@ def _look_at_data(given: Given) -> tuple[RealAnswers, DomainModels, Cells]:
         progress.warn(warning)
     check_seeds(config, real_images(images, real), images.source)
     cells = cell_store.prepare(images, device=device, progress=progress)
-    domain = prepare_generator(images, config, cells.encoder, device=device, progress=progress)
-    return real, domain, cells
+    split = DataSplit(images, config.split)
+    source = prepare_source(split, config, FamilyContext(cells.encoder, device, progress))
+    return real, split, source, cells
 
 
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _prepare(given: Given, folder: RunFolder, real: RealAnswers, domain: DomainModels, cells: Cells) -> Prepared:
+def _prepare(
+    given: Given, folder: RunFolder, real: RealAnswers, split: DataSplit, source: ImageSource, cells: Cells
+) -> Prepared:
     """Note in the manifest what the search will work with, and calibrate the filters."""
-    gan = None if domain.path is None else file_digest(domain.path)
+    gan = None if source.artifact is None else file_digest(source.artifact)
     if folder.manifest.get("gan", gan) != gan:
         given.progress.warn(
             "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
         )
-    layout = None if domain.source is None else domain.source.space.layout().as_dict()
+    layout = None if source.source is None else source.source.space.layout().as_dict()
     alone = [role for role, model in zip(roles(given.models), given.models, strict=True) if model.alone]
     folder.save_manifest(status="running", gan=gan, latents=layout, asked_alone=alone)
     batch_size = resolve_batch_size(given.config.batch_size, given.device)
     pipeline = make_pipeline(
-        given.images, domain, given.config, batch_size=batch_size, device=given.device, progress=given.progress
+        split, source.scorer, given.config, batch_size=batch_size, device=given.device, progress=given.progress
     )
     return Prepared(
         **{each.name: getattr(given, each.name) for each in fields(Given)},
         folder=folder,
         real=real,
-        domain=domain,
+        split=split,
+        source=source,
         pipeline=pipeline,
         cells=cells,
         batch_size=batch_size,

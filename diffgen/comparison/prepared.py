@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.config import CompareConfig
+from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
@@ -17,6 +17,7 @@ from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
+from diffgen.sources.base import ImageSource
 from diffgen.types import ImageSet
 
 
@@ -48,7 +49,8 @@ class Prepared(Given):
     Attributes:
         folder: of the run.
         real: what the models say of the real images.
-        domain: where pictures come from.
+        split: the images that networks were trained on, and those held out.
+        source: where pictures come from.
         pipeline: the validity filters, calibrated.
         cells: of the real images.
         batch_size: images handed to a network at once.
@@ -56,7 +58,8 @@ class Prepared(Given):
 
     folder: RunFolder
     real: RealAnswers
-    domain: DomainModels
+    split: DataSplit
+    source: ImageSource
     pipeline: FilterPipeline
     cells: Cells
     batch_size: int

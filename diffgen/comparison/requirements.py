@@ -6,7 +6,8 @@ from diffgen import extensions
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
 from diffgen.filters import foreign_filters
-from diffgen.gan_training.networks import check_image_shape, check_resize
+from diffgen.gan_training.networks import check_resize
+from diffgen.sources.registry import FAMILIES, family_of
 from diffgen.techniques import PRESETS, Needs, RealImages, technique_class
 from diffgen.types import ImageSet
 
@@ -25,8 +26,22 @@ def needs_of(config: CompareConfig) -> Needs:
 def uses_gan(config: CompareConfig) -> bool:
     """Whether a GAN is trained: for the pictures, or for its discriminator, in the search or as a filter."""
     needs = needs_of(config)
-    wanted = needs.source or needs.discriminator or "discriminator" in config.filters.names
+    draws = needs.source and family_of(config).name == "gan"
+    wanted = draws or needs.discriminator or "discriminator" in (config.filters.names or ())
     return wanted and config.generator.file is None and extensions.in_use().generator is None
+
+
+def filter_names(config: CompareConfig) -> tuple[str, ...]:
+    """The filters: those that the settings name; else those that need nothing trained that is not there anyway.
+
+    The discriminator is asked where the run has one. Nearness to real images is not: it turns away what lies between
+    two classes, which is where triggers are, and hardly anything else that the other two let pass
+    (benchmarks/results/filters.md).
+    """
+    if config.filters.names is not None:
+        return config.filters.names
+    scored = uses_gan(config) or config.generator.discriminator is not None
+    return ("discriminator", "reconstruction", "ssim") if scored else ("reconstruction", "ssim")
 
 
 def check_settings(config: CompareConfig) -> None:
@@ -35,9 +50,9 @@ def check_settings(config: CompareConfig) -> None:
     Raises:
         UserError: they do not.
     """
-    needs, own = needs_of(config), config.generator
+    needs, own, family = needs_of(config), config.generator, family_of(config)
     technique_class(config.technique).settings_in(config.search)
-    foreign_filters(config.filters.names)
+    foreign_filters(config.filters.names or ())
     given = extensions.in_use().generator
     if given is not None and not needs.source:
         raise UserError(
@@ -48,6 +63,22 @@ def check_settings(config: CompareConfig) -> None:
         raise UserError(
             f"The technique {config.technique} asks a discriminator how real its pictures are, and the generator "
             f"{extensions.name_of(given)} comes without; leave generator= out, or use another technique."
+        )
+    family.check(config)
+    if own.file is not None and family.name in ("gan", "seeds"):
+        raise UserError(
+            f"--generator {own.file} and --source {family.name} both say where the pictures come from; leave one of "
+            "them out."
+        )
+    if needs.encoder and not family.encodes:
+        able = [each.name for each in FAMILIES.values() if each.encodes]
+        raise UserError(
+            f"The technique {config.technique} turns real images into genes, which the source {family.name} cannot; "
+            + (f"use --source {' or '.join(able)}." if able else "use another technique.")
+        )
+    if config.source.family == "seeds" and not needs.source:
+        raise UserError(
+            f"The technique {config.technique} makes its pictures from the real images itself; leave --source out."
         )
     if uses_gan(config):
         check_resize(config.resize)
@@ -77,7 +108,7 @@ def check_settings(config: CompareConfig) -> None:
 
 def asks_filters_in_search(config: CompareConfig) -> bool:
     """Whether the search itself asks the validity filters about its triggers."""
-    return needs_of(config).filters and config.search.validity != "post" and bool(config.filters.names)
+    return needs_of(config).filters and config.search.validity != "post" and bool(filter_names(config))
 
 
 def check_models(config: CompareConfig, count: int) -> None:
@@ -105,8 +136,10 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
             f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
             f"the data {images.source} has none; give labelled images, or another technique ({', '.join(others)})."
         )
+    if needs_of(config).source:
+        family_of(config).supports(images.image_shape)
     if uses_gan(config):
-        check_image_shape(images.image_shape)
+        FAMILIES["gan"].supports(images.image_shape)
     elif min(images.image_shape[1:]) < _SMALLEST_SIDE:
         advice = "and give a generator of that size" if config.generator.file is not None else "of at least that size"
         raise UserError(

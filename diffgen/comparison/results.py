@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.gan_source import DomainModels
 from diffgen.comparison.measured_diversity import measure_diversity
 from diffgen.comparison.prepared import Prepared
-from diffgen.comparison.requirements import asks_filters_in_search, needs_of
+from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.technique_run import SearchOutcome
-from diffgen.config import CompareConfig
+from diffgen.data.split import DataSplit
 from diffgen.filters import FilterPipeline, SsimFilter, filter_warnings
 from diffgen.filters import Verdicts as FilterVerdicts
 from diffgen.judging.verdicts import PICTURES_A_BEHAVIOUR
@@ -50,7 +49,7 @@ def write_results(
         the headline figures, and what a user should know of the filters, one sentence each.
     """
     folder, models, data, real = prepared.folder, prepared.models, prepared.images, prepared.real
-    domain, pipeline, config = prepared.domain, prepared.pipeline, prepared.config
+    source, split, pipeline, config = prepared.source, prepared.split, prepared.pipeline, prepared.config
     verdicts = triggers.known
     shown = _choose_shown(triggers)
     rejected = _choose_rejected(triggers, len(pipeline.filters))
@@ -63,10 +62,10 @@ def write_results(
         {
             "shown": shown,
             "rejected": rejected,
-            "nearest_real": _nearest_real(pipeline, domain, pictures),
+            "nearest_real": _nearest_real(pipeline, split, pictures),
             "shown_scores": pipeline.scores(torch.from_numpy(pictures)),
             "held_out_scores": pipeline.calibration.scores,
-            "samples": _samples(domain, config),
+            "samples": _samples(prepared),
             "real_rows": real_shown,
             "real_images": data.images[real_shown],
             "real_probabilities": real.probabilities[real_shown],
@@ -105,7 +104,7 @@ def write_results(
         "validity": {"ratio": float(triggers.valid.sum() / confirmed)} if confirmed else None,
         "near_duplicate": config.filters.near_duplicate,
         "geometric_diversity": measure_diversity(
-            prepared.cells.encoder, torch.from_numpy(triggers.images[triggers.distinct]), domain.reference
+            prepared.cells.encoder, torch.from_numpy(triggers.images[triggers.distinct]), split.reference
         ),
         "warnings": list(warnings),
         "calibration": {
@@ -125,9 +124,9 @@ def write_results(
         ],
         "real_disagreements": len(real.disagreements),
         "real_matrix": pair_counts(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
-        "gan": domain.facts,
+        "gan": source.facts,
         # whether the pictures were made from real ones instead of drawn by a generator
-        "mutated": not needs_of(config).source,
+        "mutated": source.real,
     }
     write_json(folder.file("results.json"), results)
     return headline, warnings
@@ -146,12 +145,13 @@ def preflight_record(found: Preflight) -> dict[str, Any]:
     }
 
 
-def _samples(domain: DomainModels, config: CompareConfig) -> UInt8Array:
-    """uint8 (N, C, H, W): what the generator draws at random; none where it draws no picture of the run."""
-    if domain.source is None or not needs_of(config).source:
-        return np.empty((0, *domain.reference.shape[1:]), dtype=np.uint8)
-    genes = random_genes(domain.source.space, _SAMPLES_SHOWN, torch.Generator().manual_seed(config.seed))
-    return np.asarray(domain.source.draw(genes).cpu().numpy())
+def _samples(prepared: Prepared) -> UInt8Array:
+    """uint8 (N, C, H, W): what the source draws at random; none where it draws no picture of the run."""
+    source = prepared.source.source
+    if source is None:
+        return np.empty((0, *prepared.images.image_shape), dtype=np.uint8)
+    genes = random_genes(source.space, _SAMPLES_SHOWN, torch.Generator().manual_seed(prepared.config.seed))
+    return np.asarray(source.draw(genes).cpu().numpy())
 
 
 def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
@@ -199,13 +199,13 @@ def _choose_rejected(triggers: TriggerTable, filters: int) -> Int64Array:
     return np.asarray(chosen, dtype=np.int64)
 
 
-def _nearest_real(pipeline: FilterPipeline, domain: DomainModels, images: UInt8Array) -> UInt8Array:
+def _nearest_real(pipeline: FilterPipeline, split: DataSplit, images: UInt8Array) -> UInt8Array:
     """uint8 (N, C, H, W): the real image with the highest SSIM, for each picture that is shown."""
     ssim = next((each for each in pipeline.filters if isinstance(each, SsimFilter)), None)
     if ssim is None:
         ssim = SsimFilter()
-        ssim.fit(domain.reference)
-    return domain.reference[ssim.nearest(torch.from_numpy(images))[1]].numpy()
+        ssim.fit(split.reference)
+    return split.reference[ssim.nearest(torch.from_numpy(images))[1]].numpy()
 
 
 def most_frequent(matrix: Int64Array, names: Sequence[str]) -> tuple[tuple[str, str, int], ...]:

@@ -60,7 +60,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         UserError: another version of diffgen wrote the checkpoint.
     """
     folder, config, progress = prepared.folder, prepared.config, prepared.progress
-    domain, pipeline, cells = prepared.domain, prepared.pipeline, prepared.cells
+    source, pipeline, cells = prepared.source, prepared.pipeline, prepared.cells
     real = real_images(prepared.images, prepared.real)
     _, channels, height, width = real.images.shape
     archive = Archive((channels, height, width), sink=folder.write_part)
@@ -96,7 +96,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         config.technique,
         TechniqueContext(
             archive=archive,
-            source=domain.source,
+            source=source.source,
             config=config.search,
             seed=config.seed,
             device=prepared.device,
@@ -106,7 +106,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
             guided=guided,
             encoder=cells.encoder,
             real=real,
-            scorer=domain.scorer,
+            scorer=source.scorer,
         ),
     )
     loop = SearchLoop(

@@ -35,6 +35,8 @@ from diffgen.config.quantize import QuantizeConfig
 from diffgen.config.schema import SettingError
 from diffgen.config.search import DFlareConfig, DrFuzzConfig, SearchConfig
 from diffgen.config.selector import SelectorConfig
+from diffgen.config.sources import OPERATORS, SeedsConfig, SourceConfig
+from diffgen.config.split import SplitConfig
 
 __all__ = [
     "DEFAULT_MODEL_TIMEOUT",
@@ -47,6 +49,7 @@ __all__ = [
     "GROSS_REGRESSION_FAULTS",
     "GROSS_UNDECIDED",
     "MAX_MODELS",
+    "OPERATORS",
     "Budget",
     "CheckConfig",
     "CompareConfig",
@@ -65,8 +68,11 @@ __all__ = [
     "QuantizeConfig",
     "RemoteConfig",
     "SearchConfig",
+    "SeedsConfig",
     "SelectorConfig",
     "SettingError",
+    "SourceConfig",
+    "SplitConfig",
     "TrainGanConfig",
     "TuningConfig",
     "applied",

@@ -8,10 +8,12 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FilterConfig
-from diffgen.config.gan import SEEDS, GanConfig, GeneratorConfig
+from diffgen.config.gan import GanConfig, GeneratorConfig
 from diffgen.config.models import MAX_MODELS, ModelSpec
 from diffgen.config.schema import FileName, Many, Maybe, setting, settings
 from diffgen.config.search import SearchConfig
+from diffgen.config.sources import SourceConfig
+from diffgen.config.split import SEEDS, SplitConfig
 from diffgen.errors import UserError
 
 
@@ -87,6 +89,8 @@ class CompareConfig:
         ge=0,
         le=10**9,
     )
+    split: SplitConfig = setting(factory=SplitConfig)
+    source: SourceConfig = setting(factory=SourceConfig)
     gan: GanConfig = setting(factory=GanConfig)
     generator: GeneratorConfig = setting(factory=GeneratorConfig)
     search: SearchConfig = setting(factory=SearchConfig)

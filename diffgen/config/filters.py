@@ -19,8 +19,10 @@ class FilterConfig:
         UserError: a filter that is not known, one named twice, or a number out of its range.
     """
 
-    names: Many[str] = setting(
-        ("discriminator", "reconstruction", "ssim"), "The filters, in the order in which they are asked."
+    names: Many[str] | None = setting(
+        None,
+        "The filters, in the order in which they are asked (default: reconstruction and ssim, and discriminator before "
+        "them where the run has one anyway).",
     )
     false_alarm: float = setting(
         0.05,
@@ -68,12 +70,13 @@ class FilterConfig:
     training_steps: int = setting(1200, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
 
     def __post_init__(self) -> None:
-        for name in self.names:
+        names = self.names or ()
+        for name in names:
             if name not in FILTERS and not extensions.is_object(name) and name not in extensions.offered("filter"):
                 known = ", ".join((*FILTERS, *sorted(extensions.offered("filter"))))
                 raise UserError(f"The filter {name!r} is not known; known are {known}.")
-        if len(set(self.names)) < len(self.names):
-            raise UserError(f"The filters {', '.join(self.names)} name one of them twice; name each once.")
+        if len(set(names)) < len(names):
+            raise UserError(f"The filters {', '.join(names)} name one of them twice; name each once.")
 
 
 # "paper" is DiffGAN, section 3.6: SSIM of at least 0.4, and a discriminator whose threshold the paper leaves open

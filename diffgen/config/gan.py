@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from diffgen.config.schema import FileName, Many, Maybe, setting, settings
+from diffgen.config.split import SEEDS, SplitConfig
 from diffgen.errors import UserError
-
-SEEDS = 2**32 - 1  # largest seed that every random generator takes
 
 
 @settings("gan")
@@ -58,15 +57,9 @@ class GanConfig:
     readings: int = setting(
         12, "How often the collapse guard measures the generator during training; 0 for never.", ge=0, le=1000
     )
-    holdout: float = setting(
-        0.1,
-        "Share of the real images that is kept from training, for the collapse guard and to calibrate the filters.",
-        gt=0,
-        lt=1,
-    )
     seed: int = setting(
         0,
-        "Seed of the GAN's training and of the choice of the held-out images.",
+        "Seed of the GAN's training.",
         option="--gan-seed",
         metavar="N",
         ge=0,
@@ -156,6 +149,7 @@ class TuningConfig:
 class TrainGanConfig:
     """Everything that the training of a GAN needs besides the data. Published scores are those of "inception"."""
 
+    split: SplitConfig = setting(factory=SplitConfig)
     gan: GanConfig = setting(factory=GanConfig)
     tuning: TuningConfig = setting(factory=TuningConfig)
     device: str = setting("auto", "Where networks compute: auto (a GPU when there is one), cpu, cuda or mps.")

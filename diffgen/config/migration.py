@@ -1,9 +1,11 @@
-"""Reads settings as earlier versions wrote them: two models in tables of their own instead of a list."""
+"""Reads settings as earlier versions wrote them: two models in tables of their own, and the split among the GAN's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from diffgen.config.split import split_of_its_own
 
 _OPENING = ("arch", "allow_pickle", "allow_remote", "remote", "isolate", "model_timeout")
 _OLD = ("model_a", "model_b", "preprocessing_a", "preprocessing_b", "label_map")
@@ -11,6 +13,7 @@ _OLD = ("model_a", "model_b", "preprocessing_a", "preprocessing_b", "label_map")
 
 def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a comparison with today's names; what is no table where one was is left for the checks to find."""
+    values = split_of_its_own(values)
     made = {name: value for name, value in values.items() if name not in _OLD}
     if len(made) == len(values) or "models" in made:
         return dict(values)

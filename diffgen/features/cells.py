@@ -12,14 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder, train
-from diffgen.runs.cache import cache_file, cached
-from diffgen.runs.files import write_whole
+from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.types import ImageSet, Int64Array
 
 FORMAT = "diffgen-cells-1"
@@ -64,20 +61,20 @@ def prepare(data: ImageSet, *, device: torch.device | str = "cpu", progress: Pro
         UserError: the cache folder cannot be made.
     """
     progress = progress or Progress()
-    path = cache_file("cells", {"data": data.digest, "cells": FORMAT, "device": torch.device(device).type})
+    artifact = Artifact("cells", {"data": data.digest, "cells": FORMAT, "device": torch.device(device).type})
 
-    def make() -> Cells:
+    def make(path: Path) -> Cells:
         cells = build(data, device=device, progress=progress)
         save(cells, path)
         return cells
 
-    return cached(path, lambda file: load(file, data.image_shape, device=device), make, progress)
+    return artifact.obtain(lambda file: load(file, data.image_shape, device=device), make, progress)
 
 
 def save(cells: Cells, path: Path) -> None:
     """Write cells to a safetensors file."""
-    tensors = {f"encoder.{name}": value.cpu().contiguous() for name, value in cells.encoder.state_dict().items()}
-    write_whole(path, lambda temporary: save_file({**tensors, "centroids": cells.centroids}, temporary))
+    tensors = {f"encoder.{name}": value for name, value in cells.encoder.state_dict().items()}
+    write_tensors(path, {**tensors, "centroids": cells.centroids})
 
 
 def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> Cells:
@@ -89,8 +86,8 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     encoder = DomainEncoder(image_shape)
     prefix = "encoder."
     try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
+        _, tensors = read_tensors(path)
+    except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     try:
         encoder.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
@@ -101,4 +98,4 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
 
 
 def _unreadable(path: Path, reason: object) -> UserError:
-    return UserError(f"The cells {path} cannot be read ({reason}); delete the file and they are made anew.")
+    return unreadable("The cells", path, reason, "delete the file and they are made anew")

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import nn
 
-from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.runs.files import write_whole
+from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
 FORMAT = "diffgen-vae-1"
 LATENT = 16
@@ -119,8 +116,7 @@ def train(
 
 def save(vae: Vae, path: Path) -> None:
     """Write the weights to a safetensors file."""
-    tensors = {name: value.cpu().contiguous() for name, value in vae.state_dict().items()}
-    write_whole(path, lambda temporary: save_file(tensors, temporary))
+    write_tensors(path, vae.state_dict())
 
 
 def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> Vae:
@@ -131,10 +127,7 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     """
     vae = Vae(image_shape)
     try:
-        vae.load_state_dict(load_file(path))
-    except (OSError, SafetensorError, RuntimeError) as error:
-        raise UserError(
-            f"The auto-encoder {path} cannot be read ({str(error).splitlines()[0]}); delete the file and it is made "
-            "anew."
-        ) from error
+        vae.load_state_dict(read_tensors(path)[1])
+    except (OSError, ValueError, RuntimeError) as error:
+        raise unreadable("The auto-encoder", path, error) from error
     return vae.eval().requires_grad_(False).to(device)

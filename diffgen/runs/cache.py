@@ -7,17 +7,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import platformdirs
 
 from diffgen.errors import UserError
-from diffgen.events import Progress
 from diffgen.runs.opening import read_text
-
-_Made = TypeVar("_Made")
 
 ENVIRONMENT = "DIFFGEN_CACHE"
 # the folders in it: trained GANs, networks of the filters, cells of data sets, published data sets that were fetched;
@@ -105,20 +101,3 @@ def cache_file(kind: str, made_from: Any, *, suffix: str = ".safetensors") -> Pa
     """
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
     return cache_kind(kind) / f"{key}{suffix}"
-
-
-def cached(path: Path, load: Callable[[Path], _Made], make: Callable[[], _Made], progress: Progress) -> _Made:
-    """What a file of the cache holds; where it is missing or damaged, what is made now.
-
-    Args:
-        path: from :func:`cache_file`.
-        load: reads it; a UserError says that it is damaged.
-        make: makes it, and writes the file.
-        progress: is told of damage.
-    """
-    if path.is_file():
-        try:
-            return load(path)
-        except UserError as error:
-            progress.warn(f"{error} It is made anew now.")
-    return make()

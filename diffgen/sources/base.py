@@ -1,13 +1,21 @@
-"""What a source of images is."""
+"""What a source of images is, and what a family of them can do."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 
+from diffgen.config import CompareConfig
+from diffgen.data.split import DataSplit
+from diffgen.events import Progress
+from diffgen.features.base import FeatureExtractor
 from diffgen.origins import Origins
 from diffgen.sources.space import Space
+from diffgen.types import Scorer
 
 
 @runtime_checkable
@@ -17,13 +25,17 @@ class Source(Protocol):
     Drawing and saying where an image comes from are two methods, since drawing is tried again in smaller pieces where
     memory is too small, and since many callers want the images alone.
 
-    Attributes:
-        space: of the genes.
-        image_shape: (C, H, W) of what it draws.
     """
 
-    space: Space
-    image_shape: tuple[int, int, int]
+    @property
+    def space(self) -> Space:
+        """Of the genes."""
+        ...
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of what it draws."""
+        ...
 
     def draw(self, genes: torch.Tensor) -> torch.Tensor:
         """Images for genes.
@@ -39,3 +51,73 @@ class Source(Protocol):
     def origins(self, genes: torch.Tensor) -> Origins | None:
         """The real images that these were made from, and how; None where images are not made from real ones."""
         ...
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """What a family prepared for a data set.
+
+    Attributes:
+        source: draws the images, or None: nothing asks for any.
+        scorer: says how real an image is, or None: there is none.
+        artifact: the file that holds source and scorer, or None: there is no such file.
+        facts: what a report says about them, name -> text.
+        real: whether images are made from real ones, instead of drawn by a network.
+    """
+
+    source: Source | None = None
+    scorer: Scorer | None = None
+    artifact: Path | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    real: bool = False
+
+
+@dataclass(frozen=True)
+class FamilyContext:
+    """What a family works with.
+
+    Attributes:
+        encoder: the data set's own, by which training is watched.
+        device: where networks compute.
+        progress: where to say how far it is.
+    """
+
+    encoder: FeatureExtractor
+    device: torch.device
+    progress: Progress
+
+
+class Family(ABC):
+    """A family of sources: trains or opens what draws the images of a data set.
+
+    Attributes:
+        name: as ``--source`` takes it.
+        encodes: whether its sources have a method ``encode``, images -> genes.
+    """
+
+    name: ClassVar[str]
+    encodes: ClassVar[bool] = False
+
+    def check(self, config: CompareConfig) -> None:  # noqa: B027 (most families have nothing to check)
+        """See that the settings fit, before any data is read.
+
+        Raises:
+            UserError: they do not.
+        """
+
+    @abstractmethod
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See that it can draw images of (C, H, W).
+
+        Raises:
+            UserError: it cannot.
+        """
+
+    @abstractmethod
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        """The source for a data set: found in the cache, trained now, or opened.
+
+        Raises:
+            UserError: it does not fit the data.
+            RunError: training failed.
+        """

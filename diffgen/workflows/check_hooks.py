@@ -142,7 +142,7 @@ class CheckHooks(ComparisonHooks):
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the generator draws unsearched, as far as the filters accept it."""
-        wanted, source = self.config.random_images, prepared.domain.source
+        wanted, source = self.config.random_images, prepared.source.source
         assert source is not None
         draws = UnsearchedDraws(prepared.config.seed, source.space.frequencies(prepared.images.labels))
         answers: list[Float32Array] = []

@@ -15,13 +15,12 @@ import torch
 import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.comparison.gan_source import settings_of
 from diffgen.comparison.image_source import generator_digests, settled_generator
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
-from diffgen.comparison.requirements import check_images, check_models, check_settings
+from diffgen.comparison.requirements import check_images, check_models, check_settings, filter_names
 from diffgen.config import Budget, CompareConfig, replace, roles, to_dict
 from diffgen.data import is_word
 from diffgen.data import load as load_data
@@ -31,6 +30,7 @@ from diffgen.models import BlackBox
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
+from diffgen.sources.gan_family import split_of_gan
 from diffgen.techniques import preset as technique_preset
 from diffgen.techniques import preset_gan, technique_class
 
@@ -139,7 +139,7 @@ def run_comparison(
     path = check_output(path, force=force)
     check_free(path)
     if config.gan_file is not None:
-        config = replace(config, gan=settings_of(config.gan_file, images, config.gan, progress))
+        config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
     check_query_budgets(black_boxes, images)
     with ExitStack() as held:
         for model in black_boxes:
@@ -149,7 +149,8 @@ def run_comparison(
         match_classes(black_boxes, specs, images.class_names)
         hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
-        config = recorded(replace(config, batch_size=size), black_boxes, specs)
+        filters = replace(config.filters, names=filter_names(config))
+        config = recorded(replace(config, batch_size=size, filters=filters), black_boxes, specs)
         manifest = {
             "status": "running",
             "version": diffgen.__version__,

@@ -8,15 +8,14 @@ import numpy as np
 import torch
 
 import diffgen
-from diffgen.comparison.gan_source import complaint, gan_facts
-from diffgen.config import GanConfig, from_dict
+from diffgen.data.split import split_rows
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.header import class_labels
-from diffgen.gan_training.split import split_rows
 from diffgen.report.gan_page import GanReportData, Pair, SheetRow, render_gan_page
 from diffgen.runs.files import write_text
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import Source
+from diffgen.sources.gan_family import complaint, gan_facts, split_in_header
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet, UInt8Array
 
@@ -48,7 +47,7 @@ def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, de
     """Everything that the page shows."""
     source, _, stored = gan_loader.load(path, device=device)
     header = stored.header
-    rows, held_out = split_rows(len(data), from_dict(GanConfig, header["gan"]))
+    rows, held_out = split_rows(len(data), split_in_header(header))
     names = data.class_names or ()
     return GanReportData(
         name=path.name,

@@ -19,10 +19,10 @@ from diffgen.comparison.domain_encoder import prepare_encoder
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, to_dict
 from diffgen.data import load as load_data
+from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.features.vgg16 import Vgg16
-from diffgen.gan_training.split import split_rows
 from diffgen.labels.store import SOURCES
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
@@ -235,7 +235,7 @@ def make_features(
             "The encoder is trained on the run's real images, which cannot be read any more; put them back, or take "
             "--features pixels."
         )
-    return kind, prepare_encoder(data, settings.gan, device=device, progress=progress).cpu()
+    return kind, prepare_encoder(DataSplit(data, settings.split), device=device, progress=progress).cpu()
 
 
 def extract(network: nn.Module, images: UInt8Array, *, device: torch.device) -> Float32Array:
@@ -323,7 +323,7 @@ def _on_real_images(
 ) -> tuple[OnRealImages, ...]:
     found = []
     if own is not None and own.labels is not None:
-        rows = split_rows(len(own), settings.gan)[1].numpy()
+        rows = split_rows(len(own), settings.split)[1].numpy()
         found.append(judge_on_real(models, selector, own.images[rows], own.labels[rows], f"held out of {own.source}"))
     if more is not None and more.labels is not None:
         found.append(judge_on_real(models, selector, more.images, more.labels, more.source))

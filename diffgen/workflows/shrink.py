@@ -13,12 +13,13 @@ import torch
 from diffgen.comparison.black_boxes import match_classes, stored_models
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.image_source import check_unchanged, prepare_generator
+from diffgen.comparison.image_source import check_unchanged, prepare_source
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.requirements import needs_of
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec
 from diffgen.data import load as load_data
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
@@ -30,6 +31,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.shrink import smallest_steps
+from diffgen.sources.base import FamilyContext
 from diffgen.tasks.classification import differ, disagree
 from diffgen.types import Float32Array, UInt8Array
 
@@ -114,24 +116,26 @@ def _shrink(
     place = resolve_device(device or config.device)
     size = resolve_batch_size(config.batch_size, place)
     models = stored_models(folder, config, device=place, options=options)
-    source = data if data is not None else folder.manifest["data"]["path"]
-    if source is None:
+    given = data if data is not None else folder.manifest["data"]["path"]
+    if given is None:
         raise UserError(f"The run {folder.path} was given its images in memory; give them again to shrink it.")
-    images = load_data(source, resize=config.resize, progress=progress)
+    images = load_data(given, resize=config.resize, progress=progress)
     if images.digest != folder.manifest["data"]["sha256"]:
         raise UserError(f"The data {images.source} is not what the run {folder.path} was made with; name that.")
     prepare_models(models, images)
     match_classes(models, (), images.class_names)
     check_unchanged(config.generator, folder)
     encoder = cell_store.prepare(images, device=place, progress=progress).encoder
-    domain = prepare_generator(images, config, encoder, device=place, progress=progress)
-    assert domain.source is not None and domain.path is not None
-    if file_digest(domain.path) != folder.manifest["gan"]:
+    split = DataSplit(images, config.split)
+    made = prepare_source(split, config, FamilyContext(encoder, place, progress))
+    source = made.source
+    assert source is not None
+    if (None if made.artifact is None else file_digest(made.artifact)) != folder.manifest["gan"]:
         raise UserError(
             f"The GAN that the run {folder.path} was made with is no longer in the cache, and the one there now "
             "draws other pictures; run the comparison again."
         )
-    pipeline = make_pipeline(images, domain, config, batch_size=size, device=place, progress=progress)
+    pipeline = make_pipeline(split, made.scorer, config, batch_size=size, device=place, progress=progress)
 
     def judge(pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         answers = torch.stack([model.predict(pictures) for model in models], dim=1)
@@ -141,8 +145,8 @@ def _shrink(
         accepted[rows] = torch.from_numpy(pipeline.apply(pictures[rows.to(pictures.device)].cpu()).accepted)
         return agree & accepted, apart & accepted
 
-    genes = torch.empty(0, domain.source.space.length) if chosen.genes is None else torch.from_numpy(chosen.genes)
-    steps = smallest_steps(genes, domain.source, judge, seed=config.seed, batch_size=size, progress=progress)
+    genes = torch.empty(0, source.space.length) if chosen.genes is None else torch.from_numpy(chosen.genes)
+    steps = smallest_steps(genes, source, judge, seed=config.seed, batch_size=size, progress=progress)
     agreeing, triggering = (_one_by_one(models, each) for each in (steps.agreeing, steps.trigger))
     holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
     holds &= disagree(torch.from_numpy(triggering), margin).numpy()

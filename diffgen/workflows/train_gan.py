@@ -14,9 +14,9 @@ import torch
 
 import diffgen
 from diffgen.comparison.device import resolve_device
-from diffgen.comparison.gan_source import complaint, made_from, make_monitor, train_and_save
 from diffgen.config import GanConfig, TrainGanConfig
 from diffgen.data import load as load_data
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
@@ -29,12 +29,11 @@ from diffgen.gan_training.monitor import FEWEST_HELD_OUT, Measurement, collapse
 from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.scores import GeneratorScores, score_generator
-from diffgen.gan_training.split import split_rows
-from diffgen.runs.cache import cache_file
 from diffgen.runs.files import make_folder, write_whole
 from diffgen.runs.outputs import output_file
 from diffgen.sources import gan as gan_loader
-from diffgen.sources.base import Source
+from diffgen.sources.base import FamilyContext, Source
+from diffgen.sources.gan_family import complaint, gan_artifact, make_monitor, train_and_save
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 from diffgen.workflows.gan_report import write_gan_report
@@ -105,7 +104,9 @@ def train_gan(
         check_storage(config.tuning.storage)
     images = load_data(data, resize=config.resize, progress=progress)
     check_image_shape(images.image_shape)
-    path = cache_file("gan", made_from(images, config.gan, device))
+    split = DataSplit(images, config.split)
+    artifact = gan_artifact(split, config.gan, device)
+    path = artifact.path
     own = config.features == "domain" and config.features_weights is None
     # before anything is trained: weights that are missing are said at once
     published = (
@@ -116,12 +117,19 @@ def train_gan(
         )
     )
     encoder = cell_store.prepare(images, device=device, progress=progress).encoder
+    context = FamilyContext(encoder, device, progress)
     if config.tuning.trials:
-        _tune(images, config, encoder, path, device=device, progress=progress)
-    elif not path.is_file() or anew:
-        train_and_save(images, config.gan, encoder, path, device=device, progress=progress)
+        _tune(split, config, context, path)
     else:
-        progress.say(f"The GAN for this data set is in the cache ({path.name}); --anew trains it anew.")
+
+        def load(file: Path) -> None:
+            read_header(file)
+            progress.say(f"The GAN for this data set is in the cache ({file.name}); --anew trains it anew.")
+
+        def make(file: Path) -> None:
+            train_and_save(split, config.gan, context, file)
+
+        artifact.obtain(load, make, progress, anew=anew)
     header = _scored(path, images, config, published or encoder, device=device, progress=progress)
     if header["wrong"]:
         progress.warn(complaint(header["wrong"]))
@@ -218,21 +226,19 @@ def _scored(
 
 
 def _tune(
-    data: ImageSet,
+    split: DataSplit,
     config: TrainGanConfig,
-    encoder: FeatureExtractor,
+    context: FamilyContext,
     path: Path,
-    *,
-    device: torch.device,
-    progress: Progress,
 ) -> None:
     """Search for the settings, and store the best trial's GAN under the cache key of the untuned settings."""
     from diffgen.gan_training import tuning  # optuna is imported only for this
 
-    rows, held_out = split_rows(len(data), config.gan)
+    data, encoder, progress = split.data, context.encoder, context.progress
+    rows, held_out = split.rows
     against = held_out if len(held_out) >= FEWEST_HELD_OUT else rows
     images = len(rows) * (1 + len(TRANSFORMATIONS) * config.gan.augment)
-    monitor = make_monitor(data, config.gan, encoder, KidMonitor)
+    monitor = make_monitor(split, encoder, KidMonitor)
     drawn = min(config.tuning.images, len(data))
 
     def evaluate(settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
@@ -242,17 +248,8 @@ def _tune(
             # trials of different length are compared at the same share of their training
             report(math.ceil(measurement.step / every) - 1, monitor.kid)
 
-        trained = train_and_save(
-            data,
-            settings,
-            encoder,
-            place,
-            device=device,
-            progress=progress,
-            monitor=monitor,
-            after_measurement=after_measurement,
-        )
-        source, _, _ = gan_loader.load(place, device=device)
+        trained = train_and_save(split, settings, context, place, monitor=monitor, after_measurement=after_measurement)
+        source, _, _ = gan_loader.load(place, device=context.device)
         found = score(
             source, data, against, encoder, draws=config.tuning.draws, images=drawn, progress=progress
         ).as_dict()
@@ -272,7 +269,7 @@ def _tune(
     )
     if not found.checkpoint.is_file():
         progress.say("The best trial's GAN lies on another machine; it is trained again here.")
-        train_and_save(data, found.config, encoder, found.checkpoint, device=device, progress=progress)
+        train_and_save(split, found.config, context, found.checkpoint)
     best = next(trial for trial in found.trials if trial.number == found.best)
     there = read_header(path).get("tuning") if path.is_file() else None
     if there is not None and (there["study"], there["scores"]) == (found.study, best.scores):

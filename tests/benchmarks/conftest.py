@@ -14,11 +14,13 @@ import pytest
 import torch
 
 from benchmarks.quick import trained_as_asked
-from diffgen.comparison.gan_source import prepare_gan
 from diffgen.config import Budget, CompareConfig
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
+from diffgen.sources.base import FamilyContext
+from diffgen.sources.gan_family import prepare_gan
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import (
     convolutional_classifier,
@@ -75,9 +77,10 @@ def small_gan() -> Path:
     """The GAN of the digits that the other benchmarks find in the cache."""
     data = load("digits:test")
     encoder = cells.prepare(data).encoder
-    domain = prepare_gan(data, SMALL.gan, encoder, device=torch.device("cpu"), progress=Progress())
-    assert domain.path is not None
-    return domain.path
+    context = FamilyContext(encoder, torch.device("cpu"), Progress())
+    made = prepare_gan(DataSplit(data, SMALL.split), SMALL.gan, context)
+    assert made.artifact is not None
+    return made.artifact
 
 
 @pytest.fixture(scope="session")

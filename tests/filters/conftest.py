@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from diffgen.config import GanConfig
+from diffgen.config import GanConfig, SplitConfig
 from diffgen.data import load
-from diffgen.gan_training.split import split_rows
+from diffgen.data.split import split_rows
 from diffgen.gan_training.trainer import train
 from diffgen.sources.gan import DiscriminatorScorer, GanSource
 
@@ -43,7 +43,7 @@ def parts() -> Parts:
         learning_rate_discriminator=2e-3,
         ema_decay=0.9,
     )
-    training, held_out = split_rows(len(images), config)
+    training, held_out = split_rows(len(images), SplitConfig())
     trained = train(images[training], config)
     rng = torch.Generator().manual_seed(0)
     generator = GanSource(trained.generator, device=torch.device("cpu"))

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.gan_source import train_and_save
-from diffgen.config import GanConfig
+from diffgen.config import GanConfig, SplitConfig
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.gan_training.header import add_to_header
 from diffgen.report.charts import Curve, curves_chart, trials_chart
 from diffgen.report.gan_page import GanReportData, render_gan_page
+from diffgen.sources.base import FamilyContext
+from diffgen.sources.gan_family import train_and_save
 from diffgen.workflows.gan_report import gan_report_data, write_gan_report
 from diffgen.workflows.train_gan import score
 from tests.report.conftest import Page
@@ -45,7 +47,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     digits = load("digits:test")
     encoder = cells.prepare(digits).encoder
     config = GanConfig(latent_dim=16, width=8, steps=20, batch_size=32, readings=2)
-    train_and_save(digits, config, encoder, path, device=CPU, progress=Progress())
+    context = FamilyContext(encoder, CPU, Progress())
+    train_and_save(DataSplit(digits, SplitConfig()), config, context, path)
     data = gan_report_data(path, digits, encoder, device=CPU)
     assert data.scores is None and data.tuning is None
     from diffgen.sources import gan as gan_loader

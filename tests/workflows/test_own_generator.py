@@ -17,16 +17,18 @@ import torch
 from torch import nn
 
 from diffgen.comparison import checkpoints
-from diffgen.comparison.gan_source import train_and_save
 from diffgen.comparison.line import CompareResult
-from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, from_dict, replace
+from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, SplitConfig, from_dict, replace
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.features import encoder as encoders
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.base import FamilyContext
 from diffgen.sources.file import FileSource
+from diffgen.sources.gan_family import train_and_save
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.label import label_intended, read_store
@@ -256,7 +258,8 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
     settings = GanConfig(latent_dim=12, width=8, steps=5, readings=0)
     encoder = cell_store.prepare(small).encoder
     cpu = torch.device("cpu")
-    train_and_save(small, settings, encoder, tmp_path / "gan.safetensors", device=cpu, progress=Progress())
+    context = FamilyContext(encoder, cpu, Progress())
+    train_and_save(DataSplit(small, SplitConfig()), settings, context, tmp_path / "gan.safetensors")
     given = replace(
         config,
         gan_file=str(tmp_path / "gan.safetensors"),

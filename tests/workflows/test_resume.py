@@ -245,7 +245,7 @@ def test_ctrl_c_before_the_search_writes_nothing(
     def training(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(comparison, "prepare_generator", training)
+    monkeypatch.setattr(comparison, "prepare_source", training)
     with pytest.raises(KeyboardInterrupt) as caught:
         start()
     assert "search had not begun" in caught.value.__notes__[0]

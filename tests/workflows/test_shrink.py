@@ -11,14 +11,16 @@ import torch
 
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.image_source import prepare_generator
+from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, from_dict
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.report.from_run import report_data
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.base import FamilyContext
 from diffgen.types import ImageSet
 from diffgen.workflows.shrink import ShrinkResult, shrink
 
@@ -49,8 +51,9 @@ def test_no_filter_rejects_either_picture_of_a_pair(shrunk: ShrinkResult, digits
     folder, cpu, silent = RunFolder.open(shrunk.run), torch.device("cpu"), Progress()
     config = from_dict(CompareConfig, folder.config())
     encoder = cell_store.prepare(digits, device=cpu, progress=silent).encoder
-    domain = prepare_generator(digits, config, encoder, device=cpu, progress=silent)
-    pipeline = make_pipeline(digits, domain, config, batch_size=64, device=cpu, progress=silent)
+    split = DataSplit(digits, config.split)
+    made = prepare_source(split, config, FamilyContext(encoder, cpu, silent))
+    pipeline = make_pipeline(split, made.scorer, config, batch_size=64, device=cpu, progress=silent)
     arrays = folder.read_arrays("shrunk")
     for name in ("agreeing", "triggers"):
         margin = pipeline.scores(torch.from_numpy(arrays[name])) - pipeline.calibration.thresholds

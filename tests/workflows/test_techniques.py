@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diffgen.comparison import image_source as generator_workflow
 from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import (
     Budget,
@@ -24,6 +23,7 @@ from diffgen.config import (
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.gan_family import GanFamily
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
@@ -41,7 +41,7 @@ def no_gan(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **settings: object) -> None:
         raise AssertionError("a GAN was asked for")
 
-    monkeypatch.setattr(generator_workflow, "prepare_gan", refuse)
+    monkeypatch.setattr(GanFamily, "prepare", refuse)
 
 
 @pytest.mark.usefixtures("no_gan")

@@ -15,15 +15,16 @@ import torch
 import torchvision
 from safetensors.torch import save_file
 
-from diffgen.comparison.gan_source import prepare_gan
-from diffgen.config import GanConfig, TrainGanConfig, TuningConfig, replace
+from diffgen.config import GanConfig, SplitConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
+from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener
 from diffgen.features import cells
 from diffgen.gan_training.header import read_header
-from diffgen.gan_training.split import split_rows
 from diffgen.sources import gan as gan_loader
+from diffgen.sources.base import FamilyContext
+from diffgen.sources.gan_family import prepare_gan
 from diffgen.types import ImageSet
 from diffgen.workflows.train_gan import TrainGanResult, score, train_gan
 from tests.recording import Recording
@@ -78,8 +79,9 @@ def test_the_best_trial_is_kept_where_compare_looks(tuned: TrainGanResult, digit
     assert study["best"] == min(complete, key=lambda number: (complete[number]["collapsed"], complete[number]["kid"]))
     assert {name: header["gan"][name] for name in study["settings"]} == study["settings"]
     said = Recording()
-    found = prepare_gan(digits, GAN, cells.prepare(digits).encoder, device=CPU, progress=said.progress)
-    assert str(found.path) == tuned.gan
+    context = FamilyContext(cells.prepare(digits).encoder, CPU, said.progress)
+    found = prepare_gan(DataSplit(digits, SplitConfig()), GAN, context)
+    assert str(found.artifact) == tuned.gan
     assert any("nothing to train" in line for line in said.lines)
 
 
@@ -87,7 +89,7 @@ def test_the_objective_is_the_kept_gans_own_kid(tuned: TrainGanResult, digits: I
     study = read_header(Path(tuned.gan))["tuning"]
     generator, _, _ = gan_loader.load(Path(tuned.gan), device=CPU)
     # 90 held-out images are too few, so the training images are measured against
-    rows, held_out = split_rows(len(digits), GAN)
+    rows, held_out = split_rows(len(digits), SplitConfig())
     assert len(held_out) < 300 and not study["held_out"] and study["against"] == len(rows)
     again = score(generator, digits, rows, cells.prepare(digits).encoder, draws=1, images=300)
     assert study["scores"]["kid"] == pytest.approx(again.kid.mean, rel=1e-4)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from diffgen.config import GanConfig, replace
+from diffgen.config import CompareConfig, GanConfig, SplitConfig
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
@@ -19,84 +20,74 @@ from diffgen.gan_training import checkpoint
 from diffgen.gan_training.header import read_header
 from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
 from diffgen.gan_training.networks import check_image_shape
-from diffgen.gan_training.split import split_rows
 from diffgen.gan_training.trainer import TrainedGan, train
-from diffgen.runs.cache import cache_file, cached
+from diffgen.runs.artifacts import Artifact
 from diffgen.sources import gan as gan_loader
-from diffgen.sources.base import Source
+from diffgen.sources.base import Family, FamilyContext, ImageSource, Source
 from diffgen.types import ImageSet, Scorer
 
-
-@dataclass(frozen=True)
-class DomainModels:
-    """What is known of a data set's images.
-
-    Attributes:
-        source: genes -> image, or None: nothing asks for one.
-        scorer: the discriminator, or None: there is none.
-        path: the GAN's checkpoint in the cache, or the file of a generator of the user's own, or None.
-        facts: what a report says about the generator, name -> text.
-        reference: uint8 (N, C, H, W), real images that the GAN was trained on.
-        held_out: uint8 (n, C, H, W), real images that it never saw.
-    """
-
-    source: Source | None
-    scorer: Scorer | None
-    path: Path | None
-    facts: dict[str, str]
-    reference: torch.Tensor
-    held_out: torch.Tensor
+_SPLIT_SEED = "split seed"
 
 
-def prepare_gan(
-    data: ImageSet, config: GanConfig, encoder: FeatureExtractor, *, device: torch.device, progress: Progress
-) -> DomainModels:
+class GanFamily(Family):
+    """A GAN that is trained on the data once, or one that was trained before and is named by ``gan_file``."""
+
+    name = "gan"
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See the base class."""
+        check_image_shape(image_shape)
+
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        """See the base class."""
+        if config.gan_file is None:
+            return prepare_gan(split, config.gan, context)
+        path, progress = Path(config.gan_file), context.progress
+        found = gan_loader.load(path, device=context.device)
+        progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
+        return _image_source(path, found, split)
+
+
+_Loaded = tuple[Source, Scorer | None, checkpoint.GanCheckpoint]
+
+
+def prepare_gan(split: DataSplit, config: GanConfig, context: FamilyContext) -> ImageSource:
     """The GAN of a data set, from the cache or newly trained.
-
-    Args:
-        data: the real images.
-        config: the GAN's.
-        encoder: the data set's own, by which the collapse guard measures the GAN during training.
-        device: where to train, and where the networks are wanted.
-        progress: draws the bar and says what is wrong with the GAN, if something is.
 
     Raises:
         UserError: no network fits the image size.
         RunError: the training diverged.
     """
-    check_image_shape(data.image_shape)
-    path = cache_file("gan", made_from(data, config, device))
-    rows, held_out_rows = split_rows(len(data), config)
-    images = torch.from_numpy(data.images)
+    check_image_shape(split.data.image_shape)
+    progress = context.progress
 
-    def load(file: Path) -> tuple[Source, Scorer | None, checkpoint.GanCheckpoint]:
-        found = gan_loader.load(file, device=device)
+    def load(file: Path) -> _Loaded:
+        found = gan_loader.load(file, device=context.device)
         progress.say(f"The GAN for this data set is in the cache ({file.name}); nothing to train.")
         return found
 
-    def make() -> tuple[Source, Scorer | None, checkpoint.GanCheckpoint]:
-        progress.say(f"Training a GAN on {len(rows):,} images and their transformations (kept for the next run).")
-        train_and_save(data, config, encoder, path, device=device, progress=progress)
-        return gan_loader.load(path, device=device)
+    def make(file: Path) -> _Loaded:
+        count = len(split.rows[0])
+        progress.say(f"Training a GAN on {count:,} images and their transformations (kept for the next run).")
+        train_and_save(split, config, context, file)
+        return gan_loader.load(file, device=context.device)
 
-    source, scorer, stored = cached(path, load, make, progress)
-    assert scorer is not None
-    wrong = stored.header["wrong"]
+    artifact = gan_artifact(split, config, context.device)
+    found = artifact.obtain(load, make, progress)
+    wrong = found[2].header["wrong"]
     if wrong:
         progress.warn(complaint(wrong))
-    facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
-    return DomainModels(
-        source,
-        scorer,
-        path,
-        {**facts, "checkpoint": path.name},
-        images[rows],
-        images[held_out_rows],
-    )
+    return _image_source(artifact.path, found, split)
 
 
-def settings_of(file: str | Path, data: ImageSet, config: GanConfig, progress: Progress) -> GanConfig:
-    """Take ``holdout`` and ``seed`` from the GAN file, so that its held-out images are the ones it was not trained on.
+def _image_source(path: Path, found: _Loaded, split: DataSplit) -> ImageSource:
+    source, scorer, stored = found
+    facts = gan_facts(stored.header, real=len(split.rows[0]), held_out=len(split.rows[1]))
+    return ImageSource(source, scorer, path, {**facts, "checkpoint": path.name})
+
+
+def split_of_gan(file: str | Path, data: ImageSet, config: SplitConfig, progress: Progress) -> SplitConfig:
+    """The split that a GAN's file was trained with, so that no held-out image trained it.
 
     Raises:
         UserError: the file is no such checkpoint, or its images have another shape than the data's.
@@ -115,39 +106,34 @@ def settings_of(file: str | Path, data: ImageSet, config: GanConfig, progress: P
         )
         return config
     try:
-        holdout, seed = float(header["gan"]["holdout"]), int(header["gan"]["seed"])
-    except (KeyError, TypeError, ValueError) as error:
+        return split_in_header(header)
+    except (KeyError, TypeError, ValueError, UserError) as error:
         raise UserError(f"The GAN {path} does not say which images it was trained on; train it anew.") from error
-    return replace(config, holdout=holdout, seed=seed)
 
 
-def read_gan(
-    file: str | Path, data: ImageSet, config: GanConfig, *, device: torch.device, progress: Progress
-) -> DomainModels:
-    """A GAN that was trained before and is kept in a file of its own, so that nothing is trained.
+def split_in_header(header: dict[str, Any]) -> SplitConfig:
+    """The split that a GAN was trained with.
 
     Raises:
-        UserError: see :func:`settings_of`.
+        KeyError, TypeError, ValueError, UserError: the header does not say it.
     """
-    path = Path(file)
-    source, scorer, stored = gan_loader.load(path, device=device)
-    rows, held_out_rows = split_rows(len(data), config)
-    images = torch.from_numpy(data.images)
-    facts = gan_facts(stored.header, real=len(rows), held_out=len(held_out_rows))
-    progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
-    return DomainModels(
-        source,
-        scorer,
-        path,
-        {**facts, "checkpoint": path.name},
-        images[rows],
-        images[held_out_rows],
-    )
+    gan = header["gan"]
+    return SplitConfig(holdout=float(gan["holdout"]), seed=int(header.get(_SPLIT_SEED, gan["seed"])))
 
 
-def made_from(data: ImageSet, config: GanConfig, device: torch.device) -> dict[str, Any]:
+def gan_artifact(split: DataSplit, config: GanConfig, device: torch.device) -> Artifact:
+    """A data set's GAN in the cache."""
+    return Artifact("gan", made_from(split, config, device))
+
+
+def made_from(split: DataSplit, config: GanConfig, device: torch.device) -> dict[str, Any]:
     """What decides about a GAN's weights; its place in the cache follows from it."""
-    made = {"data": data.digest, "gan": asdict(config), "format": checkpoint.FORMAT, "device": device.type}
+    data = split.data
+    # in version 0.1 the GAN's settings decided about the split: where both have one seed, it is the same GAN
+    gan = {**asdict(config), "holdout": split.config.holdout}
+    made: dict[str, Any] = {"data": data.digest, "gan": gan, "format": checkpoint.FORMAT, "device": device.type}
+    if split.config.seed != config.seed:
+        made[_SPLIT_SEED] = split.config.seed
     if config.conditional and data.labels is not None:
         present = np.unique(data.labels)
         if len(present) <= present[-1]:
@@ -157,13 +143,11 @@ def made_from(data: ImageSet, config: GanConfig, device: torch.device) -> dict[s
 
 
 def train_and_save(
-    data: ImageSet,
+    split: DataSplit,
     config: GanConfig,
-    encoder: FeatureExtractor,
+    context: FamilyContext,
     path: Path,
     *,
-    device: torch.device,
-    progress: Progress,
     about: dict[str, Any] | None = None,
     monitor: GanMonitor | None = None,
     after_measurement: Callable[[Measurement], None] | None = None,
@@ -178,22 +162,21 @@ def train_and_save(
     Raises:
         RunError: the training diverged.
     """
-    rows, _ = split_rows(len(data), config)
     trained = train(
-        torch.from_numpy(data.images)[rows],
+        split.reference,
         config,
-        labels=None if data.labels is None else torch.from_numpy(data.labels)[rows],
-        monitor=monitor or make_monitor(data, config, encoder),
-        device=device,
+        labels=None if split.labels is None else split.labels[0],
+        monitor=monitor or make_monitor(split, context.encoder),
+        device=context.device,
         state=path.with_suffix(".unfinished"),
-        progress=progress,
+        progress=context.progress,
         after_measurement=after_measurement,
     )
     header = {
-        **made_from(data, config, device),
+        **made_from(split, config, context.device),
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "source": data.source,
+        "source": split.data.source,
         "seed": config.seed,
         "wrong": None if trained.kept is None else collapse(trained.kept),
         **(about or {}),
@@ -206,18 +189,12 @@ _Monitor = TypeVar("_Monitor", bound=GanMonitor)
 
 
 def make_monitor(
-    data: ImageSet,
-    config: GanConfig,
+    split: DataSplit,
     encoder: FeatureExtractor,
     kind: type[_Monitor] = GanMonitor,  # type: ignore[assignment]
 ) -> _Monitor:
     """The collapse guard of a data set: it knows which images train the GAN and which are held out."""
-    images = torch.from_numpy(data.images)
-    labels = None if data.labels is None else torch.from_numpy(data.labels)
-    rows, held_out = split_rows(len(data), config)
-    if labels is None:
-        return kind(encoder, images[rows], images[held_out])
-    return kind(encoder, images[rows], images[held_out], labels[rows], labels[held_out])
+    return kind(encoder, split.reference, split.held_out, *(split.labels or ()))
 
 
 def complaint(wrong: str) -> str:

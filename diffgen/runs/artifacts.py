@@ -1,0 +1,139 @@
+"""What is made once and kept in the cache: trained networks, cells. Two processes that want the same make it once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from filelock import FileLock, Timeout
+
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.runs.cache import cache_file
+from diffgen.runs.files import write_whole
+
+if TYPE_CHECKING:
+    import torch
+
+_Made = TypeVar("_Made")
+_HEADER = "diffgen"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Something that is kept under a key of everything that it is made from.
+
+    Attributes:
+        kind: folder of the cache, one of :data:`diffgen.runs.cache.KINDS`.
+        made_from: JSON values; what differs in any of them is another artifact.
+    """
+
+    kind: str
+    made_from: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """Its file; the folder exists, the file may not.
+
+        Raises:
+            UserError: the cache folder cannot be made.
+        """
+        return cache_file(self.kind, dict(self.made_from))
+
+    def obtain(
+        self,
+        load: Callable[[Path], _Made],
+        make: Callable[[Path], _Made],
+        progress: Progress,
+        *,
+        anew: bool = False,
+    ) -> _Made:
+        """What the file holds; where it is missing or damaged, what is made now.
+
+        While it is made it is locked: another process that wants the same waits, and loads what was made.
+
+        Args:
+            load: reads the file; a UserError says that it is damaged.
+            make: makes it and writes the file.
+            progress: is told of damage, and of waiting.
+            anew: make it although it is there.
+        """
+        path = self.path
+        before = _stamp(path)
+        if not anew and before is not None:
+            try:
+                return load(path)
+            except UserError as error:
+                progress.warn(f"{error} It is made anew now.")
+        lock = FileLock(path.with_suffix(".lock"))
+        try:
+            held = lock.acquire(timeout=0)
+        except Timeout:
+            progress.say(f"Another process is making {path.name}; waiting for it.")
+            held = lock.acquire()
+        with held:
+            if _stamp(path) not in (before, None):
+                return load(path)  # made by another process meanwhile
+            return make(path)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Tells one version of a file from another, or None: it is not there."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], header: Mapping[str, Any] | None = None) -> None:
+    """Write tensors, and JSON values as a header, to a safetensors file.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    from safetensors.torch import save_file  # imports torch
+
+    own = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    metadata = None if header is None else {_HEADER: json.dumps(header, sort_keys=True)}
+    write_whole(path, lambda temporary: save_file(own, temporary, metadata=metadata))
+
+
+def read_tensors(path: Path, *, weights: bool = True) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """The header and the tensors that :func:`write_tensors` wrote.
+
+    Args:
+        path: the file.
+        weights: read the tensors too.
+
+    Raises:
+        OSError, ValueError: missing, truncated, or no such file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt", device="cpu") as stored:
+            header = json.loads((stored.metadata() or {}).get(_HEADER, "{}"))
+            names = list(stored.keys()) if weights else []
+            tensors = {name: stored.get_tensor(name) for name in names}
+    except (SafetensorError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(header, dict):
+        raise ValueError("its header is no table of names and values")
+    return header, tensors
+
+
+def unreadable(what: str, path: Path, reason: object, again: str = "delete the file and it is made anew") -> UserError:
+    """The error about an artifact that cannot be read.
+
+    Args:
+        what: with its article, as the sentence begins: "The encoder".
+        path: the file.
+        reason: why; of more than one line the first is told.
+        again: how to get another one.
+    """
+    lines = str(reason).splitlines() or [type(reason).__name__]
+    return UserError(f"{what} {path} cannot be read ({lines[0]}); {again}.")

@@ -1,0 +1,51 @@
+"""A generator of the user's own, from a file, and the discriminator that may come with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diffgen.config import CompareConfig
+from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
+from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.file import FileScorer, FileSource
+
+
+class FileFamily(Family):
+    """Nothing is trained: the file that ``[generator]`` names is opened and tried out."""
+
+    name = "file"
+
+    def check(self, config: CompareConfig) -> None:
+        """See the base class."""
+        if config.generator.file is None:
+            raise UserError("The source is a file, but none is named; add --generator FILE and --latent-dim N.")
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See the base class; what a file draws is found out when it is opened."""
+
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        """See the base class."""
+        own, image_shape, device = config.generator, split.data.image_shape, context.device
+        assert own.file is not None
+        source = FileSource(own, image_shape, device=device)
+        scorer = None
+        if own.discriminator is not None:
+            path = Path(own.discriminator)
+            scorer = FileScorer(path, pixels=source.pixels, image_shape=image_shape, device=device)
+        facts = {
+            "kind": f"your own, {source.network.format}",
+            "file": source.network.name,
+            "latent vector": f"{source.latent_dim} values, {own.prior}",
+            "pixels": f"{source.pixels} ({'found out' if source.detected else 'as said'})",
+            "discriminator": "none given, so that there is no discriminator filter"
+            if scorer is None
+            else scorer.network.name,
+            "compared with": f"{len(split.rows[0]):,} real images, which it may or may not have been trained on",
+            "held out": f"{len(split.rows[1]):,} real images",
+        }
+        context.progress.say(
+            f"Pictures come from {source.network.name}, {source.network.format}: {facts['latent vector']}; pixels "
+            f"{facts['pixels']}; discriminator: {facts['discriminator']}."
+        )
+        return ImageSource(source, scorer, Path(own.file), facts)
