@@ -27,8 +27,11 @@ def uses_gan(config: CompareConfig) -> bool:
     """Whether a GAN is trained: for the pictures, or for its discriminator, in the search or as a filter."""
     needs = needs_of(config)
     draws = needs.source and family_of(config).name == "gan"
-    wanted = draws or needs.discriminator or "discriminator" in (config.filters.names or ())
-    return wanted and config.generator.file is None and extensions.in_use().generator is None
+    names = config.filters.names
+    # where nobody named the filters, a GAN that is there already is asked
+    judges = config.gan_file is not None if names is None else "discriminator" in names
+    foreign = config.generator.file is not None or extensions.in_use().generator is not None
+    return (draws or needs.discriminator or judges) and not foreign
 
 
 def filter_names(config: CompareConfig) -> tuple[str, ...]:

@@ -219,7 +219,7 @@ def test_damaged_cells_in_the_cache_are_made_anew(
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
     few = unlabelled(digits, 60)
     made = cell_store.prepare(few)
-    (file,) = (tmp_path / "cells").iterdir()
+    (file,) = (tmp_path / "cells").glob("*.safetensors")
     whole = file.read_bytes()
     for damage in (whole[:-100], b"", b"nonsense"):
         file.write_bytes(damage)

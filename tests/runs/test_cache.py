@@ -32,7 +32,7 @@ def test_other_things_other_file() -> None:
         {**MADE_FROM, "data": "1" * 64},
         {**MADE_FROM, "device": "cuda"},
         {**MADE_FROM, "gan": asdict(replace(GanConfig(), seed=1))},
-        {**MADE_FROM, "gan": asdict(replace(GanConfig(), steps=0))},
+        {**MADE_FROM, "gan": asdict(replace(GanConfig(), steps=1))},
         {**MADE_FROM, "gan": asdict(replace(GanConfig(), augment=False))},
         {},
         [],
