@@ -272,7 +272,7 @@ def test_files_that_are_no_networks(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be() -> None:
     for settings in ({"prior": "box"}, {"pixels": "0..2"}):
-        with pytest.raises(UserError, match="did you mean|give "):
+        with pytest.raises(UserError, match=r"did you mean|give "):
             replace(GeneratorConfig(), **settings)
 
 
