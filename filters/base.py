@@ -1,4 +1,4 @@
-"""What every validity filter is."""
+"""The protocol that every validity filter keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters that do no work on the data at hand."""
+"""Warns of filters that reject almost nothing or almost everything on the data at hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from diffgen.filters.calibration import Calibration
 from diffgen.filters.pipeline import Verdicts
 
-_MOST_REAL = 0.2  # share of real images whose rejection makes a given threshold unfit
+_MAX_REAL = 0.2  # share of real images whose rejection makes a given threshold unfit
 _NEARLY_ALL = 0.98
 _FEWEST = 50  # triggers from which on a share says something
 
@@ -23,7 +23,7 @@ def filter_warnings(verdicts: Verdicts, calibration: Calibration, *, asked_in_se
         real = float(calibration.alone[index])
         asked = int((~np.isnan(verdicts.scores[:, index])).sum())
         rejected = int((verdicts.rejected_by == index).sum())
-        if calibration.given[index] and real > _MOST_REAL:
+        if calibration.given[index] and real > _MAX_REAL:
             found.append(
                 f"The filter {name} rejects {real:.0%} of held-out real images with the threshold "
                 f"{calibration.thresholds[index]:.4g}; it does not fit this data. Leave the threshold out to have it "

@@ -1,4 +1,4 @@
-"""What a training step is fed with: real images, some of them transformed, and latent vectors."""
+"""Draws what a training step needs: real images, some of them transformed, and latent vectors."""
 
 from __future__ import annotations
 

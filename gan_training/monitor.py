@@ -19,10 +19,10 @@ IMAGES = 2_000  # generated for one measurement, and real ones at most
 FEWEST_HELD_OUT = 300  # with fewer, the training images are measured against instead
 _NEIGHBOURS = 5
 # Readings of a collapsed generator: far below those of any generator that was of use (benchmarks/results/gan.md).
-_FEWEST_COVERED = 0.15
-_FEWEST_RECOGNISED = 0.15
-_LEAST_DISTANCE = 0.3
-_FEWEST_OF_A_CLASS = 20  # of fewer real images, none may be covered by chance
+_MIN_COVERED = 0.15
+_MIN_RECOGNISED = 0.15
+_MIN_DISTANCE = 0.3
+_MIN_OF_A_CLASS = 20  # of fewer real images, none may be covered by chance
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class GanMonitor:
             shares = [
                 float(scores.covered[self._real_labels == kind].double().mean())
                 for kind, count in zip(kinds, counts, strict=True)
-                if count >= _FEWEST_OF_A_CLASS
+                if count >= _MIN_OF_A_CLASS
             ]
             least = min(shares, default=least)
         distance = scores.nearest_generated / scores.nearest_real if scores.nearest_real else 0.0
@@ -121,12 +121,12 @@ class GanMonitor:
 
 def collapse(measurement: Measurement) -> str | None:
     """What is wrong with the generator that was kept, in words, or None."""
-    if measurement.covered < _FEWEST_COVERED or measurement.distance < _LEAST_DISTANCE:
+    if measurement.covered < _MIN_COVERED or measurement.distance < _MIN_DISTANCE:
         return (
             f"it repeats itself: its images cover {measurement.covered:.0%} of the real ones and lie at "
             f"{measurement.distance:.0%} of their distance from each other"
         )
-    if measurement.recognised < _FEWEST_RECOGNISED:
+    if measurement.recognised < _MIN_RECOGNISED:
         return f"what it draws is not like the real images: {measurement.recognised:.0%} of it is recognised"
     if measurement.least_covered == 0:
         return "it has forgotten one class altogether"

@@ -1,4 +1,4 @@
-"""The sampler of a study that several processes work on, and that is taken up again."""
+"""Seeds Optuna's sampler by trial, so that several processes and resumed studies draw alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a GAN is trained: in passes over its images, between a least and a most number of updates."""
+"""Computes how long a GAN is trained: passes over its images, within a least and a largest number of updates."""
 
 from __future__ import annotations
 

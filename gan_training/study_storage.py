@@ -1,4 +1,4 @@
-"""Where a study lies: a journal file, which several processes may share, or any database that Optuna knows."""
+"""Opens the storage of a study: a journal file, which several processes may share, or a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study of a GAN's settings has come to: its finished trials, and the best of them."""
+"""Reads the finished trials of a study of a GAN's settings, and finds the best of them."""
 
 from __future__ import annotations
 

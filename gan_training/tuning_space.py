@@ -1,4 +1,4 @@
-"""What a study of a GAN's settings may choose from."""
+"""Defines and checks the search space of a GAN's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the state of a search is written, and which of the written states is gone on from."""
+"""Decides when a search writes a checkpoint, and which checkpoint a resumed run starts from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which device the networks run on, and how many images it is handed at once."""
+"""Chooses the device that networks run on, and a batch size that suits it."""
 
 from __future__ import annotations
 

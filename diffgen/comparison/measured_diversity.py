@@ -1,4 +1,4 @@
-"""How diverse the pictures of a run are, beside real images."""
+"""Measures how diverse the pictures of a run are, next to real images."""
 
 from __future__ import annotations
 

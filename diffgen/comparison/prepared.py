@@ -1,4 +1,4 @@
-"""What travels down the line of a comparison, and what another verb may do on its way."""
+"""The objects that travel down the line of a comparison, and the hooks by which another verb takes part in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a technique needs of data and settings, asked before anything runs."""
+"""Checks, before anything runs, that settings and data fit what the technique needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every image set must fulfil, whatever its source; nothing else in this folder repeats these rules."""
+"""Checks what every image set must fulfil, whatever its source; nothing else in this folder repeats these rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that the caller holds as numpy arrays, or as an image set."""
+"""Takes images that the caller holds as numpy arrays, or as an image set."""
 
 from __future__ import annotations
 

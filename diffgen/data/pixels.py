@@ -1,4 +1,4 @@
-"""Arrays of pixels from files that do not say what they mean: order of the axes, range of the values."""
+"""Finds the order of the axes and the range of the values of pixel arrays whose files do not say them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What images look like to a network."""
+"""Feature extractors: networks that turn images into vectors."""

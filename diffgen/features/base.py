@@ -1,4 +1,4 @@
-"""What every feature extractor is."""
+"""The protocol that every feature extractor keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the networks trained on ImageNet share: where their weights come from, and the images they take."""
+"""Loads the weights of networks trained on ImageNet, and prepares images for them."""
 
 from __future__ import annotations
 

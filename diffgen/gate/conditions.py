@@ -29,7 +29,7 @@ class Status(StrEnum):
     ERROR = "ERROR"
 
 
-_FEWEST_ACCEPTED = 0.05  # share of random generated images; below it the generator or a filter is of no use
+_MIN_ACCEPTED = 0.05  # share of random generated images; below it the generator or a filter is of no use
 _SEVERITY = (Status.PASS, Status.WARN, Status.FAIL, Status.ERROR)
 EXIT_CODES = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.ERROR: 3}
 
@@ -96,7 +96,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
 def _search(values: GateValues) -> Condition:
     if values.search.problem:
         return Condition("search", Status.ERROR, "", values.search.problem)
-    if values.accepted >= _FEWEST_ACCEPTED * values.drawn and values.accepted:
+    if values.accepted >= _MIN_ACCEPTED * values.drawn and values.accepted:
         return Condition("search", Status.PASS, "", "The search came to its end.")
     sentence = (
         f"The filters accept {values.accepted:,} of {values.drawn:,} random generated images, so that hardly anything "

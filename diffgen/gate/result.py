@@ -1,4 +1,4 @@
-"""How a check came out."""
+"""The outcome of a check: its values, its conditions and its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After the search: filters, cells, asking the models about the triggers again, and near-duplicates."""
+"""Judges the triggers after the search: filters, cells, asking the models again, and near-duplicates."""
 
 from __future__ import annotations
 

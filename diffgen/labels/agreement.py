@@ -1,4 +1,4 @@
-"""What several annotators say together, and how far they agree."""
+"""Merges the labels of several annotators by majority, and measures how far they agree."""
 
 from __future__ import annotations
 

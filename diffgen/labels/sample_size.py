@@ -1,4 +1,4 @@
-"""How many pictures a person has to label for a share to be known well enough."""
+"""Computes how many pictures a person has to label to know a share within a margin of error."""
 
 from __future__ import annotations
 

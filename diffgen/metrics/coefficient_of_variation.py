@@ -1,4 +1,4 @@
-"""How much a figure varies over runs."""
+"""Measures how much a figure varies over runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of sets of different size, made comparable: random subsets of one size."""
+"""Compares figures of sets of different size by random subsets of one size."""
 
 from __future__ import annotations
 

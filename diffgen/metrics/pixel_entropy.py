@@ -1,4 +1,4 @@
-"""What is published as the Shannon diversity of a set of images."""
+"""Computes the pixel entropy of a set of images, published as their Shannon diversity."""
 
 from __future__ import annotations
 

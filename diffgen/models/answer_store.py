@@ -1,4 +1,4 @@
-"""What asking a model costs, and which of its answers are remembered."""
+"""Counts what asking a model costs, and remembers its answers where asking costs more than remembering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What identifies a model file: a digest of its contents."""
+"""Computes the digest that identifies a model file."""
 
 from __future__ import annotations
 

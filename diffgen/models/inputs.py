@@ -1,4 +1,4 @@
-"""From the bytes of images to the numbers that a model is asked about."""
+"""Turns the bytes of images into the numbers that a model is asked about."""
 
 from __future__ import annotations
 

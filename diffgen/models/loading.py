@@ -1,4 +1,4 @@
-"""From what the user names as a model to a black box."""
+"""Opens whatever the user names as a model, as a black box."""
 
 from __future__ import annotations
 

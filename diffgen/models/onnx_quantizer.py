@@ -1,4 +1,4 @@
-"""From an ONNX file to one that computes in 8 bits, by onnxruntime's own quantizer."""
+"""Quantizes an ONNX file to 8 bits with onnxruntime's own quantizer."""
 
 from __future__ import annotations
 

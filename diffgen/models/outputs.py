@@ -1,4 +1,4 @@
-"""From what a model answers to class probabilities."""
+"""Turns the outputs of a model into class probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch that does not fit into memory is handed over in halves."""
+"""Halves a batch that does not fit into memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a trigger to the border: the smallest step away from agreement that still triggers.
+"""Shrinks triggers: finds the smallest step from an agreeing picture that still makes the models disagree.
 
 Every trigger's genes are led toward those of the nearest picture on which the models agree. On the way lies a
 border; by halving the way, two sets of genes are found on both sides of it whose pictures hardly differ. All triggers

@@ -1,4 +1,4 @@
-"""Taking turns: how a number of places is shared out among groups."""
+"""Shares out a number of places among groups, in turns."""
 
 from __future__ import annotations
 

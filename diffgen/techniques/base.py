@@ -1,4 +1,4 @@
-"""What every technique is given, and what it must do."""
+"""The base class of techniques, what each is given, and what it says it needs."""
 
 from __future__ import annotations
 

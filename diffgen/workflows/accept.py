@@ -1,4 +1,4 @@
-"""Puts what a check found into the store, so that the next check knows it."""
+"""Entry point of ``diffgen check --accept``: put what a check found into the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison, and a check, with nothing from outside: embedded digits, classifiers trained on the spot."""
+"""Entry point of ``diffgen demo``: a comparison or a check on embedded digits, with classifiers trained on the spot."""
 
 from __future__ import annotations
 

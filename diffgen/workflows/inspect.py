@@ -1,4 +1,4 @@
-"""What a model file is, and what each plausible pre-processing makes of it on real images."""
+"""Entry point of ``diffgen inspect``: try each plausible pre-processing of a model on real images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks the models again about what a run found."""
+"""Entry point of ``diffgen replay``: ask the models again about what a run found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on with a run that was broken off."""
+"""Entry point of ``diffgen compare --resume``: go on with a run that was interrupted."""
 
 from __future__ import annotations
 

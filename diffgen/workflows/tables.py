@@ -1,4 +1,4 @@
-"""Cells of tables that people open in a spreadsheet."""
+"""Makes cells of tables safe for spreadsheets."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 
 MOST_BYTES = 4 << 20
 _LENGTH = struct.Struct("!I")
-_MOST_DESCRIPTORS = 4
+_MAX_DESCRIPTORS = 4
 _PIECE = 1 << 16
 
 
@@ -63,7 +63,7 @@ def receive_with_descriptors(connection: socket.socket) -> tuple[dict[str, Any],
         Gone, ProtocolError: see :func:`receive`.
     """
     try:
-        head, descriptors, _, _ = socket.recv_fds(connection, _PIECE, _MOST_DESCRIPTORS)
+        head, descriptors, _, _ = socket.recv_fds(connection, _PIECE, _MAX_DESCRIPTORS)
     except ConnectionResetError as error:
         raise Gone from error
     if not head:

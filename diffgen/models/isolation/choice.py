@@ -1,4 +1,4 @@
-"""Which models are isolated."""
+"""Decides which models are isolated."""
 
 from __future__ import annotations
 

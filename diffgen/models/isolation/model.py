@@ -20,8 +20,8 @@ from diffgen.models.sniffing import FileKind
 from diffgen.models.untrusted import external_files
 from diffgen.models.wording import cleaned
 
-_MOST_REMARKS = 8
-_MOST_SIDE = 1 << 20
+_MAX_REMARKS = 8
+_MAX_SIDE = 1 << 20
 
 
 class IsolatedModel(BlackBox):
@@ -65,7 +65,7 @@ class IsolatedModel(BlackBox):
         self.fixed_batch = said.count("fixed_batch")
         self.batch_size = min(self.batch_size, said.count("batch_size") or self.batch_size)
         self.unpickled = allow_pickle and said.flag("unpickled")
-        self.remarks = tuple(said.texts("remarks")[:_MOST_REMARKS])
+        self.remarks = tuple(said.texts("remarks")[:_MAX_REMARKS])
         self._grey_levels_only = said.flag("grey_levels_only")
         sides = said.sides("sides")
         self._sides = None if sides is None else image_sides([self.fixed_batch, *sides])
@@ -125,7 +125,7 @@ class Said:
 
     def count(self, key: str) -> int | None:
         value = self._values.get(key)
-        return value if type(value) is int and 1 <= value <= _MOST_SIDE else None
+        return value if type(value) is int and 1 <= value <= _MAX_SIDE else None
 
     def sides(self, key: str) -> list[int | None] | None:
         """Sides of an input, None for open ones.
@@ -136,6 +136,6 @@ class Said:
         value = self._values.get(key)
         if value is None:
             return None
-        if not isinstance(value, list) or not all(s is None or (type(s) is int and 0 < s <= _MOST_SIDE) for s in value):
+        if not isinstance(value, list) or not all(s is None or (type(s) is int and 0 < s <= _MAX_SIDE) for s in value):
             raise UserError(f"Model {self._name} declares an input that cannot be; export it again.")
         return value

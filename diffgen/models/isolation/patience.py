@@ -1,4 +1,4 @@
-"""How long a child may take: its own limit, and less once somebody has asked the search to stop."""
+"""Limits how long an isolated model may take: its own limit, and less once the search is to stop."""
 
 from __future__ import annotations
 

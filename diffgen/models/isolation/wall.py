@@ -15,7 +15,7 @@ from diffgen.models.isolation import landlock, seccomp
 
 _PR_SET_PDEATHSIG, _SIGKILL, _PR_SET_NO_NEW_PRIVS = 1, 9, 38
 _CAPABILITY_VERSION_3 = 0x20080522
-_MOST_FILES = 256
+_MAX_FILES = 256
 # How much more address space than now a model may take, of the memory that there is.
 _SHARE_OF_MEMORY = 0.75
 # What Python, torch and the C library read when they are used: their own files, and what the machine is like.
@@ -114,7 +114,7 @@ def _limit() -> None:
     limit(resource.RLIMIT_CORE, 0)
     more = int(memory() * _SHARE_OF_MEMORY)
     limit(resource.RLIMIT_FSIZE, more)  # of files in memory; others cannot be written
-    limit(resource.RLIMIT_NOFILE, _MOST_FILES)
+    limit(resource.RLIMIT_NOFILE, _MAX_FILES)
     limit(resource.RLIMIT_MEMLOCK, 0)
     limit(resource.RLIMIT_AS, _address_space() + more)
     # where memory runs out all the same, the model goes and not diffgen

@@ -7,7 +7,7 @@ import zipfile
 
 # PyTorch stores weights as they are and compresses code only, which shrinks to a tenth or so; a bomb shrinks to a
 # thousandth.
-_MOST_TIMES = 20
+_MAX_TIMES = 20
 _ALWAYS_ALLOWED = 64 << 20
 
 
@@ -25,7 +25,7 @@ def unpacks_too_far(archive: zipfile.ZipFile, size: int) -> bool:
 
 def declares_too_much(unpacked: int, size: int) -> bool:
     """Whether contents of ``unpacked`` bytes are far more than a file of ``size`` bytes can honestly hold."""
-    return unpacked > _ALWAYS_ALLOWED + _MOST_TIMES * size
+    return unpacked > _ALWAYS_ALLOWED + _MAX_TIMES * size
 
 
 def is_plain_text(text: str) -> bool:

@@ -72,7 +72,7 @@ _FUNCTIONS = frozenset(
 )
 # Numbers grow without bound by these.
 _POWERS = frozenset({"Pow", "PowByNatural", "FloatPow", "LShift"})
-_MOST_POWERS = 2
+_MAX_POWERS = 2
 _LARGEST_EXPONENT = 64
 _NAMES = frozenset({"True", "False", "oo", "int_oo", "L"})
 _GUARD_METHODS = frozenset({"size", "stride", "storage_offset", "dim", "numel"})
@@ -253,7 +253,7 @@ def _check_expression(text: Any) -> None:
         if not _is_harmless(node):
             raise UntrustedError(f"it holds the expression {text[:40]!r}")
     exponents = [_exponent(node) for node in ast.walk(tree) if _is_power(node)]
-    if len(exponents) > _MOST_POWERS or any(number > _LARGEST_EXPONENT for number in exponents):
+    if len(exponents) > _MAX_POWERS or any(number > _LARGEST_EXPONENT for number in exponents):
         raise UntrustedError(f"it holds the expression {text[:40]!r}")
 
 

@@ -43,7 +43,7 @@ _CLASS = re.compile(r"__torch__(?:\.\w+)* \w+", re.ASCII)
 _TYPE = re.compile(r"[\w.\[\](), ]*", re.ASCII)
 _KEY = re.compile(r"\w+", re.ASCII)
 _DEEPEST = 200
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _NUMBERS = frozenset({"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"})
 _FIXED_TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
@@ -247,8 +247,8 @@ def storages_of(content: bytes) -> dict[str, Storage]:
         UntrustedError: it names something else, is nested very deeply, or asks for places in the memo far away.
         DamagedError: it cannot be followed.
     """
-    if len(content) > _MOST_BYTES:
-        raise UntrustedError(f"its objects take more than {_MOST_BYTES >> 20} MiB")
+    if len(content) > _MAX_BYTES:
+        raise UntrustedError(f"its objects take more than {_MAX_BYTES >> 20} MiB")
     machine = _Machine()
     try:
         machine.run(content)

@@ -6,7 +6,7 @@ import pickletools
 from io import BytesIO
 from typing import IO
 
-_MOST_BYTES = 8 << 20
+_MAX_BYTES = 8 << 20
 # What the weights of a network, and of its optimizer, are made of.
 _TENSOR_MODULES = frozenset({"torch", "torch._utils", "torch.storage", "torch.nn.parameter", "torch.serialization"})
 _TENSOR_NAMES = frozenset(
@@ -31,7 +31,7 @@ def holds_only_tensors(program: IO[bytes], *, pickles: int = 1) -> bool:
         program: a file that stands at the first pickle.
         pickles: how many of them follow each other.
     """
-    head = BytesIO(program.read(_MOST_BYTES))
+    head = BytesIO(program.read(_MAX_BYTES))
     return all(_only_tensors(head) for _ in range(pickles))
 
 

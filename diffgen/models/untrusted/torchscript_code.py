@@ -50,7 +50,7 @@ _NO_CALLS = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.List, ast.Co
 # Methods of the classes that hold the weights of quantized layers.
 _PACKED_METHODS = frozenset({"unpack"})
 _DEEPEST = 100
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 
 
 def check_code(files: Mapping[str, bytes]) -> None:
@@ -63,8 +63,8 @@ def check_code(files: Mapping[str, bytes]) -> None:
         UntrustedError: it holds something that torch.jit.save does not write, or calls an operator that is not on the
             list of those that only compute.
     """
-    if sum(map(len, files.values())) > _MOST_BYTES:
-        raise UntrustedError(f"its code has more than {_MOST_BYTES >> 20} MiB")
+    if sum(map(len, files.values())) > _MAX_BYTES:
+        raise UntrustedError(f"its code has more than {_MAX_BYTES >> 20} MiB")
     texts = {name: _decoded(name, content) for name, content in files.items()}
     trees = {name: _parsed(name, text) for name, text in texts.items()}
     functions = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -1,4 +1,4 @@
-"""What a space must offer in which images are compared."""
+"""The protocol of an embedding: the space in which images are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images compared by what a network trained on the real images sees in them."""
+"""Compares images by the features of a network trained on the real images."""
 
 from __future__ import annotations
 

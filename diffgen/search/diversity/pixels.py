@@ -1,4 +1,4 @@
-"""Images compared by their pixels, as in the paper."""
+"""Compares images by their pixels, as in the paper."""
 
 from __future__ import annotations
 
