@@ -385,3 +385,16 @@ def test_a_comparison_has_no_single_model() -> None:
     with pytest.raises(UserError, match="needs two models"):
         CompareConfig(models=(ModelSpec(),))
     assert roles(3) == "ABC" == roles((1, 2, 3))
+
+
+def test_settings_of_version_0_1_keep_their_split() -> None:
+    from diffgen.config import SplitConfig
+    from diffgen.config.migration import migrated
+
+    old = {"gan": {"steps": 9, "holdout": 0.25, "seed": 7}}
+    config = from_dict(CompareConfig, migrated(old))
+    assert config.split == SplitConfig(holdout=0.25, seed=7)
+    assert (config.gan.steps, config.gan.seed) == (9, 7)
+    # today's say it themselves, and the GAN's seed moves nothing
+    assert from_dict(CompareConfig, migrated({"gan": {"seed": 7}})).split == SplitConfig()
+    assert from_dict(CompareConfig, migrated(to_dict(config))) == config
