@@ -226,7 +226,8 @@ def test_a_folder_that_is_no_store_is_left_alone(
         with pytest.raises(UserError, match="is no store, and other things lie in it") as caught:
             attempt()
     assert [each.name for each in (tmp_path / "mine").iterdir()] == [name]
-    told("Regression stores", "a folder with other things in it", caught.value)
+    if name == "index.html":  # one for all of them
+        told("Regression stores", "a folder with other things in it", caught.value)
 
 
 def test_a_gan_and_version_control_may_lie_beside(tmp_path: Path) -> None:
