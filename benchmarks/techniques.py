@@ -48,7 +48,7 @@ from benchmarks.selector import SEEDS, divisions
 from benchmarks.warm_up import warm_up
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
-from diffgen.config import Budget, CompareConfig, SelectorConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, SelectorConfig
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
@@ -77,6 +77,8 @@ CPU = torch.device("cpu")
 SUBSET = 200  # pictures whose Shannon entropy is taken
 JUDGED = 3000  # triggers, and as many valid ones, that the judge is shown at most
 FEWEST = 90  # triggers on which one model is right; a selector of fewer is not looked at
+# all ways are judged by the same filters, also those that train no GAN
+_SETTINGS = CompareConfig(verify_limit=0, filters=FilterConfig(names=("discriminator", "reconstruction", "ssim")))
 # name of a way -> technique and preset
 WAYS = {
     "diffgan": ("diffgan", "default"),
@@ -210,17 +212,16 @@ def cell(arguments: argparse.Namespace) -> None:
             device="cpu",
             output=run,
             # asked again in batches: one by one takes longer than the search
-            config=trained_as_asked(CompareConfig(verify_limit=0), quick=arguments.quick),
+            config=trained_as_asked(_SETTINGS, quick=arguments.quick),
         )
     write_json(arguments.file, figures(run, arguments.data, arguments.training))
 
 
 def prepare(data: str, training: str | None, *, quick: bool) -> None:
     """GAN, filters, cells and judge of a data set, into the cache."""
-    images, config = load_data(data), trained_as_asked(CompareConfig(), quick=quick)
+    images, config = load_data(data), trained_as_asked(_SETTINGS, quick=quick)
     cells = cell_store.prepare(images, device=CPU)
     split = DataSplit(images, config.split)
-    # the settings of the techniques that draw: they want the GAN
     made = prepare_source(split, config, FamilyContext(cells.encoder, CPU, Progress()))
     make_pipeline(split, made.scorer, config, batch_size=128, device=CPU, progress=Progress())
     if training is not None:

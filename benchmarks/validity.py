@@ -24,14 +24,14 @@ import torch
 from benchmarks.judge import Judge, judge_for
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.warm_up import warm_up
-from diffgen.config import FILTER_PRESETS, Budget, CompareConfig, FilterConfig, replace
+from diffgen.config import Budget, CompareConfig, FilterConfig, replace
 from diffgen.data import load
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.compare import compare
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
-_DEFAULT = FILTER_PRESETS["default"].names
+_DEFAULT = ("discriminator", "reconstruction", "ssim")
 #: name -> (when the filters are asked, which)
 WAYS = {
     "post": ("post", _DEFAULT),
