@@ -31,7 +31,7 @@ from diffgen.gan_training.sampler import SeededByTrial
 from diffgen.gan_training.study_recovery import take_up, under_way
 from diffgen.gan_training.study_storage import open_storage
 from diffgen.gan_training.tuning_outcome import CHECKPOINT, Tuned, finished, outcome, quiet, rank
-from diffgen.gan_training.tuning_space import check_space, own_values, suggest
+from diffgen.gan_training.tuning_space import own_values, suggest
 from diffgen.runs.lock import RunLock
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
@@ -85,7 +85,6 @@ def tune(
         UserError: the storage cannot be opened, or the space is empty.
         RunError: the storage fails on the way, or no trial came to an end.
     """
-    check_space(space)
     progress = progress or Progress()
     study = _open(base, space, made_from, journal)
     take_up(study, progress)

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 from optuna.trial import BaseTrial
 
 from diffgen.config import GanConfig, TuningConfig
-from diffgen.errors import UserError
 from diffgen.gan_training.schedule import number_of_steps
-
-
-def check_space(space: TuningConfig) -> None:
-    """Raise a UserError where a range or a choice of the space cannot be."""
-    for name in ("learning_rates", "averaging", "transformed"):
-        low, high = getattr(space, name)
-        least = 0.0 if name == "transformed" else math.ulp(0.0)
-        if not least <= low <= high or (name != "learning_rates" and high > 1):
-            raise UserError(f"The range tuning.{name} is {low:g} to {high:g}; give the lower end first, both in range.")
-    for name in ("batch_sizes", "widths", "latent_dims"):
-        if not all(value >= 1 for value in getattr(space, name)):
-            raise UserError(f"The choice tuning.{name} holds a number below 1; give positive whole numbers.")
 
 
 def suggest(trial: BaseTrial, base: GanConfig, space: TuningConfig, *, images: int) -> GanConfig:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import options
-from diffgen.config import TrainGanConfig, replace
+from diffgen.config import SettingError, TrainGanConfig, replace
 from diffgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ examples:
 Tuning that was broken off goes on with the same command. The GAN lies in the cache; compare finds it there by data,
 GAN schedule and GAN seed, and the tuned one takes the place of the untuned one.
 """
+
+# settings that compare sets with options of other names
+_OPTIONS = {"gan.steps": "--steps", "gan.seed": "--seed", "tuning.trials": "--tune", "draws": "--draws"}
 
 
 def add_parser(verbs: Any) -> None:
@@ -82,6 +85,13 @@ def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
         raise UserError("There is no file that --force could replace; name it with -o, or train again with --anew.")
     if arguments.tune is not None and arguments.tune < 1:
         raise UserError(f"Tuning with {arguments.tune} trials tries nothing; give --tune a number such as 12.")
+    try:
+        return _settings(arguments)
+    except SettingError as error:
+        raise error.under(_OPTIONS) from None
+
+
+def _settings(arguments: argparse.Namespace) -> TrainGanConfig:
     config = TrainGanConfig()
     named = {
         "schedule": "quick" if arguments.quick else "thorough" if arguments.thorough else None,
@@ -89,7 +99,7 @@ def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
         "seed": arguments.seed,
     }
     tuning = {"trials": arguments.tune, "storage": arguments.storage}
-    config = replace(
+    return replace(
         config,
         gan=replace(config.gan, **_given(named)),
         tuning=replace(config.tuning, **_given(tuning)),
@@ -103,7 +113,6 @@ def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
             }
         ),
     )
-    return config
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
-from diffgen.config.schema import FileName, Many, Maybe, setting, settings
+from diffgen.config.schema import FileName, Many, Maybe, SettingError, setting, settings
 from diffgen.config.split import SEEDS, SplitConfig
 from diffgen.errors import UserError
 
@@ -141,8 +142,18 @@ class TuningConfig:
 
     def __post_init__(self) -> None:
         for name in ("learning_rates", "averaging", "transformed"):
-            if len(getattr(self, name)) != 2:
-                raise UserError(f"The setting tuning.{name} is {getattr(self, name)}; give the least and the largest.")
+            values = getattr(self, name)
+            if len(values) != 2:
+                raise SettingError(f"tuning.{name}", f"is {list(values)}; give the least and the largest.")
+            low, high = values
+            least = 0.0 if name == "transformed" else math.ulp(0.0)
+            if not least <= low <= high or (name != "learning_rates" and high > 1):
+                raise UserError(
+                    f"The range tuning.{name} is {low:g} to {high:g}; give the lower end first, both in range."
+                )
+        for name in ("batch_sizes", "widths", "latent_dims"):
+            if not all(value >= 1 for value in getattr(self, name)):
+                raise UserError(f"The choice tuning.{name} holds a number below 1; give positive whole numbers.")
 
 
 @settings()

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FILTER_PRESETS, FILTERS
@@ -85,7 +85,8 @@ def assignment(text: str, kind: Any) -> Layer:
         raise SettingError(repr(text), "is not understood; write NAME=VALUE, as in search.population=200.")
     key, written = match[1].replace("-", "_"), match[2].strip()
     known = [each.key for each in every_setting(kind)]
-    if key not in known:
+    tables = tuple(f"{each.key}." for each in every_setting(kind) if get_origin(each.kind) is dict)
+    if key not in known and not key.startswith(tables):
         raise unknown(key, known)
     try:
         value = tomllib.loads(f"value = {written}")["value"]

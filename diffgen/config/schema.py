@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -49,6 +49,10 @@ class SettingError(UserError):
     def __init__(self, key: str, problem: str, option: str | None = None) -> None:
         super().__init__(f"The setting {key}{f' ({option})' if option else ''} {problem}")
         self.key, self.problem = key, problem
+
+    def under(self, options: Mapping[str, str]) -> SettingError:
+        """The same where the options of a verb have other names: full name of a setting -> option."""
+        return SettingError(self.key, self.problem, options.get(self.key))
 
 
 def _none_of_text(value: Any) -> Any:
@@ -112,7 +116,7 @@ def settings(table: str = "") -> Callable[[type[T]], type[T]]:
         @functools.wraps(checked)
         def __init__(self: Any, *args: Any, **values: Any) -> None:
             try:
-                checked(self, *args, **values)
+                checked(self, *map(_plain, args), **{name: _plain(value) for name, value in values.items()})
             except ValidationError as error:
                 raise _said(made, error) from None
 
@@ -121,6 +125,11 @@ def settings(table: str = "") -> Callable[[type[T]], type[T]]:
         return made
 
     return make
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python's; numpy itself is not imported for that."""
+    return value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def _check_class_drop(entry: Any) -> None:
 _SHARE = number(0, 1)
 _SHIFT = fields({"largest": _SHARE, "of": whole()})
 _STATUS = one_of([each.value for each in Status])
-_NAMES = rows(class_name, length=2)
+_NAMES = rows(class_name, least=2, most=2)
 _check_record = fields(
     {
         "status": _STATUS,
@@ -172,7 +172,7 @@ _check_record = fields(
         "behaviours": rows(
             fields(
                 {
-                    "said": rows(whole(), length=2),
+                    "said": rows(whole(), least=2, most=2),
                     "names": _NAMES,
                     **dict.fromkeys(("cell", "pictures", "known_pictures"), whole()),
                     "new": flag,

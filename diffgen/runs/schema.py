@@ -87,12 +87,12 @@ def or_none(check: Check) -> Check:
     return lambda value: None if value is None else check(value)
 
 
-def rows(check: Check, *, length: int | None = None, most: int = 5_000_000) -> Check:
-    """A list of things that ``check`` takes, ``length`` of them if that is given."""
+def rows(check: Check, *, least: int = 0, most: int = 5_000_000) -> Check:
+    """A list of things that ``check`` takes, from ``least`` to ``most`` of them."""
 
     def check_all(value: Any) -> None:
-        if not isinstance(value, list) or len(value) > most or (length is not None and len(value) != length):
-            raise _refuse(value, "a list" if length is None else f"a list of {length}")
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            raise _refuse(value, f"a list of {least} or more" if least else "a list")
         for each in value:
             check(each)
 
@@ -166,8 +166,8 @@ RESULTS = fields(
             {
                 "images": whole(),
                 "agreement": _SHARE,
-                "accuracy": or_none(rows(_SHARE, length=2)),
-                "outputs": rows(text, length=2),
+                "accuracy": or_none(rows(_SHARE, least=2, most=MAX_MODELS)),
+                "outputs": rows(text, least=2, most=MAX_MODELS),
                 "numeric_noise": number(0),
                 "margin": number(0),
                 "warnings": rows(text),

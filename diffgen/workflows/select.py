@@ -28,7 +28,7 @@ from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
 from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_whole
-from diffgen.runs.folder import RunFolder
+from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable, image_hashes
 from diffgen.sampling import random_rows
@@ -143,6 +143,7 @@ def select(
     """
     config, progress = config or SelectorConfig(), Progress(events, stop)
     folder = RunFolder.open(run)
+    check_pair(folder, "A selector knows")
     if folder.file(SELECTOR_FILE).exists() and not force:
         raise UserError(f"The run {folder.path} has a selector; add --force to train it anew.")
     with folder.reading():

@@ -27,7 +27,7 @@ from diffgen.features import cells as cell_store
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.report.from_run import write_report
-from diffgen.runs.folder import RunFolder
+from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.shrink import smallest_steps
@@ -96,6 +96,7 @@ def shrink(
         raise UserError(f"The limit is {limit}; give a number of triggers from 1.")
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
+        check_pair(folder, "Shrinking works with")
         with Extensions().of_run(folder.manifest, folder.path).in_use():
             return _shrink(folder, limit, data, device, options, progress)
 

@@ -14,7 +14,8 @@ import torch
 import diffgen
 from diffgen.comparison import checkpoints
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CompareConfig, from_dict, replace
+from diffgen.comparison.stored_settings import stored_settings
+from diffgen.config import Budget, CompareConfig, FilterConfig, from_dict, replace
 from diffgen.errors import RunError, UserError
 from diffgen.metrics.counting import CONFIRMED_SINGLE
 from diffgen.report.from_run import report_data
@@ -22,8 +23,12 @@ from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
+from diffgen.workflows.demo import dense_classifier, save_onnx
+from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
+from diffgen.workflows.select import select
+from diffgen.workflows.shrink import shrink
 from tests.recording import Recording
 
 
@@ -293,3 +298,32 @@ def test_real_disagreements_are_reported_apart(finished: CompareResult, digits: 
     assert np.array_equal(arrays["real_images"], digits.images[arrays["real_rows"]])
     assert results["preflight"]["accuracy"][0] > 0.8
     assert results["preflight"]["outputs"] == ["logits", "logits"]
+
+
+def test_three_models(model_files: dict[str, Path], tmp_path: Path) -> None:
+    """A trigger is a picture on which any two of them disagree; what works with two says so."""
+    backwards = tmp_path / "c.onnx"
+    torch.manual_seed(3)
+    save_onnx(dense_classifier(10).eval(), backwards)
+    config = CompareConfig(budget=Budget(queries=300), technique="real_data", filters=FilterConfig(names=()))
+    paths = (model_files["a"], model_files["b"], backwards)
+    heard = Recording()
+    result = compare(*paths, data="digits:test", config=config, output=tmp_path / "run", events=heard)
+    folder = RunFolder.open(result.run)
+    assert sorted(folder.manifest["files"]) == ["A", "B", "C"]
+    assert result.triggers > 0
+    labels = folder.read_parts()["probabilities"].argmax(axis=2)
+    assert labels.shape[1] == 3 and (labels != labels[:, :1]).any(axis=1).all()
+    assert len(folder.results()["preflight"]["accuracy"]) == 3
+    assert any("A report shows two models, and this run has 3" in text for text in heard.heard)
+    assert [Path(each.path or "").name for each in stored_settings(folder).models] == [path.name for path in paths]
+    again = replay(result.run)
+    assert again.reproduced == again.replayed == result.triggers
+    for verb in (select, shrink, draw_report):
+        with pytest.raises(UserError, match="two models, and the run .* has 3; compare two of them"):
+            verb(result.run)
+    for technique in ("drfuzz", "dflare"):
+        with pytest.raises(UserError, match=f"{technique} compares 2 models, not 3"):
+            compare(*paths, data="digits:test", technique=technique, output=tmp_path / "other")
+    with pytest.raises(UserError, match="needs two models or more, but 1 was given"):
+        compare(paths[0], data="digits:test")
