@@ -312,7 +312,7 @@ def test_three_models(model_files: dict[str, Path], tmp_path: Path) -> None:
     folder = RunFolder.open(result.run)
     assert sorted(folder.manifest["files"]) == ["A", "B", "C"]
     assert result.triggers > 0
-    labels = folder.read_parts()["probabilities"].argmax(axis=2)
+    labels = folder.read_triggers().labels
     assert labels.shape[1] == 3 and (labels != labels[:, :1]).any(axis=1).all()
     assert len(folder.results()["preflight"]["accuracy"]) == 3
     assert any("A report shows two models, and this run has 3" in text for text in heard.heard)
@@ -320,7 +320,7 @@ def test_three_models(model_files: dict[str, Path], tmp_path: Path) -> None:
     again = replay(result.run)
     assert again.reproduced == again.replayed == result.triggers
     for verb in (select, shrink, draw_report):
-        with pytest.raises(UserError, match="two models, and the run .* has 3; compare two of them"):
+        with pytest.raises(UserError, match=r"two models, and the run .* has 3; compare two of them"):
             verb(result.run)
     for technique in ("drfuzz", "dflare"):
         with pytest.raises(UserError, match=f"{technique} compares 2 models, not 3"):
