@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from diffgen.api import Limits as Limits
     from diffgen.api import Listener as Listener
     from diffgen.api import Message as Message
+    from diffgen.api import ModelSpec as ModelSpec
     from diffgen.api import Needs as Needs
     from diffgen.api import NormalShell as NormalShell
+    from diffgen.api import Opening as Opening
     from diffgen.api import Origins as Origins
     from diffgen.api import PredictResult as PredictResult
+    from diffgen.api import Preprocessing as Preprocessing
     from diffgen.api import Proposal as Proposal
     from diffgen.api import QuantizeConfig as QuantizeConfig
     from diffgen.api import QuantizeResult as QuantizeResult
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
     from diffgen.api import label_import as label_import
     from diffgen.api import label_intended as label_intended
     from diffgen.api import label_oracle as label_oracle
+    from diffgen.api import load_settings as load_settings
     from diffgen.api import predict as predict
     from diffgen.api import quantize as quantize
     from diffgen.api import replay as replay

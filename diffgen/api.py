@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from diffgen.comparison.line import CompareResult as CompareResult
+    from diffgen.comparison.settings_file import load_settings as load_settings
     from diffgen.config import Budget as Budget
     from diffgen.config import CheckConfig as CheckConfig
     from diffgen.config import CompareConfig as CompareConfig
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from diffgen.config import GanConfig as GanConfig
     from diffgen.config import LabelConfig as LabelConfig
     from diffgen.config import Limits as Limits
+    from diffgen.config import ModelSpec as ModelSpec
+    from diffgen.config import Opening as Opening
+    from diffgen.config import Preprocessing as Preprocessing
     from diffgen.config import QuantizeConfig as QuantizeConfig
     from diffgen.config import SearchConfig as SearchConfig
     from diffgen.config import SelectorConfig as SelectorConfig
@@ -118,10 +122,13 @@ _HOMES = {
     "Limits": "diffgen.config",
     "Listener": "diffgen.events",
     "Message": "diffgen.events",
+    "ModelSpec": "diffgen.config",
     "Needs": "diffgen.techniques",
     "NormalShell": "diffgen.sources.space",
+    "Opening": "diffgen.config",
     "Origins": "diffgen.origins",
     "PredictResult": "diffgen.workflows.predict",
+    "Preprocessing": "diffgen.config",
     "Proposal": "diffgen.search.proposal",
     "QuantizeConfig": "diffgen.config",
     "QuantizeResult": "diffgen.workflows.quantize",
@@ -165,6 +172,7 @@ _HOMES = {
     "label_intended": "diffgen.workflows.label",
     "label_oracle": "diffgen.workflows.label",
     "predict": "diffgen.workflows.predict",
+    "load_settings": "diffgen.comparison.settings_file",
     "quantize": "diffgen.workflows.quantize",
     "replay": "diffgen.workflows.replay",
     "report": "diffgen.workflows.report:draw_report",
