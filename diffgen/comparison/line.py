@@ -24,6 +24,7 @@ from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext, ImageSource
+from diffgen.tasks.classification import listed
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ def _look_at_data(given: Given) -> tuple[RealAnswers, DataSplit, ImageSource, Ce
     accuracies = [f"{role} {share:.2%}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
     outputs = [f"{output} ({role})" for role, output in zip(letters, summary.outputs, strict=True)]
     progress.say(
-        f"Real images: {_listed(letters)} agree on {summary.agreement:.2%} of {summary.images:,}"
+        f"Real images: {listed(letters)} agree on {summary.agreement:.2%} of {summary.images:,}"
         + (f"; accuracy {', '.join(accuracies)}" if accuracies else "")
-        + f"; outputs taken for {_listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "
+        + f"; outputs taken for {listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "
         f"counts from a margin of {summary.margin:.2g}."
     )
     for warning in summary.warnings:
@@ -119,10 +120,6 @@ def _look_at_data(given: Given) -> tuple[RealAnswers, DataSplit, ImageSource, Ce
     split = DataSplit(images, config.split)
     source = prepare_source(split, config, FamilyContext(cells.encoder, device, progress))
     return real, split, source, cells
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _prepare(

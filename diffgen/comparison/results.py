@@ -29,7 +29,7 @@ from diffgen.runs.results import counted
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.space import random_genes
-from diffgen.tasks.classification import pair_counts
+from diffgen.tasks.classification import labels_of, pair_counts
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _BEHAVIOURS_SHOWN = 60
@@ -82,7 +82,7 @@ def write_results(
         **{name: counted_figures[name] for name in _HEADLINE},
         "seconds": round(outcome.seconds, 3),
         "saturated": outcome.saturated,
-        "most_frequent": most_frequent(np.asarray(counted_figures["pair_counts"]), names),
+        "most_frequent": most_frequent(triggers.labels[triggers.distinct], names),
     }
     calibration, confirmed = pipeline.calibration, int(triggers.confirmed.sum())
     filtered = FilterVerdicts(
@@ -123,7 +123,7 @@ def write_results(
             for index, each in enumerate(pipeline.filters)
         ],
         "real_disagreements": len(real.disagreements),
-        "real_matrix": pair_counts(real.probabilities[real.disagreements].argmax(axis=2), classes).tolist(),
+        "real_matrix": pair_counts(labels_of(real.probabilities[real.disagreements]), classes).tolist(),
         "gan": source.facts,
         # whether the pictures were made from real ones instead of drawn by a generator
         "mutated": source.real,
@@ -208,8 +208,8 @@ def _nearest_real(pipeline: FilterPipeline, split: DataSplit, images: UInt8Array
     return split.reference[ssim.nearest(torch.from_numpy(images))[1]].numpy()
 
 
-def most_frequent(matrix: Int64Array, names: Sequence[str]) -> tuple[tuple[str, str, int], ...]:
-    """What A says, what B says and how often, of the most frequent label pairs."""
-    order = np.argsort(-matrix, axis=None, kind="stable")[:_PAIRS_NAMED]
-    pairs = [divmod(int(position), len(names)) for position in order]
-    return tuple((names[a], names[b], int(matrix[a, b])) for a, b in pairs if matrix[a, b] > 0)
+def most_frequent(labels: Int64Array, names: Sequence[str]) -> tuple[tuple[str | int, ...], ...]:
+    """What each model says and how often, of the most frequent labels of the models, for int64 (N, M)."""
+    found, counts = np.unique(labels, axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:_PAIRS_NAMED]
+    return tuple((*(names[label] for label in found[row]), int(counts[row])) for row in order.tolist())

@@ -8,6 +8,7 @@ import numpy as np
 
 from diffgen.report.data import FilterView, Picture
 from diffgen.report.wording import figure, percent
+from diffgen.tasks.classification import listed, role_name
 from diffgen.types import Float32Array, Int64Array
 
 #: With at most this many classes the table of a picture has all of them, else the highest ones and a chart of all.
@@ -16,8 +17,24 @@ TOP_ROWS = 8
 
 
 @dataclass(frozen=True)
+class Share:
+    """The probability that a model after A and B gives to a class.
+
+    Attributes:
+        role: "c", "d", ...
+        share, text: as number for the bar and as text.
+        says: whether it is the highest.
+    """
+
+    role: str
+    share: float
+    text: str
+    says: bool
+
+
+@dataclass(frozen=True)
 class Row:
-    """The probability of one class under A and under B, as number for the bar and as text."""
+    """The probability of one class under A and under B, as number for the bar and as text; ``others``: under C, ..."""
 
     name: str
     a: float
@@ -26,6 +43,12 @@ class Row:
     text_b: str
     says_a: bool
     says_b: bool
+    others: tuple[Share, ...] = ()
+
+    @property
+    def said(self) -> bool:
+        """Whether some model says this class."""
+        return self.says_a or self.says_b or any(each.says for each in self.others)
 
 
 @dataclass(frozen=True)
@@ -52,9 +75,11 @@ class Card:
     """One picture as the page shows it.
 
     Attributes:
-        bars: the probabilities of the two predicted labels, A's first: one row if they are the same.
+        others: what the models after A and B say: (role, name) of each.
+        bars: the probabilities of the predicted labels, A's first: one row for those that are the same.
         rows: all classes, or the highest ones; ``rest`` then sums up the others.
         verdict: who is right, for a real image with a known label, else empty.
+        origin: how it was made, or empty.
     """
 
     source: str
@@ -65,6 +90,7 @@ class Card:
     pair: str
     name_a: str
     name_b: str
+    others: tuple[tuple[str, str], ...]
     bars: tuple[Row, ...]
     rows: tuple[Row, ...]
     rest: Row | None
@@ -73,6 +99,7 @@ class Card:
     true_name: str | None
     verdict: str
     rejected_by: str | None
+    origin: str
 
 
 def make_card(
@@ -86,19 +113,21 @@ def make_card(
 ) -> Card:
     """Everything the page says about ``picture``; ``kind`` is "trigger", "real image" or "rejected trigger"."""
     probabilities = np.clip(np.nan_to_num(picture.probabilities.astype(np.float32)), 0, 1)
-    label_a, label_b = picture.labels
+    label_a, label_b, *more = picture.labels
     rows = [_row(index, names, probabilities, picture.labels) for index in range(len(names))]
     shown, rest = _shown_rows(rows, probabilities)
     caption = f"{kind} {picture.identifier}"
-    says = (
-        f"A says {names[label_a]} ({percent(float(probabilities[0, label_a]), 0)}), "
-        f"B says {names[label_b]} ({percent(float(probabilities[1, label_b]), 0)})"
+    says = ", ".join(
+        f"{role_name(index)} says {names[label]} ({percent(float(probabilities[index, label]), 0)})"
+        for index, label in enumerate(picture.labels)
     )
     true_name = None if picture.true_label is None else names[picture.true_label]
     scores = _score_lines(picture.scores, filters)
     lines = [caption]
     if true_name is not None:
         lines.append(f"true label {true_name}")
+    if picture.origin:
+        lines.append(picture.origin)
     lines += [f"{line.name} {line.value}" for line in scores]
     return Card(
         source=source,
@@ -109,7 +138,8 @@ def make_card(
         pair=f"{label_a}-{label_b}",
         name_a=names[label_a],
         name_b=names[label_b],
-        bars=tuple(rows[index] for index in dict.fromkeys((label_a, label_b))),
+        others=tuple((role_name(index), names[label]) for index, label in enumerate(more, start=2)),
+        bars=tuple(rows[index] for index in dict.fromkeys(picture.labels)),
         rows=shown,
         rest=rest,
         spectrum=_spectrum(probabilities) if rest is not None else None,
@@ -117,12 +147,23 @@ def make_card(
         true_name=true_name,
         verdict=_verdict(picture),
         rejected_by=picture.rejected_by,
+        origin=picture.origin,
     )
 
 
 def _row(index: int, names: tuple[str, ...], probabilities: Float32Array, labels: tuple[int, ...]) -> Row:
     a, b = float(probabilities[0, index]), float(probabilities[1, index])
-    return Row(names[index], round(a, 3), round(b, 3), _exact(a), _exact(b), labels[0] == index, labels[1] == index)
+    others = _others(probabilities[2:, index], [label == index for label in labels[2:]])
+    return Row(
+        names[index], round(a, 3), round(b, 3), _exact(a), _exact(b), labels[0] == index, labels[1] == index, others
+    )
+
+
+def _others(shares: Float32Array, says: list[bool]) -> tuple[Share, ...]:
+    return tuple(
+        Share(role_name(index).lower(), round(share, 3), _exact(share), said)
+        for index, (share, said) in enumerate(zip(shares.tolist(), says, strict=True), start=2)
+    )
 
 
 def _exact(probability: float) -> str:
@@ -134,12 +175,12 @@ def _shown_rows(rows: list[Row], probabilities: Float32Array) -> tuple[tuple[Row
     if len(rows) <= ALL_ROWS:
         return tuple(rows), None
     order: Int64Array = np.argsort(-probabilities.max(axis=0), kind="stable")
-    top = {int(index) for index in order[:TOP_ROWS]} | {
-        index for index, row in enumerate(rows) if row.says_a or row.says_b
-    }
+    top = {int(index) for index in order[:TOP_ROWS]} | {index for index, row in enumerate(rows) if row.said}
     others = [index for index in range(len(rows)) if index not in top]
-    a, b = (float(np.clip(probabilities[model, others].sum(), 0, 1)) for model in (0, 1))
-    rest = Row(f"{len(others)} other classes", round(a, 3), round(b, 3), _exact(a), _exact(b), False, False)
+    left = np.clip(probabilities[:, others].sum(axis=1), 0, 1)
+    a, b = float(left[0]), float(left[1])
+    more = _others(left[2:], [False] * len(left[2:]))
+    rest = Row(f"{len(others)} other classes", round(a, 3), round(b, 3), _exact(a), _exact(b), False, False, more)
     return tuple(rows[int(index)] for index in order if int(index) in top), rest
 
 
@@ -172,5 +213,7 @@ def _score_lines(scores: dict[str, float], filters: tuple[FilterView, ...]) -> t
 def _verdict(picture: Picture) -> str:
     if picture.true_label is None:
         return ""
-    right = [name for name, label in zip("AB", picture.labels, strict=True) if label == picture.true_label]
-    return f"{' and '.join(right)} right" if right else "both wrong"
+    right = [role_name(index) for index, label in enumerate(picture.labels) if label == picture.true_label]
+    if not right:
+        return "both wrong" if len(picture.labels) == 2 else "all wrong"
+    return f"{listed(right) if len(right) > 1 else right[0]} right"

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.config import roles
 from diffgen.metrics.richness import Discovery
+from diffgen.tasks.classification import listed
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 
@@ -24,6 +26,7 @@ class Picture:
         scores: filter name -> score (higher is more real).
         rejected_by: name of the filter that rejected it, or None.
         nearest_real: uint8 (C, H, W), the real image with the highest SSIM, or None.
+        origin: how it was made, in words; empty for a real image, or where it is not known.
     """
 
     image: UInt8Array
@@ -34,6 +37,7 @@ class Picture:
     scores: dict[str, float] = field(default_factory=dict)
     rejected_by: str | None = None
     nearest_real: UInt8Array | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -246,7 +250,8 @@ class ReportData:
         triggers, valid_triggers, behaviours, label_pairs, queries, seconds: the headline.
         verified_single, verified_batch, unconfirmed: triggers asked again one at a time, in batches, and those
             that did not disagree again (these are in no other count).
-        matrix: int64 (K, K), distinct valid triggers; row is what A says, column what B says.
+        matrix: int64 (K, K), distinct valid triggers; row is what A says, column what B says. Of more than two models
+            it is that of the first two, which may say the same where another one does not.
         real_matrix: int64 (K, K), the same for real images on which A and B disagree.
         groups: one per behaviour, most frequent first; may be shortened (``behaviours`` has the full number).
         rejected: sample of rejected triggers.
@@ -276,7 +281,7 @@ class ReportData:
     created: str
     version: str
     command: str
-    model_names: tuple[str, str]
+    model_names: tuple[str, ...]
     data_name: str
     class_names: tuple[str, ...]
     technique: str
@@ -319,6 +324,11 @@ class ReportData:
     gate: GateView | None = None
 
     @property
+    def models(self) -> str:
+        """What the models are called: "A and B"."""
+        return listed(roles(self.model_names))
+
+    @property
     def headline_count(self) -> int:
         """Valid triggers, near-duplicates counted once where they have been looked for."""
         return self.valid_triggers if self.distinct is None else self.distinct
@@ -351,7 +361,7 @@ class VerdictData:
     created: str
     version: str
     command: str
-    model_names: tuple[str, str]
+    model_names: tuple[str, ...]
     data_name: str
     problem: str
     class_names: tuple[str, ...]
@@ -362,6 +372,11 @@ class VerdictData:
     files: dict[str, dict[str, str]]
     gate: GateView
     filters: tuple[FilterView, ...] = ()
+
+    @property
+    def models(self) -> str:
+        """What the models are called: "A and B"."""
+        return listed(roles(self.model_names))
 
     @property
     def alerts(self) -> tuple[str, ...]:

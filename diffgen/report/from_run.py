@@ -27,6 +27,7 @@ from diffgen.report.gate import render_gate_markdown
 from diffgen.report.html import render_html, render_verdict
 from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
+from diffgen.report.origins import origin_sentence
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.pictures import picture_name, write_png
@@ -68,14 +69,14 @@ def _write_verdict(folder: RunFolder, results: dict[str, Any], page: Path) -> Pa
     """The report of a check whose search did not come to its end."""
     view, manifest = _gate(folder, results), folder.manifest
     assert view is not None
-    files = {role: manifest["files"][role] for role in ("A", "B")}
+    files = _models(manifest)
     _write_gate(folder, view)
     data = VerdictData(
         run=folder.path.name,
         created=manifest["created"],
         version=manifest["version"],
         command=manifest["command"],
-        model_names=(files["A"]["name"], files["B"]["name"]),
+        model_names=tuple(each["name"] for each in files.values()),
         data_name=manifest["data"]["source"],
         problem=results["check"]["values"]["search"]["problem"],
         class_names=tuple(results.get("class_names", ())),
@@ -101,6 +102,8 @@ def report_data(folder: RunFolder, triggers: TriggerTable | None = None) -> Repo
     triggers = folder.read_judged() if triggers is None else triggers
     results, verdicts = brought_up_to_date(folder.results(), triggers), triggers.known
     names = tuple(each["name"] for each in results["filters"])
+    class_names = tuple(str(name) for name in results["class_names"])
+    drawn_by = "your generator" if config.get("generator", {}).get("file") else "the GAN"
     scores_of = dict(enumerate(verdicts.scores))
     # of what is shown, every filter was asked, also those after the one that rejected it
     numbers = [*arrays["shown"].tolist(), *arrays["rejected"].tolist()]
@@ -121,6 +124,7 @@ def report_data(folder: RunFolder, triggers: TriggerTable | None = None) -> Repo
             scores={**scores, "divergence": float(triggers.divergence[number])},
             rejected_by=None if rejected_by == ACCEPTED else names[rejected_by],
             nearest_real=nearest,
+            origin=origin_sentence(triggers.origin(number), class_names, drawn_by),
         )
 
     nearest = arrays["nearest_real"]
@@ -129,15 +133,15 @@ def report_data(folder: RunFolder, triggers: TriggerTable | None = None) -> Repo
     gallery = [picture(number, image) for number, image in zip(shown, neighbours[: len(shown)], strict=True)]
     accepted = [gallery[i] for i in np.linspace(0, len(gallery) - 1, min(len(gallery), _ACCEPTED_SHOWN)).astype(int)]
     validity = results.get("validity")
-    files = {role: manifest["files"][role] for role in ("A", "B")}
+    files = _models(manifest)
     return ReportData(
         run=folder.path.name,
         created=manifest["created"],
         version=manifest["version"],
         command=manifest["command"],
-        model_names=(files["A"]["name"], files["B"]["name"]),
+        model_names=tuple(each["name"] for each in files.values()),
         data_name=manifest["data"]["source"],
-        class_names=tuple(results["class_names"]),
+        class_names=class_names,
         technique=config["technique"],
         preset=config["preset"],
         triggers=results["triggers"],
@@ -202,6 +206,11 @@ def _preflight(found: dict[str, Any]) -> Preflight:
         margin=found["margin"],
         warnings=tuple(found["warnings"]),
     )
+
+
+def _models(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the manifest says of each model, A first."""
+    return {role: manifest["files"][role] for role in sorted(manifest["files"])}
 
 
 def _files(models: dict[str, dict[str, Any]], data: dict[str, Any]) -> dict[str, dict[str, str]]:

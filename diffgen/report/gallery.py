@@ -10,6 +10,7 @@ import numpy as np
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import BehaviourGroup, Picture, ReportData
 from diffgen.report.pictures import PictureBudget
+from diffgen.tasks.classification import role_name
 from diffgen.types import UInt8Array
 
 # Bytes of data URIs in each part of the page, about 2 MB together: a report can be mailed and opens on a phone.
@@ -34,13 +35,14 @@ OPEN_PICTURES = 5
 
 @dataclass(frozen=True)
 class GroupView:
-    """One behaviour with the pictures that are shown of it."""
+    """One behaviour with the pictures that are shown of it; ``others``: role and name of what C, ... say."""
 
     anchor: str
     label_a: int
     label_b: int
     name_a: str
     name_b: str
+    others: tuple[tuple[str, str], ...]
     cell: int
     count: int
     cards: tuple[Card, ...]
@@ -200,6 +202,7 @@ def _group_view(group: BehaviourGroup, number: int, cards: tuple[Card, ...], nam
         label_b=group.label_b,
         name_a=names[group.label_a],
         name_b=names[group.label_b],
+        others=tuple((role_name(index), names[label]) for index, label in enumerate(group.labels[2:], start=2)),
         cell=group.cell,
         count=group.count,
         cards=cards,

@@ -156,9 +156,9 @@ def _hash_for_policy(script: str) -> str:
 
 
 def _badges(sentence: str) -> Markup:
-    """The single letters A and B of one of our own sentences as coloured marks."""
+    """The single letters A, B and C of one of our own sentences as coloured marks."""
     marked = re.sub(
-        r"\b([AB])\b", lambda found: f'<b class="badge {found[1].lower()}">{found[1]}</b>', str(escape(sentence))
+        r"\b([A-C])\b", lambda found: f'<b class="badge {found[1].lower()}">{found[1]}</b>', str(escape(sentence))
     )
     # "A and B" stays on one line.
     return Markup(re.sub(r"<b [^>]*>A</b> and <b [^>]*>B</b>,?", r'<span class="together">\g<0></span>', marked))

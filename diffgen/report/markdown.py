@@ -9,6 +9,7 @@ import numpy as np
 
 from diffgen.report import wording
 from diffgen.report.data import ReportData
+from diffgen.tasks.classification import role_name
 
 _MOST_PAIRS = 10
 #: What Markdown, or HTML inside it, could read as markup.
@@ -21,9 +22,9 @@ def render_markdown(data: ReportData) -> str:
     Names and paths of the user are escaped: they show as they are and never as markup.
     """
     headline = wording.headline(data)
-    a, b = (escape_markdown(name) for name in data.model_names)
     lines = [f"# diffgen: {escape_markdown(data.run)}", "", f"**{headline.sentence}**", ""]
-    lines += [f"- A: {a}", f"- B: {b}", f"- data: {escape_markdown(data.data_name)}", ""]
+    lines += [f"- {role_name(index)}: {escape_markdown(name)}" for index, name in enumerate(data.model_names)]
+    lines += [f"- data: {escape_markdown(data.data_name)}", ""]
     alerts = [*map(escape_markdown, data.preflight.warnings), *headline.alerts]
     for sentence in alerts:
         lines += [f"> **Warning:** {sentence}", ""]
@@ -50,7 +51,8 @@ def _numbers(data: ReportData) -> list[str]:
         ("real images with a disagreement", wording.number(data.real_disagreement_count)),
     ]
     if pre.accuracy is not None:
-        rows.append(("accuracy of A, of B", ", ".join(wording.percent(value) for value in pre.accuracy)))
+        of = ", of ".join(role_name(index) for index in range(len(pre.accuracy)))
+        rows.append((f"accuracy of {of}", ", ".join(wording.percent(value) for value in pre.accuracy)))
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
 
 

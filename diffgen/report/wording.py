@@ -86,11 +86,11 @@ def headline(data: ReportData) -> Headline:
 def _sentence(data: ReportData) -> str:
     effort = f"{count_of(data.queries, 'query', 'queries')} in {duration(data.seconds)}"
     if data.queries == 0 and data.triggers == 0:
-        return "No generated picture was asked about, so nothing can be said about A and B."
+        return f"No generated picture was asked about, so nothing can be said about {data.models}."
     if data.triggers == 0:
-        return f"No disagreement found between A and B, with {effort}."
+        return f"No disagreement found between {data.models}, with {effort}."
     if data.valid_triggers == 0:
-        return f"No valid disagreement found between A and B, with {effort}."
+        return f"No valid disagreement found between {data.models}, with {effort}."
     kind = "valid generated" if data.filters else "generated"
     pictures = count_of(data.headline_count, f"{kind} picture")
     if data.headline_count == 1:
@@ -99,21 +99,23 @@ def _sentence(data: ReportData) -> str:
         ways = ", all in the same way"
     else:
         ways = f", in {count_of(data.behaviours, 'different way')}"
-    return f"A and B disagree on {pictures}{ways}, found with {effort}."
+    return f"{data.models} disagree on {pictures}{ways}, found with {effort}."
 
 
 def _meaning(data: ReportData) -> tuple[str, ...]:
     if data.valid_triggers > 0 or (data.queries == 0 and data.triggers == 0):
         return ()
+    two = len(data.model_names) == 2
     if data.triggers == 0:
         means = (
-            "What it means: on every generated picture that the search asked about, both models gave the same label, "
-            "or one of them was too undecided to count."
+            f"What it means: on every generated picture that the search asked about, {'both' if two else 'all'} models "
+            "gave the same label, or one of them was too undecided to count."
         )
     else:
         means = (
-            f"What it means: both models disagree on {count_of(data.triggers, 'generated picture')}, but the validity "
-            "filters rejected every one as too unlike the real images."
+            f"What it means: {'both' if two else 'the'} models disagree on "
+            f"{count_of(data.triggers, 'generated picture')}, but the validity filters rejected every one as too "
+            "unlike the real images."
         )
     seen, other = (
         ("what these changes make of the real images", "technique")
@@ -121,13 +123,13 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
         else ("what this generator can draw", "generator")
     )
     limits = (
-        f"What it does not mean: that A and B agree everywhere. The search sees only {seen} and what this budget "
+        f"What it does not mean: that {data.models} agree everywhere. The search sees only {seen} and what this budget "
         f"reached; a longer search, another seed or another {other} may find more."
     )
     real = data.real_disagreement_count
     if real == 0:
         return means, limits
-    return means, limits, f"On the real images A and B do disagree: {count_of(real, 'image')}, shown below."
+    return means, limits, f"On the real images {data.models} do disagree: {count_of(real, 'image')}, shown below."
 
 
 def _notes(data: ReportData) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ Check = Callable[[Any], None]
 _LARGEST = 2**53  # beyond it JSON's readers do not agree on whole numbers
 _LONGEST = 100_000  # letters of a text
 _MOST_CLASSES = 100_000
-_MOST_MODELS = 26  # as many as there are letters
 
 
 def _refuse(value: object, wanted: str) -> ValueError:
@@ -293,7 +292,7 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
         raise ValueError(f"{key}: it holds numbers of type {found}")
     if (kind, axes) == _IMAGES and (array.shape[1] not in (1, 3) or 0 in array.shape[2:]) and len(array):
         raise ValueError(f"{key}: it holds no images but shape {array.shape}")
-    if (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= _MOST_MODELS and len(array):
+    if (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= MAX_MODELS and len(array):
         raise ValueError(f"{key}: it is of {array.shape[1]} models")
     if kind == "S" and found.itemsize > _LONGEST_RECIPE:
         raise ValueError(f"{key}: it holds texts that are too long")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diffgen.config import roles
 from diffgen.types import Float32Array, Int64Array
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 
 def role_name(index: int) -> str:
     """What the model of a number is called: A, B, C, ..."""
-    return chr(ord("A") + index)
+    return roles(index + 1)[index]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: ``A and B``, or ``A, B and C``."""
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def labels_of(probabilities: Float32Array) -> Int64Array:

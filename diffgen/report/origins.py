@@ -1,0 +1,81 @@
+"""How a picture was made, in plain English."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from diffgen.origins import Step
+from diffgen.report.wording import number
+from diffgen.runs.triggers import Origin
+
+_MINUS = "\N{MINUS SIGN}"
+
+
+def origin_sentence(origin: Origin, names: Sequence[str], drawn_by: str) -> str:
+    """Where a picture comes from: ``made from real image 4,311, a 4: turned 11 degrees``, or ``drawn by the GAN``.
+
+    Args:
+        origin: of the picture.
+        names: K class names.
+        drawn_by: what draws pictures in this run, such as "the GAN".
+    """
+    if origin.seed is None:
+        return f"drawn by {drawn_by}, generation {number(origin.generation)}"
+    seed = f"real image {number(origin.seed)}"
+    if origin.seed_label is not None and 0 <= origin.seed_label < len(names):
+        seed += f", labelled {names[origin.seed_label]}"
+    if not origin.recipe:
+        return f"made from {seed}"
+    return f"made from {seed}: {', then '.join(map(step_phrase, origin.recipe))}"
+
+
+def step_phrase(step: Step) -> str:
+    """One operator and its strengths: ``turned 11 degrees``; of an operator without a phrase its own name."""
+    strengths = dict(step.strengths)
+    names, phrase = _PHRASES.get(step.operator, ((), None))
+    # another version may have named its strengths otherwise
+    if phrase is not None and strengths.keys() >= set(names):
+        return phrase(strengths)
+    words = step.operator.replace("_", " ")
+    if not strengths:
+        return words
+    return f"{words} ({', '.join(f'{name} {_short(value)}' for name, value in strengths.items())})"
+
+
+def _short(value: float) -> str:
+    """A strength with at most three significant digits; whole numbers as they are."""
+    text = f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
+    return text.replace("-", _MINUS)
+
+
+def _count(value: float, one: str) -> str:
+    return f"{_short(value)} {one if abs(value) == 1 else one + 's'}"
+
+
+def _moved(strengths: Mapping[str, float]) -> str:
+    """Pixels to the right and down, which may be negative."""
+    right, down = strengths["right"], strengths["down"]
+    ways = [
+        f"{_count(abs(by), 'pixel')} {way}"
+        for by, way in ((right, "right" if right > 0 else "left"), (down, "down" if down > 0 else "up"))
+        if by
+    ]
+    return f"moved {' and '.join(ways)}" if ways else "not moved"
+
+
+def _lighter(strengths: Mapping[str, float]) -> str:
+    levels = strengths["levels"]
+    return f"made {_count(abs(levels), 'grey level')} {'lighter' if levels >= 0 else 'darker'}"
+
+
+# operator -> its strengths, and what is said of them
+_PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] | None]] = {
+    "shift": (("right", "down"), _moved),
+    "brightness": (("levels",), _lighter),
+    "rotation": (("degrees",), lambda by: f"turned {_count(by['degrees'], 'degree')}"),
+    "shear": (("degrees",), lambda by: f"sheared {_count(by['degrees'], 'degree')}"),
+    "scale": (("factor",), lambda by: f"scaled to {_short(100 * by['factor'])}%"),
+    "contrast": (("factor",), lambda by: f"contrast times {_short(by['factor'])}"),
+    "random_pixels": (("count",), lambda by: f"{_count(by['count'], 'pixel')} replaced at random"),
+    "salt_and_pepper": (("share",), lambda by: f"{_short(100 * by['share'])}% of the pixels made black or white"),
+}

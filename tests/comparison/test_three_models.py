@@ -1,0 +1,128 @@
+"""A whole search with three real models, from prepared models to results and report."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
+from diffgen.comparison.preflight import prepare_models
+from diffgen.comparison.prepared import ComparisonHooks, Given
+from diffgen.config import Budget, CompareConfig, FilterConfig, to_dict
+from diffgen.data import load
+from diffgen.events import Progress
+from diffgen.models import BlackBox
+from diffgen.models import load as load_model
+from diffgen.report.from_run import report_data
+from diffgen.runs.folder import RunFolder
+from diffgen.types import ImageSet
+from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
+from diffgen.workflows.export import export
+from diffgen.workflows.report import draw_report
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def digits() -> ImageSet:
+    return load("digits:test")
+
+
+@pytest.fixture(scope="module")
+def models(digits: ImageSet) -> tuple[BlackBox, ...]:
+    training = load("digits:train")
+    networks = (
+        train_classifier(convolutional_classifier(10), training, seed=0, passes=4),
+        train_classifier(dense_classifier(10), training, seed=0, passes=4),
+        train_classifier(dense_classifier(10), training, seed=1, passes=2),
+    )
+    opened = tuple(load_model(network, device="cpu") for network in networks)
+    prepare_models(opened, digits)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def result(models: tuple[BlackBox, ...], digits: ImageSet, tmp_path_factory: pytest.TempPathFactory) -> CompareResult:
+    path = tmp_path_factory.mktemp("three") / "run"
+    config = CompareConfig(
+        technique="real_data",
+        budget=Budget(queries=600),
+        seed=1,
+        device="cpu",
+        batch_size=64,
+        filters=FilterConfig(names=("ssim",)),
+    )
+
+    def open_folder() -> RunFolder:
+        manifest = {
+            "version": "0",
+            "created": "2026-11-22T00:00:00+00:00",
+            "command": "a test",
+            "files": {role: {"name": f"{role}.pt", "path": None, "sha256": None} for role in "ABC"},
+            "data": {"source": digits.source, "path": digits.source, "sha256": digits.digest},
+        }
+        folder = RunFolder.create(path, config=to_dict(config), manifest=manifest, force=False)
+        attach_answers(models, folder)
+        return folder
+
+    return search_and_report(Given(models, digits, config, CPU, Progress(), ComparisonHooks()), open_folder)
+
+
+def test_every_answer_and_every_behaviour_is_of_three(result: CompareResult, models: tuple[BlackBox, ...]) -> None:
+    triggers = RunFolder.open(result.run).read_judged()
+    assert len(triggers) == result.triggers > 10
+    assert triggers.probabilities.shape[1] == triggers.labels.shape[1] == 3
+    assert all(len(set(row)) > 1 for row in triggers.labels.tolist())
+    # the third one is not decoration: some pictures trigger only because of it
+    assert (triggers.labels[:, 0] == triggers.labels[:, 1]).any()
+    again = np.stack([model.predict(triggers.images).argmax(axis=1) for model in models], axis=1)
+    assert np.array_equal(again, triggers.labels)
+    found = triggers[triggers.distinct]
+    assert found.behaviours.shape == (result.distinct_valid_triggers, 4)
+    assert result.behaviours == len(np.unique(found.behaviours, axis=0))
+    assert result.label_pairs == len({tuple(row) for row in found.labels.tolist()})
+    assert all(len(each) == 4 for each in result.most_frequent)
+
+
+def test_where_they_come_from(result: CompareResult, digits: ImageSet) -> None:
+    triggers = RunFolder.open(result.run).read_judged()
+    assert digits.labels is not None
+    for row in range(len(triggers)):
+        origin = triggers.origin(row)
+        assert origin.source == "real image"
+        assert origin.seed is not None and origin.seed_label == digits.labels[origin.seed]
+        assert origin.generation == triggers.generation[row]
+
+
+def test_results_and_report(result: CompareResult) -> None:
+    data = report_data(RunFolder.open(result.run))
+    assert data.models == "A, B and C"
+    assert data.preflight.accuracy is not None and len(data.preflight.accuracy) == len(data.preflight.outputs) == 3
+    assert sum(group.count for group in data.groups) == data.headline_count == data.matrix.sum()
+    assert all(len(picture.labels) == 3 for group in data.groups for picture in group.pictures)
+    page = draw_report(result.run).read_text(encoding="utf-8")
+    picture = data.groups[0].pictures[0]
+    said = ", ".join(
+        f"{role} says {label} ({picture.probabilities[index, label]:.0%}"
+        for index, (role, label) in enumerate(zip("ABC", picture.labels, strict=True))
+    )
+    assert said.split(" (")[0] in page
+    assert f"C says {picture.labels[2]}" in page
+    assert picture.origin.startswith("made from real image ") and picture.origin in page
+    name = f"trigger-{picture.identifier:06d}-A{picture.labels[0]}-B{picture.labels[1]}-C{picture.labels[2]}.png"
+    assert (Path(result.run) / "images" / name).is_file()
+    assert "- C: C.pt" in (Path(result.run) / "summary.md").read_text(encoding="utf-8")
+
+
+def test_export(result: CompareResult, tmp_path: Path) -> None:
+    exported = export(result.run, tmp_path / "out", everything=True)
+    with (Path(exported.folder) / "triggers.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    triggers = RunFolder.open(result.run).read_judged()
+    labels = triggers.labels[triggers.confirmed]
+    assert [[int(row[f"label_{role}"]) for role in "abc"] for row in rows] == labels.tolist()
+    assert all(row["recipe"] and int(row["seed_label"]) >= 0 for row in rows)

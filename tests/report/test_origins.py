@@ -1,0 +1,79 @@
+"""How a picture was made is said in plain English, and any recipe has some words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.origins import Step, read_recipe, recipe_text
+from diffgen.report.origins import origin_sentence, step_phrase
+from diffgen.runs.triggers import Origin
+from diffgen.techniques.mutation import Mutator
+from diffgen.techniques.mutation.geometry import rotation, scale, shear, translation
+from diffgen.techniques.mutation.levels import brightness, contrast, pixels, salt_and_pepper
+
+NAMES = tuple("0123456789")
+WORDS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
+STRENGTHS = st.lists(st.tuples(WORDS, st.floats(-1e6, 1e6)), max_size=3, unique_by=lambda pair: pair[0])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wanted"),
+    [
+        ("rotation(degrees=11)", "turned 11 degrees"),
+        ("rotation(degrees=-1)", "turned \N{MINUS SIGN}1 degree"),
+        ("shift(right=2, down=-1)", "moved 2 pixels right and 1 pixel up"),
+        ("shift(right=0, down=0)", "not moved"),
+        ("brightness(levels=-12.5)", "made 12.5 grey levels darker"),
+        ("scale(factor=0.9)", "scaled to 90%"),
+        ("contrast(factor=1.25); random_pixels(count=3)", "contrast times 1.25, then 3 pixels replaced at random"),
+        ("median_blur(side=3)", "median blur (side 3)"),
+        ("rotation(turns=2)", "rotation (turns 2)"),
+        ("unchanged()", "unchanged"),
+    ],
+)
+def test_phrases(recipe: str, wanted: str) -> None:
+    origin = Origin(seed=4311, seed_label=4, recipe=read_recipe(recipe), generation=3)
+    assert origin.source == "real image"
+    assert origin_sentence(origin, NAMES, "the GAN") == f"made from real image 4,311, labelled 4: {wanted}"
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert origin_sentence(Origin(7, None, (), 1), NAMES, "the GAN") == "made from real image 7"
+    # a run from a stranger may name classes that it does not have
+    assert origin_sentence(Origin(7, 99, (), 1), NAMES, "the GAN") == "made from real image 7"
+    drawn = Origin(None, None, (), 1200)
+    assert drawn.source == "generator"
+    assert origin_sentence(drawn, NAMES, "your generator") == "drawn by your generator, generation 1,200"
+
+
+@given(st.one_of(WORDS, st.sampled_from(["rotation", "shift", "scale", "brightness"])), STRENGTHS)
+def test_every_step_has_words(operator: str, strengths: list[tuple[str, float]]) -> None:
+    step = Step(operator, tuple(strengths))
+    phrase = step_phrase(step)
+    assert phrase and "_" not in phrase.split("(")[0]
+    assert step_phrase(read_recipe(recipe_text((step,)))[0])
+
+
+@pytest.mark.parametrize(
+    ("mutator", "begins"),
+    [
+        (translation(1, 3), "moved "),
+        (scale(0.8, 0.9), "scaled to "),
+        (shear(0.3), "sheared "),
+        (rotation(20), "turned "),
+        (contrast(1.2, 1.4), "contrast times "),
+        (brightness(30), "made "),
+        (pixels(5), ""),
+        (salt_and_pepper(0.1), ""),
+    ],
+)
+def test_the_mutators_have_phrases(mutator: Mutator, begins: str) -> None:
+    """None of them names its strengths otherwise than its phrase expects; then its bare name would be said."""
+    images = np.full((3, 1, 8, 8), 100, dtype=np.uint8)
+    for step in mutator(images, np.random.default_rng(0)).steps:
+        phrase = step_phrase(step)
+        assert phrase.startswith(begins)
+        assert "(" not in phrase
