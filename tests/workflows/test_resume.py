@@ -156,7 +156,7 @@ def test_a_model_that_fails(
         np.testing.assert_array_equal(kept["images"], wanted["images"][: len(kept["images"])])
     with pytest.raises(UserError, match="did not come to its end"):
         draw_report(tmp_path / "run")
-    assert_same(resume(tmp_path / "run", model).run, finished.run)
+    assert_same(resume(tmp_path / "run", model, None).run, finished.run)
 
 
 def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
@@ -232,7 +232,7 @@ def test_a_stop_in_the_search(
     assert RunFolder.open(result.run).manifest["status"] == "interrupted"
     assert (Path(result.run) / "report.html").is_file()
     (Path(result.run) / "images" / "trigger-999999-A0-B1.png").touch()
-    again = resume(result.run, model)
+    again = resume(result.run, model, None)
     assert not again.interrupted
     assert_same(again.run, finished.run)
     # pictures of the first report may show triggers whose numbers now mean others
@@ -413,7 +413,7 @@ def test_other_techniques_too(
     arm(model)
     with pytest.raises(RunError):
         start(model, config=config, technique=technique)
-    assert_same(resume(tmp_path / "run", model).run, kept)
+    assert_same(resume(tmp_path / "run", model, None).run, kept)
 
 
 # -- the disk, and kill -9 -------------------------------------------------------------------------------------------
