@@ -26,7 +26,8 @@ _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024
 _FEW_RIGHT = 0.5  # share of labelled images
-_ONE_LABEL = 0.6  # share of images with the most frequent label
+_ONE_LABEL = 0.6  # share of images with the most frequent label, of three classes or more
+_ALL_ONE_LABEL, _NOT_ALL = 0.99, 0.9  # of two classes: such a share, where labels or another model give at most that
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         right = (labels == data.labels[:, None]).mean(axis=0)
         accuracy = tuple(right.tolist())
     named = list(zip(models, roles(models), strict=True))
-    smells = tuple(_smells(model, role, data, said) for (model, role), said in zip(named, labels.T, strict=True))
+    smells = tuple(_smells(model, role, data, labels, index) for index, (model, role) in enumerate(named))
     unsteady = tuple(_unsteady(model, role, noise) for (model, role), noise in zip(named, noises, strict=True))
     summary = Preflight(
         images=len(data),
@@ -211,8 +212,9 @@ def _noise_warnings(
             yield sentence
 
 
-def _smells(model: BlackBox, role: str, data: ImageSet, said: Int64Array) -> tuple[Smell, ...]:
-    """What would be explained by wrong pre-processing of one model; ``said`` is int64 (N,)."""
+def _smells(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, index: int) -> tuple[Smell, ...]:
+    """What would be explained by wrong pre-processing of one model, the column ``index`` of int64 (N, M) labels."""
+    said = labels[:, index]
     fed = (
         f"diffgen hands it {str(model.preprocessing.layout).upper()} images scaled to {model.preprocessing.scale}"
         f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}"
@@ -226,9 +228,17 @@ def _smells(model: BlackBox, role: str, data: ImageSet, said: Int64Array) -> tup
                 f"or its order of classes probably differs ({fed}).",
             )
         )
-    share = np.bincount(said, minlength=model.num_classes).max() / len(said)
+    shares = np.bincount(said, minlength=model.num_classes) / len(said)
+    share, most = shares.max(), int(shares.argmax())
     usual = 0.0 if data.labels is None else np.bincount(data.labels).max() / len(said)
-    if share > max(_ONE_LABEL, 2 * usual) and model.num_classes > 2:
+    if model.num_classes > 2:
+        one_label = share > max(_ONE_LABEL, 2 * usual)
+    else:
+        # one of two labels may be rare in the data: only labels or another model can tell
+        others = [labels[:, other] for other in range(labels.shape[1]) if other != index]
+        others += [] if data.labels is None else [data.labels]
+        one_label = share > _ALL_ONE_LABEL and any((other == most).mean() < _NOT_ALL for other in others)
+    if one_label:
         found.append(
             Smell(
                 "one label",

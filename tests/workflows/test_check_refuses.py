@@ -107,6 +107,27 @@ def test_without_any_limit_a_broken_candidate_does_not_pass(
         told("Checks", "a candidate that does not answer alike twice", broken["steadiness"].sentence)
 
 
+@pytest.mark.parametrize(("ones", "refused"), [(0.5, True), (0.05, False)])
+def test_of_two_classes_without_labels_one_alone_is_refused_where_the_base_gives_both(
+    ones: float, refused: bool, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """A base that says 1 of hardly any image gives no reason to: a candidate that never does may be right."""
+    digits = load("digits:test")
+    bound = np.quantile(digits.images.mean(axis=(1, 2, 3)) / 255, 1 - ones)
+
+    def base(images: np.ndarray) -> Float32Array:
+        logits = (images.mean(axis=(1, 2, 3)) - bound) * 50
+        return np.stack([-logits, logits], axis=1).astype(np.float32)
+
+    def constant(images: np.ndarray) -> Float32Array:
+        return np.tile(np.float32([2, 0]), (len(images), 1))
+
+    data = ImageSet(digits.images, None, ("dark", "bright"), "digits by their ink")
+    result = check(base, constant, data=data, config=quick, output=tmp_path / "run")
+    failed = {each.name for each in result.conditions if each.status is Status.FAIL}
+    assert ("smells" in failed) == refused
+
+
 class Pairs:
     """A hundred classes: two digits side by side, and a base that reads each of them."""
 
