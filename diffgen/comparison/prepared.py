@@ -86,10 +86,4 @@ class ComparisonHooks:
 
     def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
         """The triggers are judged and the figures written; what is left is the report."""
-        if len(prepared.models) > 2:
-            prepared.progress.warn(
-                f"A report shows two models, and this run has {len(prepared.models)}; its figures are in "
-                f"{prepared.folder.file('results.json')}."
-            )
-            return
         write_report(prepared.folder, triggers)

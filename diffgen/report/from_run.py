@@ -29,7 +29,7 @@ from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
 from diffgen.report.origins import origin_sentence
 from diffgen.runs.files import write_text
-from diffgen.runs.folder import RunFolder, check_pair
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.pictures import picture_name, write_png
 from diffgen.runs.results import brought_up_to_date
 from diffgen.runs.triggers import TriggerTable
@@ -46,7 +46,6 @@ def write_report(folder: RunFolder, triggers: TriggerTable | None = None) -> Pat
         folder: of a run that came to its end.
         triggers: its triggers with verdicts where they are in memory, or None: they are read.
     """
-    check_pair(folder, "A report shows")
     page = folder.file("report.html")
     results = folder.results()
     if "check" in results and "queries" not in results:

@@ -18,7 +18,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.metrics.counting import ACCEPTED
 from diffgen.origins import recipe_text
 from diffgen.runs.files import make_folder, write_text, write_whole
-from diffgen.runs.folder import RunFolder, check_pair
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.pictures import write_png
 from diffgen.runs.triggers import TriggerTable
@@ -80,7 +80,6 @@ def export(
     """
     progress = Progress(events, stop)
     folder = RunFolder.open(run)
-    check_pair(folder, "A table of an export has")
     target = Path(output) if output is not None else folder.path.with_name(f"{folder.path.absolute().name}-export")
     place = output_folder(target, kind="export", force=force, hint=", or add --force to replace an export")
     with folder.reading():

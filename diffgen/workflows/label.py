@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffgen.comparison.black_boxes import load_spec
-from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, LabelConfig, ModelSpec
 from diffgen.errors import UserError
@@ -192,12 +192,12 @@ def label_oracle(
     progress, options = Progress(events, stop), options or ModelSpec()
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
-    config = stored_settings(folder)
-    place = resolve_device(device or config.device)
+    opened = OpenedRun(folder, device)
+    place = opened.device
     under_test = {folder.manifest["files"][role]["sha256"]: role for role in folder.manifest["files"]}
     models = []
     for oracle in oracles:
-        size = resolve_batch_size(config.batch_size, place)
+        size = opened.batch_size
         model = load_spec(oracle, options, device=place, batch_size=size)
         if model.digest is not None and model.digest in under_test:
             raise UserError(

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.comparison.black_boxes import stored_models
-from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.comparison.stored_settings import stored_settings
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import ModelSpec
 from diffgen.data.file_tree import MAX_FILE_BYTES
 from diffgen.data.picture_file import SUFFIXES, decode
@@ -21,7 +19,7 @@ from diffgen.data.picture_stack import stack
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.files import write_text
-from diffgen.runs.folder import RunFolder
+from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.opening import read_bytes
 from diffgen.runs.outputs import output_file
 from diffgen.selector.ensemble import SelectorEnsemble
@@ -98,12 +96,11 @@ def predict(
         )
     target = None if output is None else output_file(Path(output), force=force)
     folder = RunFolder.open(run)
-    settings = stored_settings(folder)
-    place = resolve_device(device or settings.device)
-    size = resolve_batch_size(settings.batch_size, place)
-    selector = load_selector(folder.file(SELECTOR_FILE), device=place, batch_size=size)
-    files, images = _read(Path(pictures), selector.image_shape, settings.resize, progress)
-    models = stored_models(folder, settings, device=place, options=options)
+    opened = OpenedRun(folder, device)
+    check_pair(folder, "A selector knows")
+    selector = load_selector(folder.file(SELECTOR_FILE), device=opened.device, batch_size=opened.batch_size)
+    files, images = _read(Path(pictures), selector.image_shape, opened.config.resize, progress)
+    models = opened.models(options=options)
     ensemble = SelectorEnsemble(models[0], models[1], selector, rule=rule)
     decision = ensemble.decide(images)
     class_names = selector.metadata.get("class_names") or range(max(decision.labels.tolist(), default=0) + 1)

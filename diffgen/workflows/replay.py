@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.comparison.black_boxes import match_classes, stored_models
-from diffgen.comparison.device import resolve_device
-from diffgen.comparison.stored_settings import stored_settings
+from diffgen.comparison.black_boxes import match_classes
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -73,9 +72,7 @@ def replay(
     """
     progress = Progress(events, stop)
     folder = RunFolder.open(run)
-    config = stored_settings(folder)
-    place = resolve_device(device or config.device)
-    boxes = stored_models(folder, config, models, device=place, options=options)
+    boxes = OpenedRun(folder, device).models(models, options=options)
     with folder.reading():
         names = folder.results()["class_names"]
         numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)

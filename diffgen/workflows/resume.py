@@ -11,16 +11,12 @@ from typing import Any
 
 import torch
 
-from diffgen.comparison.black_boxes import stored_models
-from diffgen.comparison.device import resolve_device
-from diffgen.comparison.image_source import check_unchanged
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
-from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec
-from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
@@ -100,26 +96,17 @@ def resume_comparison(
     Raises:
         UserError, RunError: see :func:`resume`.
     """
-    config = stored_settings(folder)
-    device = resolve_device(config.device)
-    models = stored_models(folder, config, given, device=device, options=options, looks_anew=True)
-    source = data if data is not None else folder.manifest["data"]["path"]
-    if source is None:
-        raise UserError(f"The run {folder.path} was given its images in memory; give them again to resume it.")
-    images = load_data(source, resize=config.resize, progress=progress)
-    if images.digest != folder.manifest["data"]["sha256"]:
-        raise UserError(
-            f"The data {images.source} is no longer what the run {folder.path} was started with; start a new run."
-        )
-    check_unchanged(config.generator, folder)
+    run = OpenedRun(folder)
+    models = run.models(given, options=options, looks_anew=True)
+    images = run.data(data, purpose="resume it", progress=progress)
     with ExitStack() as held:
         for model in models:
             held.callback(model.answers.detach)
         attach_answers(models, folder)
         prepare_models(models, images)
-        _warn_of_changes(folder, device, progress)
+        _warn_of_changes(folder, run.device, progress)
         hooks.models_ready(models, images)
-        return search_and_report(Given(models, images, config, device, progress, hooks), lambda: folder)
+        return search_and_report(Given(models, images, run.config, run.device, progress, hooks), lambda: folder)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:

@@ -13,10 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from diffgen.comparison.black_boxes import stored_models
-from diffgen.comparison.device import resolve_device
 from diffgen.comparison.domain_encoder import prepare_encoder
-from diffgen.comparison.stored_settings import stored_settings
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, to_dict
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit, split_rows
@@ -154,9 +152,9 @@ def select(
     examples = make_examples(
         labels, finds.labels, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
     )
-    settings = stored_settings(folder)
-    place = resolve_device(device or settings.device)
-    models = stored_models(folder, settings, models, device=place, options=options)
+    opened = OpenedRun(folder, device)
+    settings, place = opened.config, opened.device
+    models = opened.models(models, options=options)
     for model in models:
         model.prepare(finds.images)
     own = _own_data(folder, settings, progress)

@@ -10,22 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.black_boxes import match_classes, stored_models
-from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.black_boxes import match_classes
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.image_source import check_unchanged, prepare_source
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.requirements import needs_of
-from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec
-from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
 from diffgen.features import cells as cell_store
 from diffgen.models import BlackBox
-from diffgen.models.loading import file_digest
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.lock import RunLock
@@ -104,7 +100,8 @@ def shrink(
 def _shrink(
     folder: RunFolder, limit: int, data: Any, device: str | None, options: Sequence[ModelSpec], progress: Progress
 ) -> ShrinkResult:
-    config = stored_settings(folder)
+    run = OpenedRun(folder, device)
+    config = run.config
     with folder.reading():
         margin = folder.results()["preflight"]["margin"]
         triggers = folder.read_judged()
@@ -114,29 +111,17 @@ def _shrink(
             f"The triggers of {folder.path} were made without latent vectors ({config.technique}), so there is no way "
             "to lead them back; shrink a run of another technique."
         )
-    place = resolve_device(device or config.device)
-    size = resolve_batch_size(config.batch_size, place)
-    models = stored_models(folder, config, device=place, options=options)
-    given = data if data is not None else folder.manifest["data"]["path"]
-    if given is None:
-        raise UserError(f"The run {folder.path} was given its images in memory; give them again to shrink it.")
-    images = load_data(given, resize=config.resize, progress=progress)
-    if images.digest != folder.manifest["data"]["sha256"]:
-        raise UserError(f"The data {images.source} is not what the run {folder.path} was made with; name that.")
+    models = run.models(options=options)
+    images = run.data(data, purpose="shrink it", progress=progress)
     prepare_models(models, images)
     match_classes(models, (), images.class_names)
-    check_unchanged(config.generator, folder)
-    encoder = cell_store.prepare(images, device=place, progress=progress).encoder
+    encoder = cell_store.prepare(images, device=run.device, progress=progress).encoder
     split = DataSplit(images, config.split)
-    made = prepare_source(split, config, FamilyContext(encoder, place, progress))
+    made = run.source(split, FamilyContext(encoder, run.device, progress))
     source = made.source
     assert source is not None
-    if (None if made.artifact is None else file_digest(made.artifact)) != folder.manifest["gan"]:
-        raise UserError(
-            f"The GAN that the run {folder.path} was made with is no longer in the cache, and the one there now "
-            "draws other pictures; run the comparison again."
-        )
-    pipeline = make_pipeline(split, made.scorer, config, batch_size=size, device=place, progress=progress)
+    size = run.batch_size
+    pipeline = make_pipeline(split, made.scorer, config, batch_size=size, device=run.device, progress=progress)
 
     def judge(pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         answers = torch.stack([model.predict(pictures) for model in models], dim=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from diffgen.errors import UserError
-from diffgen.runs.folder import RunFolder
+from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.triggers import TriggerTable
 
 
@@ -19,8 +19,10 @@ def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None)
         triggers: all of the run with verdicts where they were read before, or None.
 
     Raises:
-        UserError: the run did not come to its end, is damaged, or has no valid trigger.
+        UserError: the run did not come to its end, is damaged, or has no valid trigger; or it is of more than two
+            models.
     """
+    check_pair(folder, "Labels say which is right of")
     with folder.reading():
         names = tuple(str(name) for name in folder.results()["class_names"])
         triggers = folder.read_judged() if triggers is None else triggers

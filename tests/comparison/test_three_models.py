@@ -14,6 +14,7 @@ from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.config import Budget, CompareConfig, FilterConfig, to_dict
 from diffgen.data import load
+from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
@@ -22,7 +23,9 @@ from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from diffgen.workflows.export import export
+from diffgen.workflows.label import label_export
 from diffgen.workflows.report import draw_report
+from diffgen.workflows.shrink import shrink
 
 CPU = torch.device("cpu")
 
@@ -104,7 +107,8 @@ def test_results_and_report(result: CompareResult) -> None:
     assert data.preflight.accuracy is not None and len(data.preflight.accuracy) == len(data.preflight.outputs) == 3
     assert sum(group.count for group in data.groups) == data.headline_count == data.matrix.sum()
     assert all(len(picture.labels) == 3 for group in data.groups for picture in group.pictures)
-    page = draw_report(result.run).read_text(encoding="utf-8")
+    page = (Path(result.run) / "report.html").read_text(encoding="utf-8")
+    assert draw_report(result.run).read_text(encoding="utf-8") == page
     picture = data.groups[0].pictures[0]
     said = ", ".join(
         f"{role} says {label} ({picture.probabilities[index, label]:.0%}"
@@ -126,3 +130,11 @@ def test_export(result: CompareResult, tmp_path: Path) -> None:
     labels = triggers.labels[triggers.confirmed]
     assert [[int(row[f"label_{role}"]) for role in "abc"] for row in rows] == labels.tolist()
     assert all(row["recipe"] and int(row["seed_label"]) >= 0 for row in rows)
+
+
+def test_what_is_about_two_models_says_so(result: CompareResult, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Labels say which is right of two models, and the run .* has 3"):
+        label_export(result.run, tmp_path / "sheet")
+    with pytest.raises(UserError, match=r"Shrinking works with two models, and the run .* has 3"):
+        shrink(result.run)
+    assert not (tmp_path / "sheet").exists()

@@ -1,0 +1,95 @@
+"""A run that is opened again: its settings, models, real images and source of images, as it was started with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from diffgen.comparison.black_boxes import stored_models
+from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.image_source import check_unchanged, prepare_source
+from diffgen.comparison.stored_settings import stored_settings
+from diffgen.config import CompareConfig, ModelSpec
+from diffgen.data import load as load_data
+from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.models import BlackBox
+from diffgen.models.loading import file_digest
+from diffgen.runs.folder import RunFolder
+from diffgen.sources.base import FamilyContext, ImageSource
+from diffgen.types import ImageSet
+
+
+class OpenedRun:
+    """What a run was started with, found again; everything is looked at before it is used.
+
+    Args:
+        folder: of the run.
+        device: where to compute, or None for the run's own device.
+
+    Raises:
+        UserError: its settings are damaged, or there is no such device.
+    """
+
+    def __init__(self, folder: RunFolder, device: str | None = None) -> None:
+        self.folder = folder
+        self.config: CompareConfig = stored_settings(folder)
+        self.device: torch.device = resolve_device(device or self.config.device)
+
+    @cached_property
+    def batch_size(self) -> int:
+        """How many images a network is handed at once."""
+        return resolve_batch_size(self.config.batch_size, self.device)
+
+    def models(
+        self, given: Sequence[Any] = (), *, options: Sequence[ModelSpec] = (), looks_anew: bool = False
+    ) -> tuple[BlackBox, ...]:
+        """The run's models; see :func:`diffgen.comparison.black_boxes.stored_models`.
+
+        Raises:
+            UserError: see there.
+        """
+        return stored_models(
+            self.folder, self.config, given, device=self.device, options=options, looks_anew=looks_anew
+        )
+
+    def data(self, given: Any, *, purpose: str, progress: Progress) -> ImageSet:
+        """The run's real images.
+
+        Args:
+            given: where they are now, or None: where they were.
+            purpose: what they are for: "resume it".
+            progress: where to say how far it is.
+
+        Raises:
+            UserError: they were in memory and are not given, are gone, or have changed.
+        """
+        known = self.folder.manifest["data"]
+        where = given if given is not None else known["path"]
+        if where is None:
+            raise UserError(f"The run {self.folder.path} was given its images in memory; give them again to {purpose}.")
+        images = load_data(where, resize=self.config.resize, progress=progress)
+        if images.digest != known["sha256"]:
+            raise UserError(
+                f"The data {images.source} is not what the run {self.folder.path} was made with; name that."
+            )
+        check_unchanged(self.config.generator, self.folder)
+        return images
+
+    def source(self, split: DataSplit, context: FamilyContext) -> ImageSource:
+        """What drew the run's images.
+
+        Raises:
+            UserError: another one is in its place, which draws other pictures.
+        """
+        made = prepare_source(split, self.config, context)
+        if (None if made.artifact is None else file_digest(made.artifact)) != self.folder.manifest["gan"]:
+            raise UserError(
+                f"The GAN that the run {self.folder.path} was made with is no longer in the cache, and the one there "
+                "now draws other pictures; run the comparison again."
+            )
+        return made
