@@ -11,8 +11,7 @@ from diffgen.events import Progress
 from diffgen.runs.checkpoints import drop_checkpoint, has_checkpoint, read_checkpoint, write_checkpoint
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable, digest_of
-from diffgen.search.loop import SearchLoop
-from diffgen.techniques import Technique
+from diffgen.search.loop import Proposer, SearchLoop
 
 SECONDS = 5.0  # between two checkpoints at least
 SHARE = 0.01  # of the time that checkpoints may take
@@ -33,7 +32,7 @@ class Checkpointer:
         history: the curves of the search, kept too.
     """
 
-    def __init__(self, folder: RunFolder, technique: Technique, loop: SearchLoop, history: History) -> None:
+    def __init__(self, folder: RunFolder, technique: Proposer, loop: SearchLoop, history: History) -> None:
         self._folder = folder
         self._technique = technique
         self._loop = loop

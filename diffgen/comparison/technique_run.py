@@ -22,7 +22,7 @@ from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
-from diffgen.techniques import RealImages, Technique, TechniqueContext, make
+from diffgen.techniques import RealImages, TechniqueContext, make
 from diffgen.types import ImageSet
 
 
@@ -60,10 +60,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         UserError: another version of diffgen wrote the checkpoint.
     """
     folder, config, progress = prepared.folder, prepared.config, prepared.progress
-    source, pipeline, cells = prepared.source, prepared.pipeline, prepared.cells
-    real = real_images(prepared.images, prepared.real)
-    _, channels, height, width = real.images.shape
-    archive = Archive((channels, height, width), sink=folder.write_part)
+    archive = Archive(prepared.images.image_shape, sink=folder.write_part)
     found = newest_usable(folder, progress)
     state: Mapping[str, Any] = {} if found is None else found[0]
     if state.get("finished", False):
@@ -75,55 +72,15 @@ def run_search(prepared: Prepared) -> SearchOutcome:
             images=found[1].image_column if found is not None and len(found[1]) else archive.image_column(),
             history=state["history"],
         )
-    guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
-    memory = BatchHalver(
-        lambda size: progress.warn(
-            f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
-        ),
-        size=prepared.batch_size,
-    )
-    evaluator = Evaluator(
-        prepared.models,
-        archive=archive,
-        # what counts as a trigger must not change within a run
-        margin=state.get("margin", prepared.real.summary.margin),
-        memory=memory,
-        divergence=DIVERGENCES[config.search.divergence],
-        behaviours=Behaviours(cells.assign, config.filters.near_duplicate),
-        validity=pipeline.violation if guided or until_saturated or not pipeline.filters else None,
-    )
-    technique = make(
-        config.technique,
-        TechniqueContext(
-            archive=archive,
-            source=source.source,
-            config=config.search,
-            seed=config.seed,
-            device=prepared.device,
-            batch_size=search_batch_size(prepared.batch_size),
-            memory=memory,
-            has_cells=True,
-            guided=guided,
-            encoder=cells.encoder,
-            real=real,
-            scorer=source.scorer,
-        ),
-    )
-    loop = SearchLoop(
-        technique,
-        evaluator,
-        budget=config.budget,
-        batch_size=search_batch_size(prepared.batch_size),
-        saturation_queries=config.saturation_queries if until_saturated else None,
-        stop=progress.stop,
-    )
+    # what counts as a trigger must not change within a run
+    loop = _make_loop(prepared, archive, margin=state.get("margin", prepared.real.summary.margin))
     outcome = SearchOutcome()
     if found is not None:
         archive.restore(found[1])
-        _restore(technique, evaluator, state, folder)
+        _restore(loop, state, folder)
         outcome.history = state["history"]
         progress.say(f"Going on after {state['queries']:,} queries and {len(archive):,} triggers.")
-    checkpointer = Checkpointer(folder, technique, loop, outcome.history)
+    checkpointer = Checkpointer(folder, loop.technique, loop, outcome.history)
     by_time = config.budget.seconds is not None
     total = config.budget.seconds if by_time else config.budget.queries
     with progress.stage("Searching for disagreements", total=total) as stage, impatient(progress.stop):
@@ -134,16 +91,10 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         except BaseException as error:
             _keep_what_was_found(archive, error)
             raise
-        outcome.queries, outcome.seconds = evaluator.queries, loop.seconds
+        outcome.queries, outcome.seconds = loop.evaluator.queries, loop.seconds
         outcome.interrupted = progress.stop.stopped
         outcome.saturated = loop.saturated
-        if loop.spent is not None:
-            progress.warn(
-                f"The query budget of model {loop.spent.name} ended the search after {evaluator.queries:,} "
-                "queries; what is left of it is for asking again about the triggers."
-            )
-        if outcome.saturated:
-            progress.say(f"The search ends here: no new behaviour in the last {config.saturation_queries:,} queries.")
+        _say_why_it_ended(prepared, loop)
         checkpointer.record()
         if outcome.interrupted:
             # the unfinished generation is reported, and played again when the run is resumed
@@ -155,9 +106,66 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     return outcome
 
 
-def _restore(technique: Technique, evaluator: Evaluator, state: Mapping[str, Any], folder: RunFolder) -> None:
+def _make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:
+    """The loop with its technique and its evaluator, as the settings say."""
+    config, progress, pipeline, cells = prepared.config, prepared.progress, prepared.pipeline, prepared.cells
+    guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
+    batch_size = search_batch_size(prepared.batch_size)
+    memory = BatchHalver(
+        lambda size: progress.warn(
+            f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
+        ),
+        size=prepared.batch_size,
+    )
+    context = TechniqueContext(
+        archive=archive,
+        source=prepared.source.source,
+        config=config.search,
+        seed=config.seed,
+        device=prepared.device,
+        batch_size=batch_size,
+        memory=memory,
+        has_cells=True,
+        guided=guided,
+        encoder=cells.encoder,
+        real=real_images(prepared.images, prepared.real),
+        scorer=prepared.source.scorer,
+    )
+    evaluator = Evaluator(
+        prepared.models,
+        archive=archive,
+        margin=margin,
+        memory=memory,
+        divergence=DIVERGENCES[config.search.divergence],
+        behaviours=Behaviours(cells.assign, config.filters.near_duplicate),
+        validity=pipeline.violation if guided or until_saturated or not pipeline.filters else None,
+    )
+    return SearchLoop(
+        make(config.technique, context),
+        evaluator,
+        budget=config.budget,
+        batch_size=batch_size,
+        saturation_queries=config.saturation_queries if until_saturated else None,
+        stop=progress.stop,
+    )
+
+
+def _say_why_it_ended(prepared: Prepared, loop: SearchLoop) -> None:
+    if loop.spent is not None:
+        prepared.progress.warn(
+            f"The query budget of model {loop.spent.name} ended the search after {loop.evaluator.queries:,} "
+            "queries; what is left of it is for asking again about the triggers."
+        )
+    if loop.saturated:
+        prepared.progress.say(
+            f"The search ends here: no new behaviour in the last {prepared.config.saturation_queries:,} queries."
+        )
+
+
+def _restore(loop: SearchLoop, state: Mapping[str, Any], folder: RunFolder) -> None:
+    evaluator = loop.evaluator
     try:
-        technique.restore(state)
+        loop.technique.restore(state)
         if evaluator.behaviours is not None:
             evaluator.behaviours.restore(state, evaluator.archive)
     except (KeyError, TypeError, ValueError, IndexError) as error:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from diffgen.config import Budget
 from diffgen.events import StopToken
@@ -22,6 +22,10 @@ class Proposer(Protocol):
     def propose(self, room: int) -> Proposal: ...
 
     def learn(self, proposal: Proposal, answers: Answers) -> None: ...
+
+    def checkpoint(self) -> dict[str, Any]: ...
+
+    def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
 class SearchLoop:
