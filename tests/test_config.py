@@ -14,13 +14,12 @@ import tomli_w
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from diffgen.comparison.requirements import check_settings
 from diffgen.config import (
     FILTERS,
     Budget,
     CheckConfig,
     CompareConfig,
-    DFlareConfig,
-    DrFuzzConfig,
     FilterConfig,
     GanConfig,
     GeneratorConfig,
@@ -35,13 +34,18 @@ from diffgen.config import (
     SelectorConfig,
     TrainGanConfig,
     TuningConfig,
+    applied,
     from_dict,
     replace,
     roles,
     to_dict,
 )
-from diffgen.config.schema import describe, fields_of, table_class
+from diffgen.config.schema import Maybe, describe, fields_of, setting, settings, table_class
+from diffgen.config.tables import settings_among, with_table
 from diffgen.errors import UserError
+from diffgen.techniques import with_settings_written_out
+from diffgen.techniques.dflare import DFlareSettings
+from diffgen.techniques.drfuzz import DrFuzzSettings
 
 SECONDS = st.floats(min_value=0, exclude_min=True, allow_nan=False, allow_infinity=False)
 QUERIES = st.integers(min_value=1, max_value=10**30)
@@ -202,6 +206,10 @@ searches = st.builds(
     mutation_gene_probability=st.none() | SHARES,
     reducer=st.sampled_from(["pca", "umap"]),
     cluster_sample=st.none() | COUNTS,
+    techniques=st.dictionaries(
+        st.sampled_from(["drfuzz", "dflare", "own"]),
+        st.dictionaries(st.sampled_from(["a", "b"]), INTS | st.text(), min_size=1),
+    ),
 )
 filters = st.builds(
     FilterConfig,
@@ -271,8 +279,8 @@ def test_every_setting_that_is_not_none_is_written() -> None:
             found |= {f"{name}.{inner}" for inner in keys(value)} if isinstance(value, dict) else {name}
         return found
 
-    # the table of a technique that is not diffgen's own is empty
-    assert keys(to_dict(CompareConfig())) == names(CompareConfig()) - {"search.own"}
+    # the tables of single techniques are written once it is known which is in use
+    assert keys(to_dict(CompareConfig())) == names(CompareConfig()) - {"search.techniques"}
 
 
 @pytest.mark.parametrize(
@@ -339,7 +347,16 @@ def test_from_python_too_a_value_is_refused_when_the_object_is_made(make: Any, s
 
 
 KINDS = (
-    *(CompareConfig, GanConfig, GeneratorConfig, SearchConfig, DrFuzzConfig, DFlareConfig, FilterConfig, RemoteConfig),
+    *(
+        CompareConfig,
+        GanConfig,
+        GeneratorConfig,
+        SearchConfig,
+        DrFuzzSettings,
+        DFlareSettings,
+        FilterConfig,
+        RemoteConfig,
+    ),
     *(
         Opening,
         ModelSpec,
@@ -398,3 +415,61 @@ def test_settings_of_version_0_1_keep_their_split() -> None:
     # today's say it themselves, and the GAN's seed moves nothing
     assert from_dict(CompareConfig, migrated({"gan": {"seed": 7}})).split == SplitConfig()
     assert from_dict(CompareConfig, migrated(to_dict(config))) == config
+
+
+# -- settings whose class is declared beside what they are settings of ------------------------------------------------
+
+
+def test_a_techniques_settings_are_a_table_among_those_of_the_search() -> None:
+    search = SearchConfig().with_technique(DrFuzzSettings(mutants=5))
+    assert to_dict(search)["drfuzz"] == {"fidelity": "discriminator", "mutants": 5}
+    assert through_toml(search) == search and hash(through_toml(search)) == hash(search)
+    assert settings_among(DrFuzzSettings, search.techniques) == DrFuzzSettings(mutants=5)
+    assert settings_among(DFlareSettings, search.techniques) == DFlareSettings()
+    # one table over another, key by key
+    below = from_dict(CompareConfig, {"search": {"drfuzz": {"mutants": 5, "fidelity": "none"}}})
+    assert applied(below, {"search": {"drfuzz": {"mutants": 7}}}).search.techniques == {
+        "drfuzz": {"mutants": 7, "fidelity": "none"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        ({"drfuz": {"mutants": 5}}, "search.drfuz is not known; did you mean search.drfuzz?"),
+        ({"drfuzz": {"mutant": 5}}, "search.drfuzz.mutant is not known; did you mean search.drfuzz.mutants?"),
+        ({"drfuzz": {"mutants": 0}}, "search.drfuzz.mutants is 0; give a number from 1 to 1000000"),
+        ({"dflare": {"mutations": "many"}}, "search.dflare.mutations is 'many'; give a whole number"),
+        ({"drfuzz": {"fidelity": "non"}}, "search.drfuzz.fidelity is 'non'; did you mean 'none'?"),
+        ({"techniques": {"drfuzz": {"mutants": 5}}}, "search.techniques is not known"),
+    ],
+)
+@pytest.mark.parametrize("technique", ["drfuzz", "dflare", "diffgan"])
+def test_tables_of_techniques_are_checked_whichever_is_in_use(
+    technique: str, tables: dict[str, Any], sentence: str
+) -> None:
+    config = from_dict(CompareConfig, {"technique": technique, "search": tables})
+    with pytest.raises(UserError) as caught:
+        check_settings(config)
+    assert sentence in str(caught.value)
+
+
+def test_what_nobody_named_is_written_out_for_the_technique_in_use() -> None:
+    given = SearchConfig(techniques={"drfuzz": {"mutants": 5}})
+    assert with_settings_written_out(given, "drfuzz").techniques == {
+        "drfuzz": {"mutants": 5, "fidelity": "discriminator"}
+    }
+    assert with_settings_written_out(given, "dflare").techniques == {
+        "drfuzz": {"mutants": 5},
+        "dflare": {"mutations": 100},
+    }
+    assert with_settings_written_out(given, "diffgan") == given
+
+
+def test_none_comes_back_in_a_table_too() -> None:
+    @settings("search.mine")
+    class Mine:
+        limit: Maybe[int] = setting(7, "A limit.")
+
+    tables = with_table({}, Mine(limit=None))
+    assert settings_among(Mine, tomllib.loads(tomli_w.dumps(tables))) == Mine(limit=None)

@@ -154,9 +154,11 @@ def test_what_is_no_filter() -> None:
 
 def test_settings_that_are_not_the_techniques_own(made: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"cannot be .*'strength'"):
-        made["RandomNoise"].settings_in(SearchConfig(own={"strength": 3}))
+        made["RandomNoise"].settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
     with pytest.raises(UserError, match="has no settings of its own"):
-        technique_class("dflare").settings_in(SearchConfig(own={"strength": 3}))
+        technique_class("diffgan").settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
+    with pytest.raises(UserError, match=r"has its settings in \[search.dflare\]; leave \[search.own\] out"):
+        technique_class("dflare").settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
 
 
 class Bad:
@@ -232,7 +234,7 @@ def test_a_package_of_others_is_known_by_name(package: Path, folder: Path, tmp_p
     config = CompareConfig(
         budget=few,
         technique="noise",
-        search=SearchConfig(own={"strengths": [50.0]}),
+        search=SearchConfig(techniques={"own": {"strengths": [50.0]}}),
         filters=FilterConfig(names=("ssim", "smoothness")),
     )
     noise = diffgen.compare(*models, data="digits:test", config=config, output=tmp_path / "noise")

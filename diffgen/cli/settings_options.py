@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Collection, Iterable
 from typing import Any, get_args, get_origin
 
+from diffgen.config import CheckConfig, CompareConfig
 from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
@@ -91,6 +92,10 @@ class Options:
             action.help = text
         self.parser.print_help()
         others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
+        if self.kind in (CompareConfig, CheckConfig):
+            from diffgen.techniques import settings_classes  # torch is imported only where it is needed
+
+            others += [each for kind in settings_classes() for each in every_setting(kind)]
         if others:
             print("\nsettings without an option, for --set and files:")
         for each in others:

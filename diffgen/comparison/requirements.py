@@ -8,7 +8,7 @@ from diffgen.errors import UserError
 from diffgen.filters import foreign_filters
 from diffgen.gan_training.networks import check_resize
 from diffgen.sources.registry import FAMILIES, family_of
-from diffgen.techniques import PRESETS, Needs, RealImages, technique_class
+from diffgen.techniques import PRESETS, Needs, RealImages, check_settings_tables, technique_class
 from diffgen.types import ImageSet
 
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
@@ -53,8 +53,8 @@ def check_settings(config: CompareConfig) -> None:
     Raises:
         UserError: they do not.
     """
+    check_settings_tables(config.search, config.technique)
     needs, own, family = needs_of(config), config.generator, family_of(config)
-    technique_class(config.technique).settings_in(config.search)
     foreign_filters(config.filters.names or ())
     given = extensions.in_use().generator
     if given is not None and not needs.source:

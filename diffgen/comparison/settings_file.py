@@ -50,7 +50,11 @@ def read_settings_file(path: str | Path, kind: type[Any] = CompareConfig) -> Set
         own, compare = parts(settings)
         if kind is CheckConfig:
             applied(CheckConfig(), own)
-        applied(CompareConfig(), compare)
+        search = applied(CompareConfig(), compare).search
+        if search.techniques:
+            from diffgen.techniques import check_settings_tables  # torch is imported only where it is needed
+
+            check_settings_tables(search)
     except SettingError as error:
         raise UserError(f"In the configuration {path}, the key {error.key} {error.problem}") from error
     except UserError as error:
@@ -86,7 +90,7 @@ def settle(
     """
     # torch and pymoo are imported only now: wrong usage and --help answer at once
     config = applied(defaults, merged(file, said))
-    from diffgen.techniques import preset, preset_gan
+    from diffgen.techniques import preset, preset_gan, with_settings_written_out
 
     base = replace(
         defaults,
@@ -97,7 +101,8 @@ def settle(
     if "search" in file and (config.technique, config.preset) != (named.technique, named.preset):
         file = {name: value for name, value in file.items() if name != "search"}
         warning = f"The preset {config.preset} brings its own search; that of the configuration file is left out."
-    return applied(base, merged(file, said)), base, warning
+    config = applied(base, merged(file, said))
+    return replace(config, search=with_settings_written_out(config.search, config.technique)), base, warning
 
 
 def load_settings(path: str | Path, **said: Any) -> CompareConfig:

@@ -33,7 +33,7 @@ from diffgen.config.models import (
 from diffgen.config.plain import applied, from_dict, to_dict
 from diffgen.config.quantize import QuantizeConfig
 from diffgen.config.schema import SettingError
-from diffgen.config.search import DFlareConfig, DrFuzzConfig, SearchConfig
+from diffgen.config.search import SearchConfig
 from diffgen.config.selector import SelectorConfig
 from diffgen.config.sources import OPERATORS, SeedsConfig, SourceConfig
 from diffgen.config.split import SplitConfig
@@ -53,8 +53,6 @@ __all__ = [
     "Budget",
     "CheckConfig",
     "CompareConfig",
-    "DFlareConfig",
-    "DrFuzzConfig",
     "FilterConfig",
     "GanConfig",
     "GeneratorConfig",

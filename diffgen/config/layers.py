@@ -11,14 +11,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any
 
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FILTER_PRESETS, FILTERS
 from diffgen.config.migration import migrated
 from diffgen.config.models import is_address
 from diffgen.config.plain import to_dict
-from diffgen.config.schema import SettingError, every_setting, fields_of, list_class, table_class, unknown
+from diffgen.config.schema import SettingError, every_setting, fields_of, list_class, open_tables, table_class, unknown
 
 Layer = dict[str, Any]
 
@@ -85,14 +85,22 @@ def assignment(text: str, kind: Any) -> Layer:
         raise SettingError(repr(text), "is not understood; write NAME=VALUE, as in search.population=200.")
     key, written = match[1].replace("-", "_"), match[2].strip()
     known = [each.key for each in every_setting(kind)]
-    tables = tuple(f"{each.key}." for each in every_setting(kind) if get_origin(each.kind) is dict)
-    if key not in known and not key.startswith(tables):
+    if key not in known and not _in_open_table(key, kind):
         raise unknown(key, known)
     try:
         value = tomllib.loads(f"value = {written}")["value"]
     except (tomllib.TOMLDecodeError, KeyError):
         value = written
     return nested({key: value})
+
+
+def _in_open_table(key: str, kind: Any) -> bool:
+    """Whether a full name is in a table whose class is declared further up, and is checked there."""
+    inner = [table for name in fields_of(kind) if (table := table_class(kind, name)) is not None]
+    place, _, rest = key.partition(f"{kind.__table__}.") if kind.__table__ else ("", "", key)
+    name, dot, _ = rest.partition(".")
+    here = not place and bool(dot) and name not in fields_of(kind) and open_tables(kind) is not None
+    return here or any(_in_open_table(key, each) for each in inner)
 
 
 def located(values: Mapping[str, Any], folder: Path, key: str = "") -> Layer:

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from diffgen.config.budget import Budget
-from diffgen.config.schema import SettingError, describe, fields_of, list_class, table_class, unknown
+from diffgen.config.schema import SettingError, describe, fields_of, list_class, open_tables, table_class, unknown
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ def to_dict(config: Any) -> dict[str, Any]:
         return [plain(each) for each in value] if isinstance(value, tuple) else value
 
     values = {f.name: plain(getattr(config, f.name)) for f in fields(config)}
+    values |= values.pop(open_tables(type(config)) or "", {})
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -43,11 +44,16 @@ def applied(config: T, values: Mapping[str, Any]) -> T:
         SettingError: a key that it does not have, or a value that it cannot have.
     """
     kind = type(config)
-    prefix = _prefix(kind)
+    prefix, others = _prefix(kind), open_tables(kind)
+    known = [name for name in fields_of(kind) if name != others]
     made: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in fields_of(kind):
-            raise unknown(f"{prefix}{name}", [f"{prefix}{each}" for each in fields_of(kind)])
+        if name not in known and others is not None and isinstance(value, Mapping):
+            tables = made.get(others, getattr(config, others))
+            made[others] = {**tables, name: {**tables.get(name, {}), **value}}
+            continue
+        if name not in known:
+            raise unknown(f"{prefix}{name}", [f"{prefix}{each}" for each in known])
         table, rows = table_class(kind, name), list_class(kind, name)
         if table is not None and not isinstance(value, table):
             made[name] = applied(getattr(config, name), _table(f"{prefix}{name}", value))

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform,
 
 import pydantic
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BeforeValidator, ConfigDict, Field, Strict, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 
 from diffgen.errors import UserError, did_you_mean
 
@@ -65,6 +65,18 @@ Maybe = Annotated[T | None, BeforeValidator(_none_of_text)]
 FileName = Annotated[str | None, BeforeValidator(lambda value: os.fspath(value) if isinstance(value, Path) else value)]
 # Any number of values; a list is as good as a tuple.
 Many = Annotated[tuple[T, ...], Strict(False)]
+
+
+class _Tables(dict[str, Any]):
+    """Names and plain values that are not changed, so that settings can be compared and looked up."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(repr(self))
+
+
+# Tables whose classes are declared further up, beside what they are settings of: name -> plain values. In files they
+# lie among the tables of the class that holds them, and :mod:`diffgen.config.tables` checks them.
+OpenTables = Annotated[dict[str, dict[str, Any]], AfterValidator(_Tables)]
 
 
 def setting(
@@ -198,6 +210,11 @@ def list_class(kind: Any, name: str) -> Any:
     return inner[0] if inner and hasattr(inner[0], "__table__") else None
 
 
+def open_tables(kind: Any) -> str | None:
+    """The field of ``kind`` that holds tables of other classes (:data:`OpenTables`), or None: it takes none."""
+    return next((name for name, info in fields_of(kind).items() if get_origin(info.annotation) is dict), None)
+
+
 def describe(kind: Any, name: str) -> Setting:
     """One setting of a class."""
     info = fields_of(kind)[name]
@@ -224,12 +241,12 @@ def describe(kind: Any, name: str) -> Setting:
 
 
 def every_setting(kind: Any) -> Iterator[Setting]:
-    """All settings of a class and of the tables in it; lists of tables are left out."""
+    """All settings of a class and of the tables in it; lists of tables and tables of other classes are left out."""
     for name in fields_of(kind):
         inner = table_class(kind, name)
         if inner is not None:
             yield from every_setting(inner)
-        elif list_class(kind, name) is None:
+        elif list_class(kind, name) is None and name != open_tables(kind):
             yield describe(kind, name)
 
 

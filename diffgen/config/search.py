@@ -1,49 +1,25 @@
-"""The search, and what the techniques beside it need."""
+"""Settings of the search; what one technique alone uses is declared beside it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, replace
+from typing import Any, Literal
 
-from pydantic import AfterValidator
+from diffgen.config.schema import Maybe, OpenTables, setting, settings
+from diffgen.config.tables import with_table
 
-from diffgen.config.schema import Maybe, setting, settings
-
-
-class _Table(dict[str, Any]):
-    """Names and plain values that are not changed, so that settings can be compared and looked up."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(repr(self))
+OWN = "own"  # the table of a technique that is not diffgen's own
 
 
 _SHARE: dict[str, Any] = {"ge": 0, "le": 1}
-
-
-@settings("search.drfuzz")
-class DrFuzzConfig:
-    """Settings of :mod:`diffgen.techniques.drfuzz` alone."""
-
-    fidelity: Literal["discriminator", "none"] = setting(
-        "discriminator",
-        "Which mutants are asked about: those that the discriminator takes for at least as real as the image that "
-        "their line began with, or all (none), for which no discriminator is needed.",
-    )
-    mutants: int = setting(10, "Mutants made of one seed at a time, all by one mutator.", ge=1, le=10**6)
-
-
-@settings("search.dflare")
-class DFlareConfig:
-    """Settings of :mod:`diffgen.techniques.dflare` alone."""
-
-    mutations: int = setting(100, "Mutations tried on one seed before it is given up.", ge=1, le=10**6)
 
 
 @settings("search")
 class SearchConfig:
     """NSGA-II over latent vectors (paper, sections 3.3 to 3.5). The presets live in ``diffgen.techniques.diffgan``.
 
-    Techniques without a latent space use ``divergence``, which is recorded for every trigger, and the settings named
-    after them; they ignore all others.
+    Techniques without a latent space use ``divergence``, which is recorded for every trigger, and the table named after
+    them (``[search.drfuzz]``), whose class lies beside the technique; they ignore all others.
     """
 
     population: int = setting(500, "Individuals in one generation.", ge=4, le=1_000_000)
@@ -114,8 +90,12 @@ class SearchConfig:
         0.2, "Cluster again when the archive has grown by this share; 0 for every generation.", ge=0, le=10**6
     )
     noise_representatives: int = setting(256, "Most noise points that stand for themselves.", ge=0, le=10**6)
-    drfuzz: DrFuzzConfig = setting(factory=DrFuzzConfig)
-    dflare: DFlareConfig = setting(factory=DFlareConfig)
-    own: Annotated[dict[str, Any], AfterValidator(_Table)] = setting(
-        factory=_Table, about="Settings of a technique that is not diffgen's own, as a table [search.own]."
+    techniques: OpenTables = setting(
+        factory=dict, about="Settings of single techniques, each in a table of its own; that of one of yours is own."
     )
+
+    def with_technique(self, settings: Any) -> SearchConfig:
+        """The same with the settings of one technique, such as ``DrFuzzSettings(mutants=5)``."""
+        if hasattr(settings, "__table__"):
+            return replace(self, techniques=with_table(self.techniques, settings))
+        return replace(self, techniques={**self.techniques, OWN: asdict(settings)})

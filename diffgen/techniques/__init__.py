@@ -1,7 +1,17 @@
 """Published ways to make test inputs: each proposes images and learns from the answers; the search's loop asks."""
 
 from diffgen.techniques.base import Needs, RealImages, Technique, TechniqueContext
-from diffgen.techniques.registry import PRESETS, make, preset, preset_gan, technique_class, technique_names
+from diffgen.techniques.registry import (
+    PRESETS,
+    check_settings_tables,
+    make,
+    preset,
+    preset_gan,
+    settings_classes,
+    technique_class,
+    technique_names,
+    with_settings_written_out,
+)
 
 __all__ = [
     "PRESETS",
@@ -9,9 +19,12 @@ __all__ = [
     "RealImages",
     "Technique",
     "TechniqueContext",
+    "check_settings_tables",
     "make",
     "preset",
     "preset_gan",
+    "settings_classes",
     "technique_class",
     "technique_names",
+    "with_settings_written_out",
 ]

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.config.search import OWN
+from diffgen.config.tables import settings_among, table_name
 from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder
 from diffgen.search.archive import Archive
@@ -120,8 +122,9 @@ class Technique(ABC):
 
     Attributes:
         seed_requirement: which of the real images :meth:`seeds` gives, as a part of a sentence.
-        Settings: class of its own settings, a dataclass, for a technique that is not diffgen's own; or None.
-        settings: made from the table ``[search.own]``, or None where it has no class.
+        Settings: class of its own settings, or None. One made by :func:`diffgen.config.schema.settings` has a table of
+            its own, such as ``[search.drfuzz]``; any other dataclass has ``[search.own]``.
+        settings: made from that table, or None where it has no class.
     """
 
     seed_requirement: ClassVar[str] = "any real image"
@@ -138,12 +141,18 @@ class Technique(ABC):
         Raises:
             UserError: they are not its own.
         """
+        own = config.techniques.get(OWN, {})
         if cls.Settings is None:
-            if config.own:
+            if own:
                 raise UserError(f"The technique {cls.__name__} has no settings of its own; leave [search.own] out.")
             return None
+        if hasattr(cls.Settings, "__table__"):
+            if own:
+                table = f"[search.{table_name(cls.Settings)}]"
+                raise UserError(f"The technique {cls.__name__} has its settings in {table}; leave [search.own] out.")
+            return settings_among(cls.Settings, config.techniques)
         try:
-            return cls.Settings(**config.own)
+            return cls.Settings(**own)
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"The settings of the technique {cls.__name__} cannot be ({error}); see [search.own], or "

@@ -38,6 +38,7 @@ import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.config.schema import setting, settings
 from diffgen.origins import Origins, extended
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
@@ -74,10 +75,18 @@ def gap(probabilities: Float32Array) -> Float32Array:
     return np.asarray(np.abs(highest[:, 0] - highest[:, 1]))
 
 
+@settings("search.dflare")
+class DFlareSettings:
+    """Settings of DFlare."""
+
+    mutations: int = setting(100, "Mutations tried on one seed before it is given up.", ge=1, le=10**6)
+
+
 class DFlare(Technique):
     """Works on L seeds at once; every array below has one row for each. One round is one mutation of every seed."""
 
     seed_requirement = "a real image to which both models give the same label"
+    Settings = DFlareSettings
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
@@ -146,7 +155,7 @@ class DFlare(Technique):
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Keep mutants, reward mutators, and give the seeds that are done with their places to the next."""
-        done = self._tried >= self.context.config.dflare.mutations
+        done = self._tried >= self.settings.mutations
         changed, which = self._proposed, self._which
         if len(changed) > 0:
             assert proposal.origins is not None

@@ -41,13 +41,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
+from diffgen.config.schema import setting, settings
 from diffgen.errors import RunError
 from diffgen.origins import Origins, extended
 from diffgen.search.proposal import Answers, Proposal
@@ -109,10 +110,23 @@ class _Round:
     origins: Origins
 
 
+@settings("search.drfuzz")
+class DrFuzzSettings:
+    """Settings of DRfuzz."""
+
+    fidelity: Literal["discriminator", "none"] = setting(
+        "discriminator",
+        "Which mutants are asked about: those that the discriminator takes for at least as real as the image that "
+        "their line began with, or all (none), for which no discriminator is needed.",
+    )
+    mutants: int = setting(10, "Mutants made of one seed at a time, all by one mutator.", ge=1, le=10**6)
+
+
 class DrFuzz(Technique):
     """One round is one batch of mutants; see the module's text for the rules."""
 
     seed_requirement = "a labelled real image that both models get right"
+    Settings = DrFuzzSettings
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
@@ -142,7 +156,7 @@ class DrFuzz(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(labels=True, discriminator=config.drfuzz.fidelity == "discriminator", models=2)
+        return Needs(labels=True, discriminator=cls.settings_in(config).fidelity == "discriminator", models=2)
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:
@@ -183,7 +197,7 @@ class DrFuzz(Technique):
 
     def _mutate(self) -> _Round:
         """A new round: entries, a mutator for each, and those of their mutants that pass."""
-        each = self.context.config.drfuzz.mutants
+        each = self.settings.mutants
         entries = self._corpus.select(max(1, self.context.batch_size // each), self._rng)
         which = self._choose_mutators(len(entries))
         owner = np.repeat(np.arange(len(entries)), each)
@@ -218,7 +232,7 @@ class DrFuzz(Technique):
 
     def _faithful(self, mutants: UInt8Array, roots: Int64Array) -> NDArray[np.bool_]:
         """bool (n,): whether each mutant is at least as real as the real image that its line began with."""
-        if self.context.config.drfuzz.fidelity == "none" or len(mutants) == 0:
+        if self.settings.fidelity == "none" or len(mutants) == 0:
             return np.ones(len(mutants), dtype=np.bool_)
         unknown = np.unique(roots[np.isnan(self._fidelity[roots])])
         if len(unknown):

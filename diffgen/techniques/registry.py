@@ -9,6 +9,8 @@ from typing import Any
 
 from diffgen import extensions
 from diffgen.config import GanConfig, SearchConfig, replace
+from diffgen.config.search import OWN
+from diffgen.config.tables import check_tables, with_table
 from diffgen.errors import UserError
 from diffgen.techniques import dflare, diffgan, drfuzz, random_latent, real_data
 from diffgen.techniques.base import Technique, TechniqueContext
@@ -69,6 +71,44 @@ def technique_class(technique: str) -> type[Technique]:
             "one; derive it from that class."
         )
     return kind
+
+
+def settings_classes() -> tuple[type[Any], ...]:
+    """The settings classes of our own techniques, as far as they have one."""
+    return tuple(each.Settings for each in _TECHNIQUES.values() if each.Settings is not None)
+
+
+def check_settings_tables(search: SearchConfig, technique: str | None = None) -> None:
+    """See that the tables of single techniques can be, those of techniques that are not in use too.
+
+    Args:
+        search: holds them.
+        technique: that is in use; None: not known yet, and tables that are not our own techniques' are passed over.
+
+    Raises:
+        UserError: a table, a key or a value that cannot be.
+    """
+    tables = {name: values for name, values in search.techniques.items() if name != OWN}
+    if technique is None:
+        check_tables(tables, settings_classes(), prefix="search", all_known=False)
+        return
+    kind = technique_class(technique)
+    foreign = (kind.Settings,) if hasattr(kind.Settings, "__table__") else ()
+    check_tables(tables, (*settings_classes(), *foreign), prefix="search", all_known=True)
+    kind.settings_in(search)
+
+
+def with_settings_written_out(search: SearchConfig, technique: str) -> SearchConfig:
+    """The same with every setting of the technique's own, also those that nobody named.
+
+    Raises:
+        UserError: see :func:`check_settings_tables`.
+    """
+    check_settings_tables(search, technique)
+    kind = technique_class(technique)
+    if not hasattr(kind.Settings, "__table__"):
+        return search
+    return replace(search, techniques=with_table(search.techniques, kind.settings_in(search)))
 
 
 def make(technique: str, context: TechniqueContext) -> Technique:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -32,7 +31,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.sources.gan_family import split_of_gan
 from diffgen.techniques import preset as technique_preset
-from diffgen.techniques import preset_gan, technique_class
+from diffgen.techniques import preset_gan, technique_class, with_settings_written_out
 
 
 def compare(
@@ -66,7 +65,7 @@ def compare(
         budget: ``60s``, ``5m``, ``20000q`` or both, of the search alone.
         technique, preset: how to search, by name (see :mod:`diffgen.techniques`); or a technique of one's own, a class
             derived from :class:`diffgen.Technique` or a ``functools.partial`` of one.
-        technique_settings: an object of such a technique's own ``Settings``, or None: its defaults.
+        technique_settings: an object of the technique's own ``Settings``, or None: its defaults.
         seed: seed of the search.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         batch_size: images handed to a network at once, or None to suit the device.
@@ -94,7 +93,7 @@ def compare(
         named = None if technique is None else name_of(technique)
         config = settled(config, budget, named, preset, seed, device, batch_size)
         if technique_settings is not None:
-            config = replace(config, search=replace(config.search, own=asdict(technique_settings)))
+            config = replace(config, search=config.search.with_technique(technique_settings))
         if filters is not None:
             config = replace(config, filters=replace(config.filters, names=tuple(map(name_of, filters))))
         config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
@@ -150,7 +149,8 @@ def run_comparison(
         hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
         filters = replace(config.filters, names=filter_names(config))
-        config = recorded(replace(config, batch_size=size, filters=filters), black_boxes, specs)
+        search = with_settings_written_out(config.search, config.technique)
+        config = recorded(replace(config, batch_size=size, filters=filters, search=search), black_boxes, specs)
         manifest = {
             "status": "running",
             "version": diffgen.__version__,

@@ -89,6 +89,15 @@ def test_set_reaches_every_setting(resolved: Callable[..., CompareConfig]) -> No
     assert (config.filters.names, config.budget, config.seed) == (("ssim",), Budget(queries=500), 4)
 
 
+def test_the_settings_of_a_technique_are_reached_and_told(resolved: Callable[..., CompareConfig]) -> None:
+    text = 'technique = "drfuzz"\n[search.drfuzz]\nfidelity = "none"\nmutants = 4\n[search.dflare]\nmutations = 9'
+    config = resolved(text, "--set", "search.drfuzz.mutants=5")
+    assert config.search.techniques == {"drfuzz": {"fidelity": "none", "mutants": 5}, "dflare": {"mutations": 9}}
+    assert resolved("", "--technique", "dflare").search.techniques == {"dflare": {"mutations": 100}}
+    with pytest.raises(UserError, match=r"configuration .*toml, the key search.dflare.mutations is 0; give a number"):
+        resolved("[search.dflare]\nmutations = 0")
+
+
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [
@@ -97,6 +106,9 @@ def test_set_reaches_every_setting(resolved: Callable[..., CompareConfig]) -> No
         ("search.population=3", "give a number from 4 to 1000000"),
         ("search.divergence=typo", "give one of 'euclidean+1'"),
         ("search.drfuzz.mutants=many", "search.drfuzz.mutants is 'many'; give a whole number"),
+        ("search.drfuzz.mutant=3", "search.drfuzz.mutant is not known; did you mean search.drfuzz.mutants?"),
+        ("search.drfuz.mutants=3", "search.drfuz is not known; did you mean search.drfuzz?"),
+        ("search.population.size=3", "search.population.size is not known; did you mean search.population?"),
     ],
 )
 def test_what_set_cannot_take(
@@ -119,6 +131,7 @@ def test_every_option_and_setting_is_in_one_help_or_the_other(capsys: pytest.Cap
         name = each.option or each.key
         assert f"{name}" in shown["--help-all"]
         assert (f"  {name} " in shown["--help"]) == (each.option is not None and each.common), name
+    assert "search.drfuzz.mutants=10" in shown["--help-all"]
     assert len(re.findall(r"^  --?\w", shown["--help"], re.MULTILINE)) <= 26
     assert "examples:" in shown["--help"]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from diffgen.config import DFlareConfig, SearchConfig
+from diffgen.config import SearchConfig
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages
-from diffgen.techniques.dflare import MIN_GAP_GROWTH, MUTATORS, NEW_STATE, DFlare, gap, is_new
+from diffgen.techniques.dflare import MIN_GAP_GROWTH, MUTATORS, NEW_STATE, DFlare, DFlareSettings, gap, is_new
 from diffgen.techniques.mutation import FIRST
 
 
@@ -79,12 +79,12 @@ def test_one_trigger_a_seed_and_every_seed_its_turn(
     assert (labels[columns.seeds, 0] == labels[columns.seeds, 1]).all()
     assert (technique._rewards <= technique._used).all()
     assert (technique._used.sum(axis=1) == technique._tried).all()
-    assert (technique._tried < technique.context.config.dflare.mutations).all()
+    assert (technique._tried < technique.settings.mutations).all()
 
 
 def test_a_seed_is_given_up_and_the_next_begins_anew(start: Callable[..., SearchLoop], real: RealImages) -> None:
     # the same models twice never disagree
-    config = SearchConfig(dflare=DFlareConfig(mutations=3))
+    config = SearchConfig().with_technique(DFlareSettings(mutations=3))
     loop = start("dflare", "100000q", config=config, batch_size=16)
     technique = loop.technique
     assert isinstance(technique, DFlare)

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.config import DrFuzzConfig, SearchConfig
+from diffgen.config import SearchConfig
 from diffgen.errors import RunError
 from diffgen.models import BlackBox
 from diffgen.origins import Origins
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages, drfuzz
-from diffgen.techniques.drfuzz import MUTATORS, DrFuzz, mutator_scores
+from diffgen.techniques.drfuzz import MUTATORS, DrFuzz, DrFuzzSettings, mutator_scores
 from diffgen.techniques.mutation.corpus import MOST_SELECTIONS, Corpus, drift
 
-NO_FIDELITY = SearchConfig(drfuzz=DrFuzzConfig(fidelity="none"))
+NO_FIDELITY = SearchConfig().with_technique(DrFuzzSettings(fidelity="none"))
 
 
 def corpus(count: int) -> Corpus:

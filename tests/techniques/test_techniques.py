@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.config import DrFuzzConfig, SearchConfig
+from diffgen.config import SearchConfig
 from diffgen.errors import UserError
 from diffgen.origins import read_recipe
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import PRESETS, Technique, preset, technique_class, technique_names
+from diffgen.techniques.drfuzz import DrFuzzSettings
 
 
 def test_every_technique_has_a_default_preset() -> None:
@@ -87,7 +88,7 @@ def test_the_technique_of_the_page_runs_and_resumes(
 
 @pytest.mark.parametrize("name", ["real_data", "drfuzz", "dflare"])
 def test_recipes_belong_to_the_pictures_and_survive_a_resumption(name: str, start: Callable[..., SearchLoop]) -> None:
-    config = SearchConfig(drfuzz=DrFuzzConfig(fidelity="none"))
+    config = SearchConfig().with_technique(DrFuzzSettings(fidelity="none"))
     whole, other = start(name, "600q", config=config), start(name, "600q", config=config)
     for _ in range(6):
         assert whole.generation()

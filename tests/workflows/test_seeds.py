@@ -16,7 +16,6 @@ from diffgen.comparison.requirements import check_settings, filter_names, uses_g
 from diffgen.config import (
     Budget,
     CompareConfig,
-    DrFuzzConfig,
     FilterConfig,
     GeneratorConfig,
     SearchConfig,
@@ -27,6 +26,7 @@ from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.gan_family import GanFamily
 from diffgen.sources.seeds import SeedsSource
+from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
@@ -133,7 +133,7 @@ def test_which_filters_there_are() -> None:
 
     three, two = ("discriminator", "reconstruction", "ssim"), ("reconstruction", "ssim")
     assert names() == names(technique="random_latent") == names(technique="drfuzz") == three
-    free = SearchConfig(drfuzz=DrFuzzConfig(fidelity="none"))
+    free = SearchConfig().with_technique(DrFuzzSettings(fidelity="none"))
     assert names(technique="drfuzz", search=free) == names(technique="real_data") == names(technique="dflare") == two
     assert names(source=SEEDS) == two
     own = GeneratorConfig(file="g.onnx", latent_dim=8)

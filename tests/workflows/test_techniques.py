@@ -14,7 +14,6 @@ from diffgen.config import (
     Budget,
     CheckConfig,
     CompareConfig,
-    DrFuzzConfig,
     FilterConfig,
     GeneratorConfig,
     SearchConfig,
@@ -24,6 +23,7 @@ from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.gan_family import GanFamily
+from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
@@ -158,7 +158,7 @@ def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> No
         check("a.pt", "b.pt", data="digits", config=CheckConfig(compare=CompareConfig(technique="drfuzz")))
     told("Techniques", "`diffgen check` by a technique without a generator", checked.value)
     check_settings(CompareConfig(technique="drfuzz", generator=replace(own, discriminator="d.onnx")))
-    free = SearchConfig(drfuzz=DrFuzzConfig(fidelity="none"))
+    free = SearchConfig().with_technique(DrFuzzSettings(fidelity="none"))
     check_settings(CompareConfig(technique="drfuzz", search=free))
     with pytest.raises(UserError, match="fidelity"):
-        DrFuzzConfig(fidelity="perhaps")  # type: ignore[arg-type]
+        DrFuzzSettings(fidelity="perhaps")  # type: ignore[arg-type]

@@ -1,0 +1,58 @@
+"""Reads and writes settings whose class is declared beside what they are settings of, further up than ``config``.
+
+Such a class is made by ``settings("search.drfuzz")``, and :class:`diffgen.config.SearchConfig` keeps its values as the
+table ``drfuzz``: plain, and unchecked until the class is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from diffgen.config.layers import NONE
+from diffgen.config.plain import applied, to_dict
+from diffgen.config.schema import fields_of, unknown
+
+T = TypeVar("T")
+
+
+def table_name(kind: Any) -> str:
+    """The name of the table of a class of settings: ``drfuzz`` of ``[search.drfuzz]``."""
+    return str(kind.__table__).rpartition(".")[2]
+
+
+def settings_among(kind: type[T], tables: Mapping[str, Mapping[str, Any]]) -> T:
+    """The settings ``kind`` as tables give them, with its defaults for what they leave out.
+
+    Raises:
+        SettingError: a key that ``kind`` does not have, or a value that it cannot have.
+    """
+    return applied(kind(), tables.get(table_name(kind), {}))
+
+
+def with_table(tables: Mapping[str, Mapping[str, Any]], settings: Any) -> dict[str, Any]:
+    """Tables with one of these settings, every value written out: a default that changes later changes no old run."""
+    values = {**dict.fromkeys(fields_of(type(settings)), NONE), **to_dict(settings)}
+    return {**tables, table_name(type(settings)): values}
+
+
+def check_tables(
+    tables: Mapping[str, Mapping[str, Any]], kinds: Iterable[Any], *, prefix: str, all_known: bool
+) -> None:
+    """See that every table fits its class.
+
+    Args:
+        tables: name -> plain values.
+        kinds: the classes.
+        prefix: of the full names, such as ``search``.
+        all_known: whether a table without a class is refused; else it is passed over.
+
+    Raises:
+        SettingError: a table, a key or a value that cannot be.
+    """
+    known = {table_name(kind): kind for kind in kinds}
+    for name in tables:
+        if name in known:
+            settings_among(known[name], tables)
+        elif all_known:
+            raise unknown(f"{prefix}.{name}", [f"{prefix}.{each}" for each in known])
