@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
+from diffgen.cli.streams import spelled_out
 from diffgen.events import Event, Message, StageAdvanced, StageEnded, StageStarted
 
 _LOG_SECONDS = 10.0  # between two lines of one stage in a log
@@ -48,11 +49,12 @@ class TerminalListener:
             self._shown.pop(event.name).ended()
 
     def _say(self, message: Message) -> None:
+        text = spelled_out(message.text)  # names and sentences may come from a stranger's files
         if message.level == "warning":
-            self._console.print(f"warning: {message.text}", markup=False, soft_wrap=True, style="yellow")
+            self._console.print(f"warning: {text}", markup=False, soft_wrap=True, style="yellow")
         elif not self._quiet and (self._verbose or message.level == "info"):
             style = "dim" if message.level == "detail" else None
-            self._console.print(message.text, markup=False, soft_wrap=True, style=style)
+            self._console.print(text, markup=False, soft_wrap=True, style=style)
 
 
 def in_words(figures: Mapping[str, float | int]) -> str:

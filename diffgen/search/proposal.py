@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from diffgen.origins import Origins
+from diffgen.errors import UserError
+from diffgen.origins import Origins, read_recipe
 
 NOT_ARCHIVED = -1
 NO_PAIR = -1
@@ -22,12 +23,25 @@ class Proposal:
         generation: number of the generation (or of the batch) that they belong to, from 1.
         genes: float32 (N, L), what a source of images drew them from, or None.
         origins: the real images that they were made from, and how; None where they were not made from any.
+
+    Raises:
+        UserError: a recipe among the origins is none; a run would end at its report otherwise.
     """
 
     images: torch.Tensor
     generation: int
     genes: torch.Tensor | None = None
     origins: Origins | None = None
+
+    def __post_init__(self) -> None:
+        for recipe in set(self.origins.recipes if self.origins is not None else ()):
+            try:
+                read_recipe(recipe)
+            except ValueError as error:
+                raise UserError(
+                    f"A technique proposes a picture with a recipe that is not understood ({error}); write one as "
+                    "noise(strength=10), steps separated by semicolons, or make it with diffgen.origins.recipe_text."
+                ) from error
 
     def __len__(self) -> int:
         return len(self.images)

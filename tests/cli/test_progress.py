@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from diffgen.cli import progress as shown
@@ -61,3 +63,14 @@ def test_who_is_told_what(quiet: bool, verbose: bool, said: list[str], capsys: p
     for event in (Message("info", "one"), Message("detail", "two"), Message("warning", "three")):
         listener(event)
     assert capsys.readouterr().err.splitlines() == said
+
+
+@pytest.mark.parametrize("level", ["info", "detail", "warning"])
+def test_what_a_strangers_file_says_moves_no_cursor(
+    level: Literal["info", "detail", "warning"], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A class name, a path or a server's sentence may hold escape sequences."""
+    TerminalListener(verbose=True)(Message(level, "class \x1b]0;owned\x07 and \x9b2J, twice\n\x1b[1Aover it\rgone"))
+    said = capsys.readouterr().err
+    assert said.endswith("class \\u001b]0;owned\\u0007 and \\u009b2J, twice\n\\u001b[1Aover it\\u000dgone\n")
+    assert not set(said) & {chr(code) for code in (*range(10), *range(11, 32), *range(127, 160))}
