@@ -14,6 +14,7 @@ import tomli_w
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.requirements import check_settings
 from diffgen.config import (
     FILTERS,
@@ -32,6 +33,7 @@ from diffgen.config import (
     RemoteConfig,
     SearchConfig,
     SelectorConfig,
+    SourceConfig,
     TrainGanConfig,
     TuningConfig,
     applied,
@@ -43,6 +45,7 @@ from diffgen.config import (
 from diffgen.config.schema import Maybe, describe, fields_of, setting, settings, table_class
 from diffgen.config.tables import settings_among, with_table
 from diffgen.errors import UserError
+from diffgen.sources.seeds import SeedsSettings
 from diffgen.techniques import with_settings_written_out
 from diffgen.techniques.dflare import DFlareSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
@@ -279,8 +282,8 @@ def test_every_setting_that_is_not_none_is_written() -> None:
             found |= {f"{name}.{inner}" for inner in keys(value)} if isinstance(value, dict) else {name}
         return found
 
-    # the tables of single techniques are written once it is known which is in use
-    assert keys(to_dict(CompareConfig())) == names(CompareConfig()) - {"search.techniques"}
+    # the tables of techniques and sources are written once it is known which is in use
+    assert keys(to_dict(CompareConfig())) == names(CompareConfig()) - {"search.techniques", "source.families"}
 
 
 @pytest.mark.parametrize(
@@ -355,6 +358,7 @@ KINDS = (
         DrFuzzSettings,
         DFlareSettings,
         FilterConfig,
+        SeedsSettings,
         RemoteConfig,
     ),
     *(
@@ -452,6 +456,23 @@ def test_tables_of_techniques_are_checked_whichever_is_in_use(
     with pytest.raises(UserError) as caught:
         check_settings(config)
     assert sentence in str(caught.value)
+
+
+def test_a_table_of_a_source_is_checked_and_written_out() -> None:
+    config = CompareConfig(source=SourceConfig(family="seeds").with_family(SeedsSettings(operators=("blur",))))
+    assert through_toml(config) == config
+    given = from_dict(CompareConfig, {"source": {"family": "seeds", "seeds": {"operators": ["blur"]}}})
+    check_settings(given)
+    assert with_own_settings(given).source.families == config.source.families
+    assert with_own_settings(replace(given, source=SourceConfig())).source.families == {}
+    for tables, sentence in (
+        ({"seeds": {"steps": 9}}, "source.seeds.steps is 9; give a number from 1 to 8"),
+        ({"seeds": {"step": 1}}, "source.seeds.step is not known; did you mean source.seeds.steps?"),
+        ({"seeds": {"operators": ["blurr"]}}, "The operator 'blurr' is not known; did you mean 'blur'?"),
+        ({"sedes": {"steps": 1}}, "source.sedes is not known; did you mean source.seeds?"),
+    ):
+        with pytest.raises(UserError, match=re.escape(sentence)):
+            check_settings(from_dict(CompareConfig, {"source": tables}))
 
 
 def test_what_nobody_named_is_written_out_for_the_technique_in_use() -> None:

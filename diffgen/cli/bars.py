@@ -15,7 +15,7 @@ class Bars(Progress):
     @classmethod
     def get_default_columns(cls) -> tuple[TextColumn | BarColumn | TaskProgressColumn | TimeRemainingColumn, ...]:
         return (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # it may hold the name of a stranger's file
             BarColumn(bar_width=24),
             TaskProgressColumn(),
             TimeRemainingColumn(compact=True),

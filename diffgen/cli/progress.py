@@ -92,7 +92,7 @@ class _Bar:
 
         self._bars = Bars(console=console, transient=False)
         self._total = event.total
-        self._id = self._bars.add_task(event.name, total=event.total, figures="")
+        self._id = self._bars.add_task(spelled_out(event.name), total=event.total, figures="")
         self._bars.start()
 
     def advanced(self, event: StageAdvanced) -> None:
@@ -106,7 +106,7 @@ class _Bar:
 
 class _Lines:
     def __init__(self, console: Any, event: StageStarted) -> None:
-        self._name = event.name
+        self._name = spelled_out(event.name)
         self._total = event.total
         self._done = 0.0
         self._figures = ""

@@ -93,9 +93,11 @@ class Options:
         self.parser.print_help()
         others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
         if self.kind in (CompareConfig, CheckConfig):
-            from diffgen.techniques import settings_classes  # torch is imported only where it is needed
+            from diffgen.sources import registry as sources  # torch is imported only where it is needed
+            from diffgen.techniques import registry as techniques
 
-            others += [each for kind in settings_classes() for each in every_setting(kind)]
+            kinds = (*techniques.settings_classes(), *sources.settings_classes())
+            others += [each for kind in kinds for each in every_setting(kind)]
         if others:
             print("\nsettings without an option, for --set and files:")
         for each in others:

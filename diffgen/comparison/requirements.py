@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from diffgen import extensions
+from diffgen.comparison.own_settings import check_own_settings
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
 from diffgen.filters import foreign_filters
 from diffgen.gan_training.networks import check_resize
 from diffgen.sources.registry import FAMILIES, family_of
-from diffgen.techniques import PRESETS, Needs, RealImages, check_settings_tables, technique_class
+from diffgen.techniques import PRESETS, Needs, RealImages, technique_class
 from diffgen.types import ImageSet
 
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
@@ -53,7 +54,7 @@ def check_settings(config: CompareConfig) -> None:
     Raises:
         UserError: they do not.
     """
-    check_settings_tables(config.search, config.technique)
+    check_own_settings(config)
     needs, own, family = needs_of(config), config.generator, family_of(config)
     foreign_filters(config.filters.names or ())
     given = extensions.in_use().generator

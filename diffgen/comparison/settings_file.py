@@ -50,11 +50,11 @@ def read_settings_file(path: str | Path, kind: type[Any] = CompareConfig) -> Set
         own, compare = parts(settings)
         if kind is CheckConfig:
             applied(CheckConfig(), own)
-        search = applied(CompareConfig(), compare).search
-        if search.techniques:
-            from diffgen.techniques import check_settings_tables  # torch is imported only where it is needed
+        config = applied(CompareConfig(), compare)
+        if config.search.techniques or config.source.families:
+            from diffgen.comparison.own_settings import check_own_settings  # torch is imported only where it is needed
 
-            check_settings_tables(search)
+            check_own_settings(config, settled=False)
     except SettingError as error:
         raise UserError(f"In the configuration {path}, the key {error.key} {error.problem}") from error
     except UserError as error:
@@ -90,7 +90,8 @@ def settle(
     """
     # torch and pymoo are imported only now: wrong usage and --help answer at once
     config = applied(defaults, merged(file, said))
-    from diffgen.techniques import preset, preset_gan, with_settings_written_out
+    from diffgen.comparison.own_settings import with_own_settings
+    from diffgen.techniques import preset, preset_gan
 
     base = replace(
         defaults,
@@ -101,8 +102,7 @@ def settle(
     if "search" in file and (config.technique, config.preset) != (named.technique, named.preset):
         file = {name: value for name, value in file.items() if name != "search"}
         warning = f"The preset {config.preset} brings its own search; that of the configuration file is left out."
-    config = applied(base, merged(file, said))
-    return replace(config, search=with_settings_written_out(config.search, config.technique)), base, warning
+    return with_own_settings(applied(base, merged(file, said))), base, warning
 
 
 def load_settings(path: str | Path, **said: Any) -> CompareConfig:

@@ -35,7 +35,7 @@ from diffgen.config.quantize import QuantizeConfig
 from diffgen.config.schema import SettingError
 from diffgen.config.search import SearchConfig
 from diffgen.config.selector import SelectorConfig
-from diffgen.config.sources import OPERATORS, SeedsConfig, SourceConfig
+from diffgen.config.sources import SourceConfig
 from diffgen.config.split import SplitConfig
 
 __all__ = [
@@ -49,7 +49,6 @@ __all__ = [
     "GROSS_REGRESSION_FAULTS",
     "GROSS_UNDECIDED",
     "MAX_MODELS",
-    "OPERATORS",
     "Budget",
     "CheckConfig",
     "CompareConfig",
@@ -66,7 +65,6 @@ __all__ = [
     "QuantizeConfig",
     "RemoteConfig",
     "SearchConfig",
-    "SeedsConfig",
     "SelectorConfig",
     "SettingError",
     "SourceConfig",

@@ -1,32 +1,12 @@
-"""Where images come from."""
+"""Where images come from; what one family alone uses is declared beside it, in :mod:`diffgen.sources`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
-from diffgen.config.schema import Many, Maybe, setting, settings
-from diffgen.errors import UserError, did_you_mean
-
-OPERATORS = ("rotation", "shift", "shear", "scale", "brightness", "contrast", "blur", "noise")
-
-
-@settings("source.seeds")
-class SeedsConfig:
-    """The family ``seeds``: real images with operators applied to them, which keep their label.
-
-    Raises:
-        UserError: an operator that is not known, or none.
-    """
-
-    operators: Many[str] = setting(OPERATORS, "The operators that real images are changed by.")
-    steps: int = setting(2, "How many operators are applied to an image, one after the other.", ge=1, le=8)
-
-    def __post_init__(self) -> None:
-        for name in self.operators:
-            if name not in OPERATORS:
-                raise UserError(f"The operator {name!r} is not known; {did_you_mean(name, OPERATORS, quoted=True)}")
-        if not self.operators:
-            raise UserError("The source seeds needs an operator; name one under source.seeds.operators.")
+from diffgen.config.schema import Maybe, OpenTables, setting, settings
+from diffgen.config.tables import with_table
 
 
 @settings("source")
@@ -40,4 +20,8 @@ class SourceConfig:
         option="--source",
         common=True,
     )
-    seeds: SeedsConfig = setting(factory=SeedsConfig)
+    families: OpenTables = setting(factory=dict, about="Settings of single families, each in a table of its own.")
+
+    def with_family(self, settings: Any) -> SourceConfig:
+        """The same with the settings of one family, such as ``SeedsSettings(steps=1)``."""
+        return replace(self, families=with_table(self.families, settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
@@ -93,10 +93,12 @@ class Family(ABC):
     Attributes:
         name: as ``--source`` takes it.
         encodes: whether its sources have a method ``encode``, images -> genes.
+        Settings: class of its own settings, made by :func:`diffgen.config.schema.settings`, or None.
     """
 
     name: ClassVar[str]
     encodes: ClassVar[bool] = False
+    Settings: ClassVar[type[Any] | None] = None
 
     def check(self, config: CompareConfig) -> None:  # noqa: B027 (most families have nothing to check)
         """See that the settings fit, before any data is read.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from diffgen import extensions
 from diffgen.config import CompareConfig
 from diffgen.sources.base import Family
@@ -12,6 +14,11 @@ from diffgen.sources.seeds import SeedsFamily
 
 FAMILIES: dict[str, Family] = {each.name: each for each in (GanFamily(), FileFamily(), SeedsFamily())}
 _GIVEN = GivenFamily()
+
+
+def settings_classes() -> tuple[type[Any], ...]:
+    """The settings classes of the families, as far as they have one."""
+    return tuple(each.Settings for each in FAMILIES.values() if each.Settings is not None)
 
 
 def family_of(config: CompareConfig) -> Family:

@@ -5,14 +5,36 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from diffgen.config import CompareConfig, SeedsConfig
+from diffgen.config import CompareConfig
+from diffgen.config.schema import Many, setting, settings
+from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
+from diffgen.errors import UserError, did_you_mean
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.layout import LatentLayout
 from diffgen.sources.operators import OPERATORS, STRENGTHS, step_of
 from diffgen.sources.space import Box, WithCategories
+
+
+@settings("source.seeds")
+class SeedsSettings:
+    """Settings of the family ``seeds``.
+
+    Raises:
+        UserError: an operator that is not known, or none.
+    """
+
+    operators: Many[str] = setting(tuple(OPERATORS), "The operators that real images are changed by.")
+    steps: int = setting(2, "How many operators are applied to an image, one after the other.", ge=1, le=8)
+
+    def __post_init__(self) -> None:
+        for name in self.operators:
+            if name not in OPERATORS:
+                raise UserError(f"The operator {name!r} is not known; {did_you_mean(name, OPERATORS, quoted=True)}")
+        if not self.operators:
+            raise UserError("The source seeds needs an operator; name one under source.seeds.operators.")
 
 
 class SeedsAndOperators(WithCategories):
@@ -41,7 +63,7 @@ class SeedsSource:
         device: where images are wanted.
     """
 
-    def __init__(self, images: torch.Tensor, config: SeedsConfig, *, device: torch.device) -> None:
+    def __init__(self, images: torch.Tensor, config: SeedsSettings, *, device: torch.device) -> None:
         self._images = images
         self._background = plain_background(images)
         self._operators = config.operators
@@ -88,17 +110,18 @@ class SeedsFamily(Family):
     """Nothing is trained: the seeds are all real images that were given."""
 
     name = "seeds"
+    Settings = SeedsSettings
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; images of every size will do."""
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
-        settings = config.source.seeds
+        own = settings_among(SeedsSettings, config.source.families)
         facts = {
             "kind": "real images, with operators that keep their label",
             "seeds": f"{len(split.data):,} real images",
-            "operators": f"{', '.join(settings.operators)}; {settings.steps} for each image",
+            "operators": f"{', '.join(own.operators)}; {own.steps} for each image",
         }
-        source = SeedsSource(torch.from_numpy(split.data.images), settings, device=context.device)
+        source = SeedsSource(torch.from_numpy(split.data.images), own, device=context.device)
         return ImageSource(source, facts=facts, real=True)

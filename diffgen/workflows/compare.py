@@ -17,6 +17,7 @@ from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests, settled_generator
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
+from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.requirements import check_images, check_models, check_settings, filter_names
@@ -31,7 +32,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.sources.gan_family import split_of_gan
 from diffgen.techniques import preset as technique_preset
-from diffgen.techniques import preset_gan, technique_class, with_settings_written_out
+from diffgen.techniques import preset_gan, technique_class
 
 
 def compare(
@@ -149,8 +150,8 @@ def run_comparison(
         hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
         filters = replace(config.filters, names=filter_names(config))
-        search = with_settings_written_out(config.search, config.technique)
-        config = recorded(replace(config, batch_size=size, filters=filters, search=search), black_boxes, specs)
+        config = replace(with_own_settings(config), batch_size=size, filters=filters)
+        config = recorded(config, black_boxes, specs)
         manifest = {
             "status": "running",
             "version": diffgen.__version__,

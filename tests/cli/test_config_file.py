@@ -93,6 +93,7 @@ def test_the_settings_of_a_technique_are_reached_and_told(resolved: Callable[...
     text = 'technique = "drfuzz"\n[search.drfuzz]\nfidelity = "none"\nmutants = 4\n[search.dflare]\nmutations = 9'
     config = resolved(text, "--set", "search.drfuzz.mutants=5")
     assert config.search.techniques == {"drfuzz": {"fidelity": "none", "mutants": 5}, "dflare": {"mutations": 9}}
+    assert resolved("", "--set", "source.seeds.steps=3").source.families == {"seeds": {"steps": 3}}
     assert resolved("", "--technique", "dflare").search.techniques == {"dflare": {"mutations": 100}}
     with pytest.raises(UserError, match=r"configuration .*toml, the key search.dflare.mutations is 0; give a number"):
         resolved("[search.dflare]\nmutations = 0")
@@ -131,7 +132,7 @@ def test_every_option_and_setting_is_in_one_help_or_the_other(capsys: pytest.Cap
         name = each.option or each.key
         assert f"{name}" in shown["--help-all"]
         assert (f"  {name} " in shown["--help"]) == (each.option is not None and each.common), name
-    assert "search.drfuzz.mutants=10" in shown["--help-all"]
+    assert "search.drfuzz.mutants=10" in shown["--help-all"] and "source.seeds.steps=2" in shown["--help-all"]
     assert len(re.findall(r"^  --?\w", shown["--help"], re.MULTILINE)) <= 26
     assert "examples:" in shown["--help"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 import pytest
@@ -74,3 +75,17 @@ def test_what_a_strangers_file_says_moves_no_cursor(
     said = capsys.readouterr().err
     assert said.endswith("class \\u001b]0;owned\\u0007 and \\u009b2J, twice\n\\u001b[1Aover it\\u000dgone\n")
     assert not set(said) & {chr(code) for code in (*range(10), *range(11, 32), *range(127, 160))}
+
+
+def test_the_name_of_a_file_is_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    for console in (Console(force_terminal=True, width=100, file=sys.stdout), None):
+        listener = TerminalListener()
+        if console is not None:
+            monkeypatch.setitem(listener.__dict__, "_console", console)
+        monkeypatch.setattr(shown, "_SILENT_SECONDS", 0.0)
+        for event in (StageStarted("Reading a[/b]\x07.npz", 2), StageEnded("Reading a[/b]\x07.npz")):
+            listener(event)
+        said = "".join(capsys.readouterr())
+        assert "Reading a[/b]\\u0007.npz" in said and "\x07" not in said

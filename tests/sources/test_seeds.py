@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_sample_image
 from sklearn.neighbors import KNeighborsClassifier
 
-from diffgen.config import OPERATORS as NAMES
-from diffgen.config import SeedsConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
 from diffgen.origins import read_recipe
 from diffgen.sources.base import Source
 from diffgen.sources.operators import OPERATORS, STRENGTHS, step_of
-from diffgen.sources.seeds import SeedsSource
+from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 
@@ -31,7 +29,7 @@ def digits() -> ImageSet:
 
 
 def source_of(images: np.ndarray, **given: object) -> SeedsSource:
-    return SeedsSource(torch.from_numpy(images), SeedsConfig(**given), device=CPU)
+    return SeedsSource(torch.from_numpy(images), SeedsSettings(**given), device=CPU)
 
 
 def photographs() -> np.ndarray:
@@ -42,10 +40,6 @@ def photographs() -> np.ndarray:
 
 def genes_of(source: Source, count: int, seed: int = 0) -> torch.Tensor:
     return random_genes(source.space, count, torch.Generator().manual_seed(seed))
-
-
-def test_the_settings_and_the_operators_have_the_same_names() -> None:
-    assert tuple(OPERATORS) == NAMES
 
 
 @pytest.mark.parametrize("colour", [False, True])
@@ -75,7 +69,7 @@ def test_an_image_depends_on_its_own_genes_alone(seed: int, steps: int, colour: 
     assert torch.equal(source.draw(genes.flip(0)), together.flip(0))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", tuple(OPERATORS))
 @pytest.mark.parametrize("colour", [False, True])
 def test_the_recipe_makes_the_image_again(name: str, colour: bool, digits: ImageSet) -> None:
     images = torch.from_numpy(photographs() if colour else digits.images)
@@ -106,7 +100,7 @@ def test_operators_do_what_the_transformations_of_that_name_do(name: str, colour
         assert torch.quantile(difference.flatten()[:100_000], 0.98) <= 1, strengths
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", tuple(OPERATORS))
 def test_without_strength_hardly_anything_changes(name: str, digits: ImageSet) -> None:
     images = torch.from_numpy(digits.images[:20])
     weakest = -1.0 if name in ("blur", "noise") else 0.0
@@ -149,6 +143,6 @@ def test_genes_name_the_seed_and_the_operators(digits: ImageSet) -> None:
 
 def test_settings_that_cannot_be() -> None:
     with pytest.raises(UserError, match="'rotatoin' is not known"):
-        SeedsConfig(operators=("rotatoin",))
+        SeedsSettings(operators=("rotatoin",))
     with pytest.raises(UserError, match="needs an operator"):
-        SeedsConfig(operators=())
+        SeedsSettings(operators=())

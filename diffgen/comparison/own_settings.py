@@ -1,0 +1,40 @@
+"""Checks and writes out the settings that single techniques and families of sources bring with them."""
+
+from __future__ import annotations
+
+from diffgen.config import CompareConfig, replace
+from diffgen.config.tables import check_tables, settings_among, with_table
+from diffgen.sources.registry import family_of
+from diffgen.sources.registry import settings_classes as settings_of_sources
+from diffgen.techniques import check_settings_tables, with_settings_written_out
+
+
+def check_own_settings(config: CompareConfig, *, settled: bool = True) -> None:
+    """See that the tables of techniques and families can be, also of those that are not in use.
+
+    Args:
+        config: holds them.
+        settled: whether the technique is the one that runs; else tables that none of our own has are passed over.
+
+    Raises:
+        UserError: a table, a key or a value that cannot be.
+    """
+    check_settings_tables(config.search, config.technique if settled else None)
+    check_tables(config.source.families, settings_of_sources(), prefix="source", all_known=True)
+
+
+def with_own_settings(config: CompareConfig) -> CompareConfig:
+    """The same with every setting of the technique and the family in use, also those that nobody named.
+
+    Raises:
+        UserError: see :func:`check_own_settings`.
+    """
+    check_own_settings(config)
+    family, families = family_of(config), config.source.families
+    if family.Settings is not None:
+        families = with_table(families, settings_among(family.Settings, families))
+    return replace(
+        config,
+        search=with_settings_written_out(config.search, config.technique),
+        source=replace(config.source, families=families),
+    )
