@@ -13,7 +13,7 @@ from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_seeds
-from diffgen.comparison.results import write_results
+from diffgen.comparison.results import write_outcome
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import roles
 from diffgen.data.split import DataSplit
@@ -23,6 +23,7 @@ from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import RunResults
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.tasks.classification import listed
 
@@ -62,6 +63,12 @@ class CompareResult:
     saturated: bool = False
     most_frequent: tuple[tuple[str, str, int], ...] = ()
     interrupted: bool = False
+
+    @classmethod
+    def of(cls, folder: RunFolder, results: RunResults) -> CompareResult:
+        """The figures of a run whose search came to its end."""
+        figures = {each.name: getattr(results, each.name) for each in fields(cls) if each.name != "run"}
+        return cls(run=str(folder.path), **{**figures, "discovery": results.discovery.as_dict()})
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON values, without ``most_frequent`` and ``interrupted``."""
@@ -168,9 +175,9 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     for model in models:
         if model.answers.cost_summary:
             progress.say(model.answers.cost_summary)
-    headline, warnings = write_results(prepared, outcome, triggers)
+    results = write_outcome(prepared, outcome, triggers)
     prepared.hooks.judged(prepared, triggers)
-    for warning in warnings:
+    for warning in results.warnings:
         progress.warn(warning)
     folder.save_manifest(status="interrupted" if outcome.interrupted else "done")
-    return CompareResult(run=str(folder.path), interrupted=outcome.interrupted, **headline)
+    return CompareResult.of(folder, results)

@@ -14,7 +14,7 @@ from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
-from diffgen.report.data import Preflight
+from diffgen.runs.results import Preflight
 from diffgen.tasks.classification import differ, disagree
 from diffgen.types import Float32Array, ImageSet, Int64Array
 

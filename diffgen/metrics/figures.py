@@ -25,7 +25,7 @@ def figures(
     queries: int,
     history: Mapping[str, Sequence[float]],
 ) -> dict[str, Any]:
-    """Fields of results.json, JSON values.
+    """Fields of :class:`diffgen.runs.results.RunResults`.
 
     Args:
         labels: int64 (N, M), what the models say of every trigger.
@@ -48,7 +48,7 @@ def figures(
         "distinct_valid_triggers": int(distinct.sum()),
         "behaviours": found.met,
         "behaviours_at_least": found.at_least,
-        "discovery": found.discovery.as_dict(),
+        "discovery": found.discovery,
         "label_pairs": len(np.unique(labels[distinct], axis=0)),
         "effective_label_pairs": round(effective_number(labels[distinct]), 3),
         "effective_behaviours": round(effective_number(keys[distinct]), 3),

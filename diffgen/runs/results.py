@@ -1,18 +1,246 @@
-"""The figures of a run: results.json."""
+"""The figures of a run, as results.json keeps them: every reader and the one writer go through these classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeAlias
 
+from diffgen.errors import UserError
 from diffgen.metrics.figures import figures
+from diffgen.metrics.richness import Discovery
+from diffgen.runs.files import write_json
+from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.triggers import TriggerTable
+
+_FILE = "results.json"
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What was seen on the real images before anything was trained.
+
+    Attributes:
+        images: number of real images asked.
+        agreement: share on which all models give the same label, 0..1.
+        accuracy: of each model, 0..1, or None without labels.
+        outputs: what each model's raw outputs were taken for, one word each.
+        numeric_noise: largest change of a probability when only batch size or repetition changes, worst of all models;
+            see :func:`diffgen.models.noise.numeric_noise`.
+        margin: smallest gap of the two highest probabilities that counts as an answer.
+        warnings: one sentence each.
+    """
+
+    images: int
+    agreement: float
+    accuracy: tuple[float, ...] | None
+    outputs: tuple[str, ...]
+    numeric_noise: float
+    margin: float
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> Preflight:
+        """What results.json says under "preflight"."""
+        values = {each.name: entry[each.name] for each in fields(cls)}
+        accuracy = None if values["accuracy"] is None else tuple(values["accuracy"])
+        texts = {name: tuple(values[name]) for name in ("outputs", "warnings")}
+        return cls(**{**values, **texts, "accuracy": accuracy})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterFigures:
+    """What one validity filter did.
+
+    Attributes:
+        description: what it measures, and where its threshold comes from.
+        false_alarm: share of the held-out real images that it rejects alone, or None: an early version wrote the run.
+        threshold: lowest score that passes.
+        rejected: confirmed triggers that it rejected.
+    """
+
+    name: str
+    description: str
+    false_alarm: float | None = None
+    threshold: float
+    rejected: int
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> FilterFigures:
+        """One of what results.json says under "filters"."""
+        wanted = {name: entry[name] for name in ("name", "description", "threshold", "rejected")}
+        return cls(**wanted, false_alarm=entry.get("false_alarm"))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How the filters' thresholds came out together.
+
+    Attributes:
+        false_alarm: share of held-out real images that all filters together may reject.
+        reached: share that they do reject, or None without filters.
+        held_out: how many real images were held out.
+    """
+
+    false_alarm: float
+    reached: float | None
+    held_out: int
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> Calibration:
+        """What results.json says under "calibration"."""
+        return cls(entry["false_alarm"], entry["reached"], entry["held_out"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResults:
+    """The figures of a search that came to its end. Field names and their order are those of results.json.
+
+    Attributes:
+        queries: images that the models were asked about in the search.
+        triggers, valid_triggers: confirmed ones, and those of them that no filter rejected.
+        distinct_valid_triggers: the valid ones without near-duplicates; what the headline counts.
+        behaviours: kinds of what the models say x cell, among the distinct valid triggers.
+        behaviours_at_least: lower bound of how many behaviours there are, found or not (Chao1).
+        discovery: how many new behaviours the last part of the search met.
+        label_pairs: different ordered label pairs among the distinct valid triggers.
+        seconds: length of the search.
+        saturated: the search ended because nothing new was found any more.
+        most_frequent: what each model says, by name, and how often, of the label pairs with most triggers.
+        effective_label_pairs, effective_behaviours: effective numbers of them.
+        pair_counts: K x K, distinct valid triggers; row is what A says, column what B says.
+        history: equally long curves "seconds", "queries", "triggers", "valid_triggers", "behaviours", "label_pairs".
+        interrupted: the user ended the search before its budget was used up.
+        verified_single, verified_batch, unconfirmed: triggers asked again one at a time, in batches, and those that did
+            not disagree again.
+        class_names: K names in label order.
+        preflight: what was seen on the real images.
+        validity: share of the triggers that are valid, or None without triggers.
+        near_duplicate: SSIM from which two triggers are near-duplicates, or None: they were not looked for.
+        geometric_diversity: see :func:`diffgen.comparison.measured_diversity.measure_diversity`; or None.
+        warnings: what a user should know of the filters, one sentence each.
+        calibration: of the filters, or None: an early version wrote the run.
+        filters: in the order in which they are asked.
+        real_disagreements: real images on which two models disagree by more than the margin.
+        real_matrix: K x K, the same as ``pair_counts`` for these.
+        gan: short facts about the source of the images, name -> text.
+        mutated: the pictures were made from real images; no generator drew them.
+        check: the verdict of a check, or None: the run is none; see :mod:`diffgen.gate.record`.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    queries: int
+    triggers: int
+    valid_triggers: int
+    distinct_valid_triggers: int
+    behaviours: int
+    behaviours_at_least: int
+    discovery: Discovery
+    label_pairs: int
+    seconds: float
+    saturated: bool = False
+    most_frequent: tuple[tuple[str | int, ...], ...] = ()
+    effective_label_pairs: float
+    effective_behaviours: float
+    pair_counts: Sequence[Sequence[int]]
+    history: Mapping[str, Sequence[float]]
+    interrupted: bool
+    verified_single: int
+    verified_batch: int
+    unconfirmed: int
+    class_names: tuple[str, ...]
+    preflight: Preflight
+    validity: float | None = None
+    near_duplicate: float | None = None
+    geometric_diversity: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    calibration: Calibration | None = None
+    filters: tuple[FilterFigures, ...]
+    real_disagreements: int
+    real_matrix: Sequence[Sequence[int]]
+    gan: Mapping[str, str]
+    mutated: bool = False
+    check: Mapping[str, Any] | None = None
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RunResults:
+        """The figures of results.json; names that are not known are left alone.
+
+        Raises:
+            KeyError, TypeError, ValueError: one is missing, or of another kind than it should be.
+        """
+        found = {each.name: values[each.name] for each in fields(cls) if each.name in values}
+        found["discovery"] = Discovery(values["discovery"]["queries"], values["discovery"]["new_behaviours"])
+        found["preflight"] = Preflight.read(values["preflight"])
+        found["filters"] = tuple(map(FilterFigures.read, values["filters"]))
+        found["class_names"] = tuple(map(str, values["class_names"]))
+        found["warnings"] = tuple(values.get("warnings", ()))
+        found["most_frequent"] = tuple(
+            (*map(str, labels), int(count)) for *labels, count in values.get("most_frequent", ())
+        )
+        if values.get("validity"):
+            found["validity"] = values["validity"]["ratio"]
+        if values.get("calibration"):
+            found["calibration"] = Calibration.read(values["calibration"])
+        return cls(**found)
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values, as :meth:`from_json` takes them."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["discovery"] = self.discovery.as_dict()
+        values["preflight"] = asdict(self.preflight)
+        # every trigger was judged: the share is no estimate, and has no interval
+        values["validity"] = None if self.validity is None else {"ratio": self.validity}
+        values["calibration"] = None if self.calibration is None else asdict(self.calibration)
+        values["filters"] = [asdict(each) for each in self.filters]
+        if self.check is None:
+            del values["check"]
+        return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnfinishedCheck:
+    """What results.json says of a check whose search did not come to its end.
+
+    Attributes:
+        class_names: K names in label order.
+        preflight: what was seen on the real images, or None: a version that did not keep it wrote the verdict.
+        real_disagreements: real images on which the models disagree by more than the margin.
+        check: the verdict.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    class_names: tuple[str, ...] = ()
+    preflight: Preflight | None = None
+    real_disagreements: int = 0
+    check: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> UnfinishedCheck:
+        """As :meth:`RunResults.from_json`."""
+        found = {each.name: values[each.name] for each in fields(cls) if each.name in values}
+        found["class_names"] = tuple(map(str, values.get("class_names", ())))
+        if "preflight" in values:
+            found["preflight"] = Preflight.read(values["preflight"])
+        return cls(**found)
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values, as :meth:`from_json` takes them."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.preflight is None:
+            del values["preflight"]
+        else:
+            values["preflight"] = asdict(self.preflight)
+        return values
+
+
+AnyResults: TypeAlias = RunResults | UnfinishedCheck
 
 
 def counted(
     triggers: TriggerTable, *, classes: int, queries: int, history: Mapping[str, Sequence[float]]
 ) -> dict[str, Any]:
-    """The figures that are counted among judged triggers; see :func:`diffgen.metrics.figures.figures`."""
+    """The fields of :class:`RunResults` that are counted among judged triggers."""
     return figures(
         triggers.labels,
         triggers.known.cells,
@@ -25,9 +253,45 @@ def counted(
     )
 
 
-def brought_up_to_date(results: dict[str, Any], triggers: TriggerTable) -> dict[str, Any]:
-    """results.json as this version counts; earlier ones took near-duplicates for behaviours."""
-    if "behaviours_at_least" in results:
-        return results
-    classes, queries = len(results["class_names"]), results["queries"]
-    return {**results, **counted(triggers, classes=classes, queries=queries, history=results["history"])}
+def read_results(folder: RunFolder, triggers: TriggerTable | None = None) -> AnyResults:
+    """The figures of a run, as this version counts them.
+
+    Args:
+        folder: of a run.
+        triggers: its triggers with verdicts where they are in memory, or None: they are read where figures of an
+            earlier version, which took near-duplicates for behaviours, have to be counted anew.
+
+    Raises:
+        UserError: the run did not come to its end, or the file is damaged.
+    """
+    values = folder.results()
+    with folder.reading():
+        if "check" in values and "queries" not in values:
+            return UnfinishedCheck.from_json(values)
+        if "behaviours_at_least" not in values:
+            classes, queries, history = len(values["class_names"]), values["queries"], values["history"]
+            triggers = folder.read_judged() if triggers is None else triggers
+            again = counted(triggers, classes=classes, queries=queries, history=history)
+            values = {**values, **again, "discovery": again["discovery"].as_dict()}
+        return RunResults.from_json(values)
+
+
+def read_finished(folder: RunFolder, triggers: TriggerTable | None = None) -> RunResults:
+    """As :func:`read_results`, of a run whose search came to its end.
+
+    Raises:
+        UserError: it did not, or the file is damaged.
+    """
+    results = read_results(folder, triggers)
+    if isinstance(results, UnfinishedCheck):
+        raise UserError(f"The search of the check {folder.path} did not come to its end; go on with it with --resume.")
+    return results
+
+
+def write_results(folder: RunFolder, results: AnyResults) -> None:
+    """Write results.json.
+
+    Raises:
+        RunError: the disk is full or the folder cannot be written.
+    """
+    write_json(folder.file(_FILE), results.as_json())

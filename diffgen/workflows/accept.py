@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from diffgen.errors import UserError
 from diffgen.gate.ratchet import Acceptance, Level
 from diffgen.gate.record import read_values
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import read_results
 from diffgen.runs.store import Store, StoredBehaviour, add_to_store, unreadable_values
 
 
@@ -47,7 +49,7 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
         RunError: the store cannot be written.
     """
     folder = RunFolder.open(run)
-    record = folder.results().get("check")
+    record = read_results(folder).check
     if record is None:
         raise UserError(f"The run {folder.path} is no check; accept what 'diffgen check' found.")
     try:
@@ -77,7 +79,7 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
 
 
 def _new_behaviours(
-    folder: RunFolder, record: dict[str, Any], about: dict[str, Any]
+    folder: RunFolder, record: Mapping[str, Any], about: dict[str, Any]
 ) -> tuple[list[StoredBehaviour], dict[str, Level]]:
     """What the store is to know, and how severe it is."""
     if not any(each["new"] for each in record["behaviours"]):

@@ -18,6 +18,7 @@ from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
+from diffgen.runs.results import read_results
 from diffgen.runs.store import Store, read_store
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_hooks import CheckHooks
@@ -156,7 +157,8 @@ def _verdict_of_done(folder: RunFolder) -> CheckResult | None:
     if folder.manifest.get("status") != "done":
         return None
     try:
-        return CheckResult.from_record(folder.path, folder.results()["check"])
+        record = read_results(folder).check
+        return None if record is None else CheckResult.from_record(folder.path, record)
     except (UserError, KeyError, TypeError, ValueError):
         return None  # killed before the verdict was written, or damaged
 

@@ -13,7 +13,7 @@ import torch
 
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.prepared import ComparisonHooks, Prepared
-from diffgen.comparison.results import class_names, preflight_record
+from diffgen.comparison.results import class_names
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -36,8 +36,7 @@ from diffgen.gate.values import (
 )
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
-from diffgen.runs.files import write_json
-from diffgen.runs.folder import SCHEMA_VERSION
+from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
 from diffgen.runs.store import Store, check_shape
 from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.sources.draws import UnsearchedDraws
@@ -181,26 +180,18 @@ class CheckHooks(ComparisonHooks):
         assert prepared is not None
         folder = prepared.folder
         names = class_names(prepared.models, prepared.images)
-        results: dict[str, Any] = {
-            "schema_version": SCHEMA_VERSION,
-            "class_names": list(names),
-            "preflight": preflight_record(prepared.real.summary),
-            "real_disagreements": len(prepared.real.disagreements),
-        }
-        finished = False
-        if folder.has_arrays("verdicts") and folder.file("results.json").is_file():
-            written = folder.results()
-            # a check that broke off before wrote its verdict there, and what was known until then
-            finished = "queries" in written
-            results = written if finished else results
-        queries = int(results.get("queries", 0))
+        judged = folder.has_arrays("verdicts") and folder.file("results.json").is_file()
+        written = read_results(folder, self._triggers) if judged else None
+        # a check that broke off before wrote its verdict there, and what was known until then
+        finished = written if isinstance(written, RunResults) else None
+        queries = 0 if finished is None else finished.queries
         changed = self._changed_in_store(prepared)
         # the search may meet a picture of the store again; it is counted as one of the store's
         met = {image.tobytes() for each in changed for image in each.images}
         triggers = self._triggers
-        if finished and triggers is None:
+        if finished is not None and triggers is None:
             triggers = folder.read_judged()
-        found = [] if triggers is None or not finished else [_found_by_search(triggers, met)]
+        found = [] if triggers is None or finished is None else [_found_by_search(triggers, met)]
         behaviours = self._behaviours([*found, *changed], prepared)
         self.values = replace(
             self.values, search=SearchState(queries, problem), behaviours=behaviours, known=self._known()
@@ -219,10 +210,16 @@ class CheckHooks(ComparisonHooks):
         )
         if self._shown:
             folder.write_arrays("check", self._shown)
-        write_json(folder.file("results.json"), {**results, "check": record})
-        if not finished:
+        unfinished = UnfinishedCheck(
+            class_names=names,
+            preflight=prepared.real.summary,
+            real_disagreements=len(prepared.real.disagreements),
+            check=record,
+        )
+        write_results(folder, unfinished if finished is None else replace(finished, check=record))
+        if finished is None:
             folder.save_manifest(status="failed")
-        write_report(folder, triggers if finished else None)
+        write_report(folder, None if finished is None else triggers)
         again = folder.manifest["status"] != "done"
         go_on = resume_command("check", folder, prepared.config, prepared.models) if again else ""
         return CheckResult.from_record(folder.path, record, go_on)

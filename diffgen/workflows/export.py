@@ -21,6 +21,7 @@ from diffgen.runs.files import make_folder, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.pictures import write_png
+from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.classification import role_name
 from diffgen.workflows.tables import plain_cell
@@ -83,11 +84,11 @@ def export(
     target = Path(output) if output is not None else folder.path.with_name(f"{folder.path.absolute().name}-export")
     place = output_folder(target, kind="export", force=force, hint=", or add --force to replace an export")
     with folder.reading():
-        results, triggers = folder.results(), folder.read_judged()
+        results = read_finished(folder)
+        triggers = folder.read_judged()
         triggers = triggers[triggers.confirmed if everything else triggers.valid]
-        filters = [each["name"] for each in results["filters"]]
-        classes = [str(name) for name in results["class_names"]]
-        rows = [_row(triggers, row, classes, filters) for row in range(len(triggers))]
+        filters = [each.name for each in results.filters]
+        rows = [_row(triggers, row, results.class_names, filters) for row in range(len(triggers))]
     with filled(place) as unfinished:
         with progress.stage("Writing pictures", total=len(rows)) as task:
             for row, image in zip(rows, triggers.images, strict=True):

@@ -16,6 +16,7 @@ from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.pictures import read_picture_name, read_png
+from diffgen.runs.results import read_finished
 from diffgen.tasks.classification import differ
 from diffgen.types import Int64Array, UInt8Array
 
@@ -74,7 +75,7 @@ def replay(
     folder = RunFolder.open(run)
     boxes = OpenedRun(folder, device).models(models, options=options)
     with folder.reading():
-        names = folder.results()["class_names"]
+        names = read_finished(folder).class_names
         numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)
         if len(labels) and int(labels.max()) >= len(names):
             raise ValueError("the triggers have other classes than those that are named")

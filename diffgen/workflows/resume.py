@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
+from diffgen.runs.results import read_finished
 
 
 def resume(
@@ -73,12 +73,8 @@ def _figures_of_done(folder: RunFolder) -> CompareResult | None:
     if folder.manifest.get("status") != "done":
         return None
     try:
-        results = folder.results()
-        figures = {f.name: results[f.name] for f in fields(CompareResult) if f.name not in ("run", "most_frequent")}
-        # runs of version 0.1.0 may have none
-        pairs = tuple((str(a), str(b), int(count)) for a, b, count in results.get("most_frequent", ()))
-        return CompareResult(run=str(folder.path), most_frequent=pairs, **figures)
-    except (UserError, KeyError, TypeError, ValueError):
+        return CompareResult.of(folder, read_finished(folder))
+    except UserError:
         return None  # damaged; filters and report are made again
 
 

@@ -25,6 +25,7 @@ from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.lock import RunLock
+from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.shrink import smallest_steps
 from diffgen.sources.base import FamilyContext
@@ -103,7 +104,7 @@ def _shrink(
     run = OpenedRun(folder, device)
     config = run.config
     with folder.reading():
-        margin = folder.results()["preflight"]["margin"]
+        margin = read_finished(folder).preflight.margin
         triggers = folder.read_judged()
         chosen = _choose(folder, triggers, limit)
     if not needs_of(config).source or (len(triggers) and triggers.genes is None):

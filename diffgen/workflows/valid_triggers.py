@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder, check_pair
+from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 
 
@@ -24,7 +25,7 @@ def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None)
     """
     check_pair(folder, "Labels say which is right of")
     with folder.reading():
-        names = tuple(str(name) for name in folder.results()["class_names"])
+        names = read_finished(folder, triggers).class_names
         triggers = folder.read_judged() if triggers is None else triggers
         found = triggers[triggers.valid]
         if len(found) == 0:

@@ -18,7 +18,7 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
-from diffgen.report.from_run import report_data
+from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier

@@ -13,7 +13,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from diffgen.report import BehaviourGroup, FilterView, Picture, Preflight, ReportData
+from diffgen.report import BehaviourGroup, FilterView, Picture, ReportData
+from diffgen.runs.results import Preflight
 
 _HELD_OUT = 400
 _VOID = {"meta", "link", "img", "input", "br", "hr"}

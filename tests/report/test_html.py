@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diffgen.report import BehaviourGroup, Preflight, ReportData, render_html
+from diffgen.report import BehaviourGroup, ReportData, render_html
+from diffgen.runs.results import Preflight
 
 _HOSTILE = (
     "<script>alert(1)</script>",

@@ -18,7 +18,7 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import Budget, CompareConfig, FilterConfig, from_dict, replace
 from diffgen.errors import RunError, UserError
 from diffgen.metrics.counting import CONFIRMED_SINGLE
-from diffgen.report.from_run import report_data
+from diffgen.report.reading.run import report_data
 from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet

@@ -10,7 +10,7 @@ from diffgen.comparison.line import CompareResult
 from diffgen.comparison.measured_diversity import SUBSET, measure_diversity
 from diffgen.features import cells
 from diffgen.features.encoder import DomainEncoder
-from diffgen.report.from_run import report_data
+from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diffgen.report.from_run import report_data
+from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
 from diffgen.workflows.replay import replay

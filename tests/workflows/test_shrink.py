@@ -18,7 +18,7 @@ from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features import cells as cell_store
-from diffgen.report.from_run import report_data
+from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext
 from diffgen.types import ImageSet

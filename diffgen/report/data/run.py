@@ -1,0 +1,172 @@
+"""The whole report of a run, and that of a check whose search did not come to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diffgen.config import roles
+from diffgen.metrics.richness import Discovery
+from diffgen.report.data.gate import GateView
+from diffgen.report.data.pictures import BehaviourGroup, Picture, ShrunkPair
+from diffgen.report.data.selection import SelectionView
+from diffgen.runs.results import Preflight
+from diffgen.tasks.classification import listed
+from diffgen.types import Float32Array, Int64Array, UInt8Array
+
+
+@dataclass(frozen=True)
+class FilterView:
+    """The scores of one filter.
+
+    Attributes:
+        threshold: lowest score that passes.
+        trigger_scores: float32 (number of triggers that this filter was asked about,).
+        real_scores: float32, of held-out real images.
+        rejected: triggers that this filter rejected.
+    """
+
+    name: str
+    description: str
+    threshold: float
+    trigger_scores: Float32Array
+    real_scores: Float32Array
+    rejected: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """What a run was made with.
+
+    Attributes:
+        created: ISO 8601.
+        command: what the user typed.
+        settings: section -> name -> value, as in config.toml.
+        files: role -> {"path": ..., "sha256": ...}.
+    """
+
+    run: str
+    created: str
+    version: str
+    command: str
+    model_names: tuple[str, ...]
+    data_name: str
+    settings: dict[str, Any]
+    files: dict[str, dict[str, str]]
+
+    @property
+    def models(self) -> str:
+        """What the models are called: "A and B"."""
+        return listed(roles(self.model_names))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportData(RunFacts):
+    """Everything that report.html and summary.md show.
+
+    Attributes:
+        class_names: K names in label order (numbers as text when no names are known).
+        triggers, valid_triggers, behaviours, label_pairs, queries, seconds: the headline.
+        verified_single, verified_batch, unconfirmed: triggers asked again one at a time, in batches, and those
+            that did not disagree again (these are in no other count).
+        matrix: int64 (K, K), distinct valid triggers; row is what A says, column what B says. Of more than two models
+            it is that of the first two, which may say the same where another one does not.
+        real_matrix: int64 (K, K), the same for real images on which A and B disagree.
+        groups: one per behaviour, most frequent first; may be shortened (``behaviours`` has the full number).
+        rejected: sample of rejected triggers.
+        real_disagreements: sample of real images on which A and B disagree; ``real_matrix.sum()`` is their number.
+        history: equally long lists "seconds", "queries", "triggers", "behaviours", "label_pairs".
+        accepted: sample of valid triggers, to be looked at beside the rejected ones.
+        distinct: valid triggers without near-duplicates, or None: not counted.
+        validity: share of the triggers that are valid, or None.
+        effective: effective numbers of label pairs and of behaviours, or None.
+        diversity: one sentence about the geometric diversity of the valid triggers, or empty.
+        filter_warnings: filters that do no work here, one sentence each.
+        calibration: one sentence about the thresholds, or empty.
+        shrunk: what ``diffgen shrink`` found.
+        samples: uint8 (N, C, H, W), random pictures of the generator, not searched for.
+        gan: short facts about the generator, name -> text.
+        behaviours_at_least: lower bound of how many behaviours there are, found or not (Chao1).
+        discovery: how many new behaviours the last part of the search met, or None: not known.
+        saturated: the search ended because nothing new was found any more.
+        mutated: the pictures were made from real images; no generator drew them.
+        selection: the selector, when one was trained.
+        gate: the verdict, when the run is a check.
+    """
+
+    class_names: tuple[str, ...]
+    technique: str
+    preset: str
+    triggers: int
+    valid_triggers: int
+    behaviours: int
+    label_pairs: int
+    queries: int
+    seconds: float
+    interrupted: bool
+    verified_single: int
+    verified_batch: int
+    unconfirmed: int
+    preflight: Preflight
+    matrix: Int64Array
+    real_matrix: Int64Array
+    groups: tuple[BehaviourGroup, ...]
+    rejected: tuple[Picture, ...]
+    real_disagreements: tuple[Picture, ...]
+    history: dict[str, list[float]]
+    filters: tuple[FilterView, ...]
+    samples: UInt8Array
+    gan: dict[str, str]
+    accepted: tuple[Picture, ...] = ()
+    distinct: int | None = None
+    validity: float | None = None
+    effective: tuple[float, float] | None = None
+    diversity: str = ""
+    filter_warnings: tuple[str, ...] = ()
+    calibration: str = ""
+    shrunk: tuple[ShrunkPair, ...] = ()
+    behaviours_at_least: int = 0
+    discovery: Discovery | None = None
+    saturated: bool = False
+    mutated: bool = False
+    selection: SelectionView | None = None
+    gate: GateView | None = None
+
+    @property
+    def headline_count(self) -> int:
+        """Valid triggers, near-duplicates counted once where they have been looked for."""
+        return self.valid_triggers if self.distinct is None else self.distinct
+
+    @property
+    def real_disagreement_count(self) -> int:
+        """Real images on which A and B disagree by more than the margin."""
+        return int(np.sum(self.real_matrix))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictData(RunFacts):
+    """Everything that report.html shows of a check whose search did not come to its end.
+
+    Attributes:
+        problem: why it did not, one sentence.
+        class_names: K names in label order.
+        triggers: what the search had kept until then; nothing has judged them.
+        preflight: what was seen on the real images, or None: a version that did not keep it wrote the verdict.
+        real_disagreement_count: real images on which A and B disagree by more than the margin.
+        gate: as for :class:`ReportData`.
+    """
+
+    problem: str
+    class_names: tuple[str, ...]
+    triggers: int
+    preflight: Preflight | None
+    real_disagreement_count: int
+    gate: GateView
+    filters: tuple[FilterView, ...] = ()
+
+    @property
+    def alerts(self) -> tuple[str, ...]:
+        """Why it broke off, then what smelled wrong on the real images; one sentence each."""
+        return self.problem, *(() if self.preflight is None else self.preflight.warnings)

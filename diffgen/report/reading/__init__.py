@@ -1,0 +1,1 @@
+"""Reads what a report shows out of a run folder, one file for each part of the page."""

@@ -1,0 +1,71 @@
+"""Reads the verdict of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from diffgen.report.data import ConditionView, GateBehaviour, GateView, Picture
+from diffgen.runs.folder import RunFolder
+
+
+def read_gate(folder: RunFolder, record: Mapping[str, Any]) -> GateView:
+    """The verdict of a check, from what results.json says under "check"."""
+    rows = _rows(record)
+    return GateView(
+        run=folder.path.name,
+        status=record["status"],
+        base=record["base"]["name"],
+        candidate=record["candidate"]["name"],
+        data_name=record["data"],
+        rows=rows,
+        behaviours=_behaviours(folder, record["behaviours"]),
+        fails_on_behaviours=any(each.name == "new_behaviours" and each.status == "FAIL" for each in rows),
+        store=record["store"] or "",
+        created=folder.manifest["created"],
+        version=folder.manifest["version"],
+        seconds=record["seconds"],
+    )
+
+
+def _rows(record: Mapping[str, Any]) -> tuple[ConditionView, ...]:
+    """The values that were measured, each with the condition on it, then the conditions without a value."""
+    conditions = {each["name"]: each for each in record["conditions"]}
+    values = {each["name"]: each for each in record["measured"]}
+    return tuple(
+        ConditionView(
+            name=name,
+            title=values[name]["title"] if name in values else name.replace("_", " "),
+            status=conditions[name]["status"] if name in conditions else "",
+            value=values[name]["value"] if name in values else "not measured",
+            interval=values[name]["interval"] if name in values else "",
+            limit=conditions[name]["limit"] if name in conditions else "",
+            sentence=conditions[name]["sentence"] if name in conditions else "",
+        )
+        for name in dict.fromkeys([*values, *conditions])
+    )
+
+
+def _behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[GateBehaviour, ...]:
+    stored = folder.read_arrays("check") if entries else {"images": (), "probabilities": ()}
+    pictures = iter(zip(stored["images"], stored["probabilities"], strict=True))
+    made = []
+    for each in entries:
+        a, b = each["said"]
+        shown = []
+        for number in each["triggers"]:
+            image, probabilities = next(pictures)
+            shown.append(Picture(image=image, labels=(a, b), probabilities=probabilities, identifier=number))
+        made.append(
+            GateBehaviour(
+                said=(a, b),
+                names=(each["names"][0], each["names"][1]),
+                cell=each["cell"],
+                count=each["pictures"],
+                new=each["new"],
+                shift=each["shift"],
+                replayed=each["found_by"] == "replay",
+                pictures=tuple(shown),
+            )
+        )
+    return tuple(made)
