@@ -39,12 +39,11 @@ from diffgen.runs.folder import RunFolder
 from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import fit_forest
-from diffgen.selector.networks import PixelNetwork
+from diffgen.selector.networks import PixelNetwork, extract
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.techniques import technique_names
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
-from diffgen.workflows.select import extract
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 QUERIES = 20_000

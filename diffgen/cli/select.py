@@ -12,7 +12,8 @@ from diffgen.config import SelectorConfig
 
 if TYPE_CHECKING:
     from diffgen.selector.evaluation import Evaluation
-    from diffgen.workflows.select import OnRealImages, SelectResult
+    from diffgen.selector.on_real import OnRealImages
+    from diffgen.workflows.select import SelectResult
 
 _EXAMPLES = """\
 examples:

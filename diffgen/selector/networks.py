@@ -10,7 +10,9 @@ from torch import nn
 
 from diffgen.features.pretrained import MEAN, STD
 from diffgen.features.vgg16 import SIDE, Vgg16
+from diffgen.types import Float32Array, UInt8Array
 
+_BATCH = 512
 _KEPT_AS = "vgg16-397923af.pth"  # the name under which torchvision keeps a download of IMAGENET1K_V1
 
 
@@ -50,3 +52,12 @@ def downloaded_vgg16() -> Path | None:
     """Where torchvision keeps the weights of VGG16 after a download, or None; nothing is downloaded."""
     path = Path(torch.hub.get_dir()) / "checkpoints" / _KEPT_AS
     return path if path.is_file() else None
+
+
+def extract(network: nn.Module, images: UInt8Array, *, device: torch.device) -> Float32Array:
+    """Features float32 (N, D) of uint8 (N, C, H, W)."""
+    network.to(device)
+    with torch.inference_mode():
+        parts = [network(batch.to(device).float()).cpu() for batch in torch.from_numpy(images).split(_BATCH)]
+    network.cpu()
+    return torch.cat(parts).numpy()

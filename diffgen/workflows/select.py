@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,50 +28,18 @@ from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable, image_hashes
-from diffgen.sampling import random_rows
 from diffgen.selector.evaluation import Cost, Evaluation, evaluate
 from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import cross_validated, fit_forest
-from diffgen.selector.networks import PixelNetwork, Vgg16Network, downloaded_vgg16
+from diffgen.selector.networks import PixelNetwork, Vgg16Network, downloaded_vgg16, extract
+from diffgen.selector.on_real import OnRealImages, judge_on_real, measure_cost
 from diffgen.selector.onnx_file import Selector, load_selector, save_selector
-from diffgen.selector.rules import most_confident, soft_vote, who_is_right
-from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
+from diffgen.selector.trusted import trusted_behaviours
+from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.label import read_store
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 SELECTOR_FILE = "selector.onnx"
-_BATCH = 512
-_TIMED_IMAGES = 256
-_SHARE_IMAGES = 2000  # of the real ones, on which it is counted how often the selector chooses A
-_TIMED_REPEATS = 5
-# of the behaviours that the report shows
-_TRUSTED_SHOWN = 8
-_PICTURES_SHOWN = 6
-_FEWEST_OF_A_BEHAVIOUR = 3
-
-
-@dataclass(frozen=True)
-class OnRealImages:
-    """What each rule is worth on labelled real images that had no part in making the selector.
-
-    Attributes:
-        source: which images.
-        images: how many.
-        disagreements: those on which A and B differ.
-        on_all, on_disagreements: rule -> share of right answers; "A" and "B" are the models alone.
-        selector: the choices on the disagreements, or None when there are none.
-    """
-
-    source: str
-    images: int
-    disagreements: int
-    on_all: dict[str, float]
-    on_disagreements: dict[str, float]
-    selector: Evaluation | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return {**asdict(self), "selector": None if self.selector is None else self.selector.as_dict()}
 
 
 @dataclass(frozen=True)
@@ -147,47 +114,82 @@ def select(
     with folder.reading():
         triggers = folder.read_judged()
     finds = read_valid_triggers(folder, triggers)
+    examples, sources = _labelled(folder, finds, config)
+    opened = OpenedRun(folder, device)
+    boxes = opened.models(models, options=options)
+    for model in boxes:
+        model.prepare(finds.images)
+    own = _own_data(folder, opened.config, progress)
+    more = None if data is None else load_data(data, resize=opened.config.resize, progress=progress)
+    if more is not None:
+        more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
+    given = _Given(opened, config, finds, examples, sources, tuple(boxes), own, more, progress)
+    result, content = _train(given)
+    behaviours, shown = trusted_behaviours(finds, examples)
+    about = {**result.as_dict(), "sources": sources, "behaviours": behaviours}
+    with RunLock(folder.path):
+        write_whole(Path(result.selector), lambda temporary: temporary.write_bytes(content))
+        folder.write_arrays("selection", {"shown": shown, "rows": finds.numbers[examples.rows], "about": about})
+        write_report(folder, triggers)
+    return result
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a selector is made of and judged on.
+
+    Attributes:
+        run: the run that it belongs to.
+        config: features, forest, labels.
+        finds: the valid triggers of the run.
+        examples: those of them that it learns from.
+        sources: where their labels come from -> how many.
+        models: A and B, prepared.
+        own: the real images of the run, or None where they are gone.
+        more: labelled real images that no part of the run has seen, or None.
+        progress: where to say how far it is.
+    """
+
+    run: OpenedRun
+    config: SelectorConfig
+    finds: TriggerTable
+    examples: Examples
+    sources: dict[str, int]
+    models: tuple[BlackBox, ...]
+    own: ImageSet | None
+    more: ImageSet | None
+    progress: Progress
+
+
+def _labelled(folder: RunFolder, finds: TriggerTable, config: SelectorConfig) -> tuple[Examples, dict[str, int]]:
+    """The labelled triggers that the selector learns from, and how many labels come from where."""
     sources = SOURCES if config.source is None else (config.source,)
     labels, origin = read_store(folder, finds).of(finds.hashes, sources)
     examples = make_examples(
         labels, finds.labels, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
     )
-    opened = OpenedRun(folder, device)
-    settings, place = opened.config, opened.device
-    models = opened.models(models, options=options)
-    for model in models:
-        model.prepare(finds.images)
-    own = _own_data(folder, settings, progress)
-    more = None if data is None else load_data(data, resize=settings.resize, progress=progress)
-    if more is not None:
-        more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
+    return examples, {name: int((origin[examples.rows] == name).sum()) for name in SOURCES}
 
-    kind, network = make_features(config, own, settings, device=place, progress=progress)
-    features = extract(network, finds.images_of(examples.rows), device=place)
-    evaluations = _evaluations(features, examples, config, progress)
+
+def _train(given: _Given) -> tuple[SelectResult, bytes]:
+    """The figures of a selector, and the content of its file."""
+    folder, config, examples = given.run.folder, given.config, given.examples
+    settings, device = given.run.config, given.run.device
+    kind, network = make_features(config, given.own, settings, device=device, progress=given.progress)
+    features = extract(network, given.finds.images_of(examples.rows), device=device)
+    evaluations = _evaluations(features, examples, config, given.progress)
     forest = fit_forest(features, examples.targets, config)
-    counts = {name: int((origin[examples.rows] == name).sum()) for name in SOURCES}
-    metadata = {
-        "models": {role: _entry(folder, role, model) for role, model in zip("AB", models, strict=True)},
-        "class_names": list(finds.class_names),
-        "features": kind,
-        "settings": to_dict(config),
-        "examples": len(examples),
-        "sources": counts,
-        "on_triggers": [each.as_dict() for each in evaluations],
-    }
-    path = folder.file(SELECTOR_FILE)
     with tempfile.TemporaryDirectory(prefix="diffgen-") as place_of_draft:
         # judged as the file that it will be, before the run's own is replaced
         draft = Path(place_of_draft) / SELECTOR_FILE
-        save_selector(draft, network, forest, tuple(finds.images.shape[1:]), metadata)
+        save_selector(draft, network, forest, tuple(given.finds.images.shape[1:]), _metadata(given, kind, evaluations))
         content = draft.read_bytes()
-        selector = load_selector(draft, device=place)
-        real = _on_real_images(models, selector, own, more, settings)
-        cost = measure_cost(models, selector, finds.images, own)
+        selector = load_selector(draft, device=device)
+        real = _on_real_images(given, selector)
+        cost = measure_cost(given.models, selector, given.finds.images, given.own)
     result = SelectResult(
         run=str(folder.path),
-        selector=str(path),
+        selector=str(folder.file(SELECTOR_FILE)),
         features=kind,
         examples=len(examples),
         both_wrong=examples.both_wrong,
@@ -195,13 +197,21 @@ def select(
         real=real,
         cost=cost,
     )
-    behaviours, shown = _trusted(finds, examples)
-    about = {**result.as_dict(), "sources": counts, "behaviours": behaviours}
-    with RunLock(folder.path):
-        write_whole(path, lambda temporary: temporary.write_bytes(content))
-        folder.write_arrays("selection", {"shown": shown, "rows": finds.numbers[examples.rows], "about": about})
-        write_report(folder, triggers)
-    return result
+    return result, content
+
+
+def _metadata(given: _Given, kind: str, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    """What the selector's file says of itself; JSON values."""
+    folder = given.run.folder
+    return {
+        "models": {role: _entry(folder, role, model) for role, model in zip("AB", given.models, strict=True)},
+        "class_names": list(given.finds.class_names),
+        "features": kind,
+        "settings": to_dict(given.config),
+        "examples": len(given.examples),
+        "sources": given.sources,
+        "on_triggers": [each.as_dict() for each in evaluations],
+    }
 
 
 def make_features(
@@ -235,15 +245,6 @@ def make_features(
             "--features pixels."
         )
     return kind, prepare_encoder(DataSplit(data, settings.split), device=device, progress=progress).cpu()
-
-
-def extract(network: nn.Module, images: UInt8Array, *, device: torch.device) -> Float32Array:
-    """Features float32 (N, D) of uint8 (N, C, H, W)."""
-    network.to(device)
-    with torch.inference_mode():
-        parts = [network(batch.to(device).float()).cpu() for batch in torch.from_numpy(images).split(_BATCH)]
-    network.cpu()
-    return torch.cat(parts).numpy()
 
 
 def _evaluations(
@@ -313,110 +314,12 @@ def _fresh(more: ImageSet, own: ImageSet | None, shape: tuple[int, ...], progres
     return replace(more, images=more.images[fresh], labels=more.labels[fresh])
 
 
-def _on_real_images(
-    models: Sequence[BlackBox],
-    selector: Selector,
-    own: ImageSet | None,
-    more: ImageSet | None,
-    settings: CompareConfig,
-) -> tuple[OnRealImages, ...]:
-    found = []
+def _on_real_images(given: _Given, selector: Selector) -> tuple[OnRealImages, ...]:
+    """The selector on the real images that were held out, and on those that no part of the run has seen."""
+    own, more, models, found = given.own, given.more, given.models, []
     if own is not None and own.labels is not None:
-        rows = split_rows(len(own), settings.split)[1].numpy()
+        rows = split_rows(len(own), given.run.config.split)[1].numpy()
         found.append(judge_on_real(models, selector, own.images[rows], own.labels[rows], f"held out of {own.source}"))
     if more is not None and more.labels is not None:
         found.append(judge_on_real(models, selector, more.images, more.labels, more.source))
     return tuple(found)
-
-
-def judge_on_real(
-    models: Sequence[BlackBox], selector: Selector, images: UInt8Array, labels: Int64Array, source: str
-) -> OnRealImages:
-    """Compare all rules on labelled real images, uint8 (N, C, H, W) and int64 (N,). The models must be prepared."""
-    a, b = (model.predict(images) for model in models)
-    said = np.stack([a.argmax(axis=1), b.argmax(axis=1)], axis=1)
-    chosen = {
-        "selector": selector.choose(images),
-        "confidence": most_confident(a, b),
-        "oracle": who_is_right(said[:, 0], said[:, 1], labels),
-    }
-    rows = np.arange(len(images))
-    answers = {"A": said[:, 0], "B": said[:, 1], "soft-vote": soft_vote(a, b)}
-    answers |= {rule: said[rows, choice] for rule, choice in chosen.items()}
-    right = {rule: answer == labels for rule, answer in answers.items()}
-    differ = said[:, 0] != said[:, 1]
-    return OnRealImages(
-        source=source,
-        images=len(images),
-        disagreements=int(differ.sum()),
-        on_all={rule: float(each.mean()) for rule, each in right.items()},
-        on_disagreements={rule: float(each[differ].mean()) for rule, each in right.items()} if differ.any() else {},
-        selector=(
-            evaluate("real images where A and B differ", chosen["selector"][differ], (said == labels[:, None])[differ])
-            if differ.any()
-            else None
-        ),
-    )
-
-
-def measure_cost(models: Sequence[BlackBox], selector: Selector, triggers: UInt8Array, own: ImageSet | None) -> Cost:
-    """Time each alone on the same images: the median of several passes, after one that does not count.
-
-    The images are drawn at random: the first of a data set may all be of one class, for which one model is chosen.
-    """
-    everything = triggers if own is None else own.images
-    some = everything[random_rows(len(everything), _SHARE_IMAGES)]
-    images = some[:_TIMED_IMAGES]
-
-    def milliseconds(ask: Any) -> float:
-        ask(images)
-        passes = []
-        for _ in range(_TIMED_REPEATS):
-            started = time.perf_counter()
-            ask(images)
-            passes.append(time.perf_counter() - started)
-        return float(np.median(passes)) * 1000 / len(images)
-
-    return Cost(
-        model_a=milliseconds(models[0].predict),
-        model_b=milliseconds(models[1].predict),
-        selector=milliseconds(selector.probabilities),
-        share_a=float((selector.choose(some) == 0).mean()),
-    )
-
-
-def _trusted(finds: TriggerTable, examples: Examples) -> tuple[list[dict[str, Any]], Int64Array]:
-    """The behaviours in which one model is right most often: JSON values, and the triggers that show them.
-
-    Returns:
-        one entry a behaviour, those of A first, and int64 trigger numbers, ``shown`` of them for each entry.
-    """
-    entries: list[tuple[dict[str, Any], Int64Array]] = []
-    for group in range(int(examples.groups.max()) + 1):
-        members = np.flatnonzero(examples.groups == group)
-        counts = examples.right[members].sum(axis=0)
-        a, b = int(counts[0]), int(counts[1])
-        if max(a, b) < _FEWEST_OF_A_BEHAVIOUR or a == b:
-            continue
-        winner = 0 if a > b else 1
-        picks = members[examples.right[members, winner]][:_PICTURES_SHOWN]
-        label_a, label_b, cell = finds.behaviours[examples.rows[members[0]]].tolist()
-        about = {
-            "trust": "AB"[winner],
-            "label_a": label_a,
-            "label_b": label_b,
-            "cell": cell,
-            "a_right": a,
-            "b_right": b,
-        }
-        entries.append(({**about, "shown": len(picks)}, finds.numbers[examples.rows[picks]]))
-
-    def strength(entry: tuple[dict[str, Any], Int64Array]) -> int:
-        return abs(entry[0]["a_right"] - entry[0]["b_right"])
-
-    chosen = []
-    for role in "AB":
-        of_role = sorted((each for each in entries if each[0]["trust"] == role), key=strength, reverse=True)
-        chosen += of_role[:_TRUSTED_SHOWN]
-    shown = np.concatenate([numbers for _, numbers in chosen]) if chosen else np.empty(0, dtype=np.int64)
-    return [about for about, _ in chosen], shown

@@ -21,16 +21,17 @@ from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
 from diffgen.features import cells as cell_store
+from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder, check_pair
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
-from diffgen.search.shrink import smallest_steps
-from diffgen.sources.base import FamilyContext
+from diffgen.search.shrink import Steps, smallest_steps
+from diffgen.sources.base import FamilyContext, Source
 from diffgen.tasks.classification import differ, disagree
-from diffgen.types import Float32Array, UInt8Array
+from diffgen.types import Float32Array, ImageSet, UInt8Array
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
 
@@ -102,68 +103,93 @@ def _shrink(
     folder: RunFolder, limit: int, data: Any, device: str | None, options: Sequence[ModelSpec], progress: Progress
 ) -> ShrinkResult:
     run = OpenedRun(folder, device)
-    config = run.config
     with folder.reading():
         margin = read_finished(folder).preflight.margin
         triggers = folder.read_judged()
         chosen = _choose(folder, triggers, limit)
-    if not needs_of(config).source or (len(triggers) and triggers.genes is None):
+    if not needs_of(run.config).source or (len(triggers) and triggers.genes is None):
         raise UserError(
-            f"The triggers of {folder.path} were made without latent vectors ({config.technique}), so there is no way "
-            "to lead them back; shrink a run of another technique."
+            f"The triggers of {folder.path} were made without latent vectors ({run.config.technique}), so there is no "
+            "way to lead them back; shrink a run of another technique."
         )
     models = run.models(options=options)
     images = run.data(data, purpose="shrink it", progress=progress)
     prepare_models(models, images)
     match_classes(models, (), images.class_names)
-    encoder = cell_store.prepare(images, device=run.device, progress=progress).encoder
-    split = DataSplit(images, config.split)
-    made = run.source(split, FamilyContext(encoder, run.device, progress))
-    source = made.source
-    assert source is not None
-    size = run.batch_size
-    pipeline = make_pipeline(split, made.scorer, config, batch_size=size, device=run.device, progress=progress)
-
-    def judge(pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        answers = torch.stack([model.predict(pictures) for model in models], dim=1)
-        agree, apart = _agree(answers).cpu(), disagree(answers, margin).cpu()
-        rows = (agree | apart).nonzero().squeeze(1)
-        accepted = torch.zeros(len(pictures), dtype=torch.bool)
-        accepted[rows] = torch.from_numpy(pipeline.apply(pictures[rows.to(pictures.device)].cpu()).accepted)
-        return agree & accepted, apart & accepted
-
+    source, pipeline = _source_and_filters(run, images, progress)
+    judge = _Judge(models, pipeline, margin)
     genes = torch.empty(0, source.space.length) if chosen.genes is None else torch.from_numpy(chosen.genes)
-    steps = smallest_steps(genes, source, judge, seed=config.seed, batch_size=size, progress=progress)
-    agreeing, triggering = (_one_by_one(models, each) for each in (steps.agreeing, steps.trigger))
-    holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
-    holds &= disagree(torch.from_numpy(triggering), margin).numpy()
-    for pictures in (steps.agreeing, steps.trigger):
-        holds &= pipeline.apply(torch.from_numpy(pictures)).accepted
-    start = chosen.images if len(chosen) else steps.trigger
-    before, after = _difference(start, steps.first_agreeing), _difference(steps.trigger, steps.agreeing)
-    folder.write_arrays(
-        "shrunk",
-        {
-            "numbers": chosen.numbers[holds],
-            "agreeing": steps.agreeing[holds],
-            "agreeing_latents": steps.agreeing_genes[holds],
-            "agreeing_probabilities": agreeing[holds],
-            "triggers": steps.trigger[holds],
-            "trigger_latents": steps.trigger_genes[holds],
-            "trigger_probabilities": triggering[holds],
-            "before": before[holds],
-            "difference": after[holds],
-        },
-    )
+    steps = smallest_steps(genes, source, judge, seed=run.config.seed, batch_size=run.batch_size, progress=progress)
+    pairs = _pairs(chosen, steps, judge)
+    folder.write_arrays("shrunk", pairs)
     page = write_report(folder, triggers)
+    shrunk = len(pairs["numbers"])
     return ShrinkResult(
         run=str(folder.path),
         tried=len(chosen),
-        shrunk=int(holds.sum()),
-        before=float(np.median(before[holds])) if holds.any() else None,
-        after=float(np.median(after[holds])) if holds.any() else None,
+        shrunk=shrunk,
+        before=float(np.median(pairs["before"])) if shrunk else None,
+        after=float(np.median(pairs["difference"])) if shrunk else None,
         report=str(page),
     )
+
+
+def _source_and_filters(run: OpenedRun, images: ImageSet, progress: Progress) -> tuple[Source, FilterPipeline]:
+    """What draws pictures from genes, and the validity filters, both as the run had them."""
+    encoder = cell_store.prepare(images, device=run.device, progress=progress).encoder
+    split = DataSplit(images, run.config.split)
+    made = run.source(split, FamilyContext(encoder, run.device, progress))
+    assert made.source is not None
+    pipeline = make_pipeline(
+        split, made.scorer, run.config, batch_size=run.batch_size, device=run.device, progress=progress
+    )
+    return made.source, pipeline
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Says whether the models agree or disagree on pictures that look real.
+
+    Attributes:
+        models: A and B, prepared.
+        pipeline: the validity filters.
+        margin: smallest gap of the two highest probabilities that counts as an answer.
+    """
+
+    models: Sequence[BlackBox]
+    pipeline: FilterPipeline
+    margin: float
+
+    def __call__(self, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """bool (N,) twice, for uint8 (N, C, H, W): agreed upon, and disagreed upon; neither where a filter rejects."""
+        answers = torch.stack([model.predict(pictures) for model in self.models], dim=1)
+        agree, apart = _agree(answers).cpu(), disagree(answers, self.margin).cpu()
+        rows = (agree | apart).nonzero().squeeze(1)
+        accepted = torch.zeros(len(pictures), dtype=torch.bool)
+        accepted[rows] = torch.from_numpy(self.pipeline.apply(pictures[rows.to(pictures.device)].cpu()).accepted)
+        return agree & accepted, apart & accepted
+
+
+def _pairs(chosen: TriggerTable, steps: Steps, judge: _Judge) -> dict[str, Any]:
+    """The arrays of shrunk.npz: the pairs that hold when the models are asked about one picture at a time."""
+    agreeing, triggering = (_one_by_one(judge.models, each) for each in (steps.agreeing, steps.trigger))
+    holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
+    holds &= disagree(torch.from_numpy(triggering), judge.margin).numpy()
+    for pictures in (steps.agreeing, steps.trigger):
+        holds &= judge.pipeline.apply(torch.from_numpy(pictures)).accepted
+    start = chosen.images if len(chosen) else steps.trigger
+    before, after = _difference(start, steps.first_agreeing), _difference(steps.trigger, steps.agreeing)
+    return {
+        "numbers": chosen.numbers[holds],
+        "agreeing": steps.agreeing[holds],
+        "agreeing_latents": steps.agreeing_genes[holds],
+        "agreeing_probabilities": agreeing[holds],
+        "triggers": steps.trigger[holds],
+        "trigger_latents": steps.trigger_genes[holds],
+        "trigger_probabilities": triggering[holds],
+        "before": before[holds],
+        "difference": after[holds],
+    }
 
 
 def _choose(folder: RunFolder, triggers: TriggerTable, limit: int) -> TriggerTable:

@@ -24,10 +24,11 @@ from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
+from diffgen.selector.on_real import measure_cost
 from diffgen.selector.onnx_file import load_selector
 from diffgen.workflows.label import label_import, label_oracle
 from diffgen.workflows.predict import predict
-from diffgen.workflows.select import measure_cost, select
+from diffgen.workflows.select import select
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
