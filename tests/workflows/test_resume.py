@@ -254,7 +254,7 @@ def test_ctrl_c_before_the_search_writes_nothing(
         resume(tmp_path / "run")
 
 
-@pytest.mark.parametrize("stage", ["judge_triggers", "write_results"])
+@pytest.mark.parametrize("stage", ["judge_triggers", "write_outcome"])
 def test_after_the_search_nothing_is_searched_again(
     stage: str,
     start: Callable[..., CompareResult],
