@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # with a GAN
         "preset default": FilterConfig(names=("discriminator", "reconstruction", "ssim")),
         "reconstruction, ssim, neighbors": FilterConfig(names=("reconstruction", "ssim", "neighbors")),
-        "all four": FilterConfig(names=FILTERS),
+        "all": FilterConfig(names=FILTERS),
     }
     pipelines = {name: _pipeline(test, domain, config, settings) for name, settings in chains.items()}
     kept = {

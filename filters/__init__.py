@@ -5,6 +5,7 @@ from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.filters.discriminator import DiscriminatorFilter
 from diffgen.filters.neighbors import NeighborsFilter
 from diffgen.filters.pipeline import FilterPipeline, Verdicts
+from diffgen.filters.recognition import RecognitionFilter
 from diffgen.filters.reconstruction import ReconstructionFilter
 from diffgen.filters.registry import foreign_filters
 from diffgen.filters.ssim import SsimFilter
@@ -16,6 +17,7 @@ __all__ = [
     "Filter",
     "FilterPipeline",
     "NeighborsFilter",
+    "RecognitionFilter",
     "ReconstructionFilter",
     "SsimFilter",
     "Verdicts",

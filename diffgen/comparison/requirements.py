@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from diffgen import extensions
 from diffgen.comparison.own_settings import check_own_settings
 from diffgen.config import CompareConfig
@@ -139,6 +141,12 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
         raise UserError(
             f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
             f"the data {images.source} has none; give labelled images, or another technique ({', '.join(others)})."
+        )
+    if "jury" in filter_names(config) and (images.labels is None or len(np.unique(images.labels)) < 2):
+        raise UserError(
+            f"The filter jury learns from labelled images of two classes at least, and the data {images.source} "
+            f"{'have no labels' if images.labels is None else 'have one class only'}; give such images, or leave it "
+            "out of --filters."
         )
     if needs_of(config).source:
         family_of(config).supports(images.image_shape)

@@ -6,7 +6,7 @@ from diffgen import extensions
 from diffgen.config.schema import Many, Maybe, setting, settings
 from diffgen.errors import UserError
 
-FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors")
+FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors", "jury")
 
 
 @settings("filters")
@@ -55,6 +55,13 @@ class FilterConfig:
         ge=-1,
         le=1,
     )
+    jury_threshold: Maybe[float] = setting(
+        None,
+        "Lowest certainty of the jury, minus an entropy in nats, that passes (default: found).",
+        option="--jury-threshold",
+        metavar="X",
+        le=0,
+    )
     ssim_neighbors: int = setting(
         10,
         "How many nearest real images (cosine, pixels) SSIM is computed with; the best counts.",
@@ -68,6 +75,13 @@ class FilterConfig:
         le=1,
     )
     training_steps: int = setting(1200, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
+
+    jury_shown: int = setting(
+        45_000,
+        "Images that every member of the jury is shown in its training, each of the real ones several times.",
+        ge=64,
+        le=10**9,
+    )
 
     def __post_init__(self) -> None:
         names = self.names or ()

@@ -8,19 +8,16 @@ test, nor with any judge of the results.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
-from diffgen.errors import UserError
-from diffgen.runs.files import write_whole
-from diffgen.types import Float32Array, Int64Array, Progress
+from diffgen.events import Progress
+from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.types import Float32Array, Int64Array
 
 FORMAT = "diffgen-jury-1"
 _BATCH = 64
@@ -118,7 +115,7 @@ def train(
     optimiser = torch.optim.Adam(jury.parameters(), lr=_LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3 * _LEARNING_RATE, total_steps=steps)
     wanted = torch.from_numpy(targets.astype(np.int64))
-    with (progress or Progress()).task("Training the jury", total=steps) as task:
+    with (progress or Progress()).stage("Training the jury", total=steps) as task:
         for _ in range(steps):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
             values = _moved(jury.prepared(images[rows]), rng).to(device)
@@ -134,9 +131,7 @@ def train(
 
 def save(jury: Jury, path: Path) -> None:
     """Write weights and labels to a safetensors file."""
-    tensors = {name: value.cpu().contiguous() for name, value in jury.state_dict().items()}
-    about = {"format": FORMAT, "labels": json.dumps(jury.labels.tolist())}
-    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=about))
+    write_tensors(path, jury.state_dict(), {"labels": jury.labels.tolist()})
 
 
 def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> Jury:
@@ -146,15 +141,11 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
         UserError: the file is missing, truncated, or holds no jury for images of this shape.
     """
     try:
-        with safe_open(path, framework="pt") as file:
-            labels = np.asarray(json.loads((file.metadata() or {})["labels"]), dtype=np.int64)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-        jury = Jury(image_shape, labels)
+        header, tensors = read_tensors(path)
+        jury = Jury(image_shape, np.asarray(header["labels"], dtype=np.int64))
         jury.load_state_dict(tensors)
-    except (OSError, SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"The jury {path} cannot be read ({str(error).splitlines()[0]}); delete the file and it is made anew."
-        ) from error
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise unreadable("The jury", path, error) from error
     return jury.eval().requires_grad_(False).to(device)
 
 
