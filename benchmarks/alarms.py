@@ -39,7 +39,6 @@ from diffgen.config import (
 )
 from diffgen.data import load
 from diffgen.errors import DiffgenError
-from diffgen.events import Progress
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.runs.arrays import read_arrays, write_arrays
@@ -367,7 +366,6 @@ def run_case(
             config=replace(CheckConfig(), compare=comparison, random_images=random_images),
             output=folder / "run",
             force=True,
-            progress=Progress(),
         )
     except DiffgenError as error:
         return {**entry, "exit_code": error.exit_code, "status": "ERROR", "why": [str(error)]}

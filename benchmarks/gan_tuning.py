@@ -155,7 +155,7 @@ def main() -> None:
         draws=arguments.draws,
         images=arguments.images,
     )
-    result = train_gan(data, config=config, progress=Progress(_print))
+    result = train_gan(data, config=config, events=_print)
     header = read_header(Path(result.gan))
     seeds = FRESH_SEEDS[: arguments.seeds]
     print("before", flush=True)

@@ -214,8 +214,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, there = _HOMES[name].partition(":")
-    value = globals()[name] = getattr(importlib.import_module(module), there or name)
-    return value
+    return getattr(importlib.import_module(module), there or name)
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,9 @@ def test_a_few_candidates_on_the_digits(tmp_path: Path, capsys: pytest.CaptureFi
     assert [entries[name]["exit_code"] for name in ONLY] == [1, 3, 0]
     # of two classes that tie the first is counted as the answer, so that half of the answers are wrong besides
     assert {"undecided_real", "accuracy_drop", "class_accuracy_drop"} <= set(entries[ONLY[0]]["why"])
-    assert [entries[name]["why"] for name in ONLY[1:]] == [["steadiness"], []]
+    noisy, coarse = (entries[name]["why"] for name in ONLY[1:])
+    assert noisy[0] == "steadiness"  # how far its accuracy falls is chance
+    assert coarse == []
     assert kept(entries) == {"be refused": "2 of 2", "pass": "1 of 1"}
     assert json.loads((tmp_path / "alarms.json").read_text()) == {"digits": entries}
     assert table(entries) in capsys.readouterr().out

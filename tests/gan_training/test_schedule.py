@@ -11,7 +11,7 @@ from diffgen.gan_training.schedule import SCHEDULES, number_of_steps
 schedules = st.sampled_from(sorted(SCHEDULES))
 
 
-@given(schedules, st.integers(1, 10**7), st.integers(1, 4096))
+@given(schedules, st.integers(1, 10**7), st.integers(2, 4096))
 def test_steps_lie_within_bounds_and_grow_with_the_data(name: str, training_images: int, batch_size: int) -> None:
     config = GanConfig(schedule=name, batch_size=batch_size)  # type: ignore[arg-type]
     schedule = SCHEDULES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -131,14 +132,22 @@ def test_the_average_is_a_moving_average(images: torch.Tensor) -> None:
         torch.testing.assert_close(fast[name], 0.05 * first[name] + 0.95 * second[name])
 
 
+def _beyond(config: GanConfig, **values: float) -> GanConfig:
+    """Settings that nobody can give: what the trainer makes of them shows what it does with each."""
+    made = copy.copy(config)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
 def test_the_two_learning_rates_are_not_mixed_up(images: torch.Tensor) -> None:
     still = replace(SHORT, ema_decay=0.0, seed=4)
     with torch.random.fork_rng():
         torch.manual_seed(4)
         generator = DcganGenerator((1, 28, 28), latent_dim=8, width=4)
         discriminator = DcganDiscriminator((1, 28, 28), width=4)
-    only_discriminator = train(images[:60], replace(still, learning_rate_generator=0.0))
-    only_generator = train(images[:60], replace(still, learning_rate_discriminator=0.0))
+    only_discriminator = train(images[:60], _beyond(still, learning_rate_generator=0.0))
+    only_generator = train(images[:60], _beyond(still, learning_rate_discriminator=0.0))
     for role, moved, rested in (
         ("generator", only_generator, only_discriminator),
         ("discriminator", only_discriminator, only_generator),
@@ -191,7 +200,7 @@ def test_progress_reaches_the_end(images: torch.Tensor) -> None:
 @pytest.mark.parametrize("rate", [1e6, 1e10, 1e20])
 @pytest.mark.parametrize("steps", [1, 3, 15])
 def test_a_diverged_gan_is_never_handed_over(images: torch.Tensor, rate: float, steps: int) -> None:
-    config = replace(SHORT, steps=steps, learning_rate_generator=rate, learning_rate_discriminator=rate)
+    config = _beyond(replace(SHORT, steps=steps), learning_rate_generator=rate, learning_rate_discriminator=rate)
     try:
         trained = train(images[:60], config)
     except RunError as error:
@@ -207,6 +216,6 @@ def test_a_diverged_gan_is_never_handed_over(images: torch.Tensor, rate: float, 
 
 
 def test_a_diverged_training_is_stopped_early(images: torch.Tensor) -> None:
-    config = replace(SHORT, steps=1000, learning_rate_generator=1e20, learning_rate_discriminator=1e20)
+    config = _beyond(replace(SHORT, steps=1000), learning_rate_generator=1e20, learning_rate_discriminator=1e20)
     with pytest.raises(RunError, match="at step 10 of 1000"):
         train(images[:60], config)

@@ -115,16 +115,16 @@ def test_shapes_taken_says_what_fits(net_of, save_torchscript, save_onnx):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"scale": "0-1"}, "scale '0-1'; give 0..1, 0..255"),
-        ({"layout": "NCHW"}, "layout 'NCHW'"),
-        ({"channels": "gray"}, "channels 'gray'"),
-        ({"mean": "imagenet"}, "mean 'imagenet'; give a list of numbers"),
-        ({"std": (1.0, "x")}, "give a list of numbers"),
+        ({"scale": "0-1"}, "is '0-1'; give one of '0..1', '0..255'"),
+        ({"layout": "NCHW"}, "layout .* is 'NCHW'"),
+        ({"channels": "gray"}, "channels .* is 'gray'"),
+        ({"mean": "imagenet"}, "is 'imagenet'; give a list of numbers"),
+        ({"std": (1.0, "x")}, "is 'x'; give a number"),
         ({"size": (224,)}, "give height and width"),
         ({"size": (0, 5)}, "from 1 to 4096"),
         ({"size": (5, 5000)}, "from 1 to 4096"),
         ({"invert": "yes"}, "give true or false"),
-        ({"output": 3}, "output 3; give a name"),
+        ({"output": 3}, "is 3; give text in quotation marks"),
     ],
 )
 def test_values_that_cannot_be_are_refused(values, message):

@@ -13,8 +13,10 @@ from diffgen.features.cells import Cells
 from diffgen.features.encoder import DomainEncoder
 from diffgen.filters import FilterPipeline, SsimFilter
 from diffgen.judging.verdicts import in_rounds, judge_triggers
-from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE
+from diffgen.metrics.counting import ACCEPTED, CONFIRMED_BATCH, CONFIRMED_SINGLE
 from diffgen.models import load
+from diffgen.runs.images import ImageColumn
+from diffgen.runs.triggers import HASH_BYTES, TriggerTable
 
 
 class Linear:
@@ -68,8 +70,22 @@ def judged(verify_limit: int):
     torch.manual_seed(0)
     encoder = DomainEncoder(data.image_shape).eval().requires_grad_(False)
     cells = Cells(encoder, encoder.encode(tensor[:5]))
-    validity = judge_triggers(models, images, answers, pipeline, cells, verify_limit=verify_limit, progress=Progress())
-    return asked, answers.argmax(axis=2), validity
+    rows = np.arange(len(images), dtype=np.int64)
+    nothing = np.full(len(images), np.nan, dtype=np.float32)
+    table = TriggerTable(
+        image_column=ImageColumn.of(images),
+        hashes=np.zeros((len(images), HASH_BYTES), dtype=np.uint8),
+        probabilities=answers,
+        divergence=nothing,
+        diversity=nothing,
+        generation=rows,
+        query=rows + 1,
+        numbers=rows,
+    )
+    judged = judge_triggers(
+        models, table, pipeline, cells, near_duplicate=0.95, verify_limit=verify_limit, progress=Progress()
+    )
+    return asked, answers.argmax(axis=2), judged.known
 
 
 def test_a_few_are_asked_about_alone_and_the_rest_in_batches():
@@ -78,11 +94,11 @@ def test_a_few_are_asked_about_alone_and_the_rest_in_batches():
     alone = validity.confirmed == CONFIRMED_SINGLE
     assert alone.sum() == 40
     assert (validity.confirmed[~alone] == CONFIRMED_BATCH).all()
-    assert validity.verdicts.accepted[alone].all()
+    assert (validity.rejected_by == ACCEPTED)[alone].all()
     for model in asked:
         assert model.batches.count(1) <= 41
         assert sum(model.batches) == len(labels)  # about each of them once more, and no more
-    keys = np.column_stack([labels, validity.cells])[validity.verdicts.accepted]
+    keys = np.column_stack([labels, validity.cells])[(validity.rejected_by == ACCEPTED)]
     kinds = len(np.unique(keys, axis=0))
     reached = len(np.unique(np.column_stack([labels, validity.cells])[alone], axis=0))
     assert reached == min(40, kinds)
