@@ -38,6 +38,7 @@ WAYS = {
     "constraint": ("constraint", _DEFAULT),
     "objective": ("objective", _DEFAULT),
     "constraint, with neighbors": ("constraint", (*_DEFAULT, "neighbors")),
+    "constraint, with jury": ("constraint", (*_DEFAULT, "jury")),
     "constraint, neighbors for discriminator": ("constraint", ("reconstruction", "ssim", "neighbors")),
 }
 EIGHTHS = 8
