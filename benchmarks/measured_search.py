@@ -99,7 +99,7 @@ class MeasuredSearch:
             margin=1e-6,
             memory=memory,
             behaviours=Behaviours(_cells(shape, device).assign, FilterConfig().near_duplicate),
-            validity=None if filters is None else filters.violation,
+            violation=None if filters is None else filters.violation,
         )
         self.diversity = Diversity(self.archive, config, space=PixelEmbedding(), seed=0, device=device)
         problem = GeneProblem(

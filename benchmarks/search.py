@@ -150,7 +150,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         memory=memory,
         divergence=DIVERGENCES[config.divergence],
         behaviours=Behaviours(pair.cells.assign, FilterConfig().near_duplicate),
-        validity=pair.pipeline.violation if guided else None,
+        violation=pair.pipeline.violation if guided else None,
     )
     context = TechniqueContext(
         archive=archive,

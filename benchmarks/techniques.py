@@ -64,7 +64,7 @@ from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.selector.evaluation import evaluate
-from diffgen.selector.examples import FEWEST_OF_A_KIND, make_examples
+from diffgen.selector.examples import MIN_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
 from diffgen.techniques import PRESETS, technique_names
@@ -76,7 +76,7 @@ from diffgen.workflows.valid_triggers import read_valid_triggers
 CPU = torch.device("cpu")
 SUBSET = 200  # pictures whose Shannon entropy is taken
 JUDGED = 3000  # triggers, and as many valid ones, that the judge is shown at most
-FEWEST = 90  # triggers on which one model is right; a selector of fewer is not looked at
+MIN_TRIGGERS = 90  # triggers on which one model is right; a selector of fewer is not looked at
 # all ways are judged by the same filters, also those that train no GAN
 _SETTINGS = CompareConfig(verify_limit=0, filters=FilterConfig(names=("discriminator", "reconstruction", "ssim")))
 # name of a way -> technique and preset
@@ -175,7 +175,7 @@ def _put_to_use(judge: Judge, cells: Cells, finds: TriggerTable) -> dict[str, An
     labels = np.where(recognised, label, UNLABELLED)
     only_a, only_b = (int((said[:, model] == labels).sum()) for model in (0, 1))
     found: dict[str, Any] = {"who_is_right": [only_a, only_b, int(recognised.sum()) - only_a - only_b]}
-    if only_a + only_b < FEWEST or min(only_a, only_b) < FEWEST_OF_A_KIND:
+    if only_a + only_b < MIN_TRIGGERS or min(only_a, only_b) < MIN_OF_A_KIND:
         return found
     examples = make_examples(labels, said, finds.behaviours[rows])
     features = cells.encoder.encode(images[torch.from_numpy(examples.rows)]).numpy()

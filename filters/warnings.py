@@ -9,7 +9,7 @@ from diffgen.filters.pipeline import Verdicts
 
 _MAX_REAL = 0.2  # share of real images whose rejection makes a given threshold unfit
 _NEARLY_ALL = 0.98
-_FEWEST = 50  # triggers from which on a share says something
+_MIN_TRIGGERS = 50  # triggers from which on a share says something
 
 
 def filter_warnings(verdicts: Verdicts, calibration: Calibration, *, asked_in_search: bool = False) -> tuple[str, ...]:
@@ -29,12 +29,12 @@ def filter_warnings(verdicts: Verdicts, calibration: Calibration, *, asked_in_se
                 f"{calibration.thresholds[index]:.4g}; it does not fit this data. Leave the threshold out to have it "
                 "calibrated."
             )
-        if asked >= _FEWEST and rejected == 0 and not asked_in_search:
+        if asked >= _MIN_TRIGGERS and rejected == 0 and not asked_in_search:
             found.append(
                 f"The filter {name} rejected none of the {asked:,} triggers that it was asked about; it may be blind "
                 "to what is wrong with them."
             )
-        elif asked >= _FEWEST and rejected >= _NEARLY_ALL * asked:
+        elif asked >= _MIN_TRIGGERS and rejected >= _NEARLY_ALL * asked:
             found.append(
                 f"The filter {name} rejected {rejected:,} of the {asked:,} triggers that it was asked about, nearly "
                 "everything; look at the rejected pictures before you trust it."

@@ -16,7 +16,7 @@ from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.manifold import manifold_scores
 
 IMAGES = 2_000  # generated for one measurement, and real ones at most
-FEWEST_HELD_OUT = 300  # with fewer, the training images are measured against instead
+MIN_HELD_OUT = 300  # with fewer, the training images are measured against instead
 _NEIGHBOURS = 5
 # Readings of a collapsed generator: far below those of any generator that was of use (benchmarks/results/gan.md).
 _MIN_COVERED = 0.15
@@ -81,7 +81,7 @@ class GanMonitor:
         self._extractor = extractor
         self._known = extractor.encode(training).cpu()
         self._known_labels = training_labels
-        apart = len(held_out) >= FEWEST_HELD_OUT
+        apart = len(held_out) >= MIN_HELD_OUT
         real, labels = (held_out, held_out_labels) if apart else (training, training_labels)
         # the order of a data set may be that of its classes
         rows = torch.randperm(len(real), generator=torch.Generator().manual_seed(0))[:IMAGES]

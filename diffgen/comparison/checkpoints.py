@@ -15,7 +15,7 @@ from diffgen.search.loop import Proposer, SearchLoop
 
 SECONDS = 5.0  # between two checkpoints at least
 SHARE = 0.01  # of the time that checkpoints may take
-_MOST_POINTS = 4000  # of the curves; they are part of every checkpoint
+_MAX_POINTS = 4000  # of the curves; they are part of every checkpoint
 
 History = dict[str, list[float]]
 
@@ -40,7 +40,7 @@ class Checkpointer:
         self._next = -float("inf")
 
     def record(self) -> None:
-        """Add a point to the curves; from ``_MOST_POINTS`` on every second of the older ones is given up."""
+        """Add a point to the curves; from ``_MAX_POINTS`` on every second of the older ones is given up."""
         evaluator = self._loop.evaluator
         for name, value in (
             ("seconds", round(self._loop.seconds, 3)),
@@ -49,7 +49,7 @@ class Checkpointer:
         ):
             points = self._history[name]
             points.append(value)
-            if len(points) > _MOST_POINTS:
+            if len(points) > _MAX_POINTS:
                 del points[-3::-2]
 
     def after_generation(self) -> None:

@@ -138,7 +138,7 @@ def _make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> Search
         memory=memory,
         divergence=DIVERGENCES[config.search.divergence],
         behaviours=Behaviours(cells.assign, config.filters.near_duplicate),
-        validity=pipeline.violation if guided or until_saturated or not pipeline.filters else None,
+        violation=pipeline.violation if guided or until_saturated or not pipeline.filters else None,
     )
     return SearchLoop(
         make(config.technique, context),
@@ -151,9 +151,9 @@ def _make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> Search
 
 
 def _say_why_it_ended(prepared: Prepared, loop: SearchLoop) -> None:
-    if loop.spent is not None:
+    if loop.exhausted_model is not None:
         prepared.progress.warn(
-            f"The query budget of model {loop.spent.name} ended the search after {loop.evaluator.queries:,} "
+            f"The query budget of model {loop.exhausted_model.name} ended the search after {loop.evaluator.queries:,} "
             "queries; what is left of it is for asking again about the triggers."
         )
     if loop.saturated:

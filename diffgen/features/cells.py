@@ -22,7 +22,7 @@ from diffgen.types import ImageSet, Int64Array
 FORMAT = "diffgen-cells-1"
 CELLS = 30
 _SEED = 0  # never the run's seed: all runs on a data set share its cells
-_FEWEST_IMAGES_PER_CELL = 10
+_MIN_IMAGES_PER_CELL = 10
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progr
     labels = None if data.labels is None else torch.from_numpy(data.labels)
     encoder = train(images, labels, seed=_SEED, device=device, progress=progress)
     features = encoder.encode(images).cpu().numpy()
-    count = max(1, min(CELLS, len(data) // _FEWEST_IMAGES_PER_CELL))
+    count = max(1, min(CELLS, len(data) // _MIN_IMAGES_PER_CELL))
     centroids = KMeans(n_clusters=count, n_init=4, random_state=_SEED).fit(features).cluster_centers_
     return Cells(encoder, torch.from_numpy(np.asarray(centroids, dtype=np.float32)))
 

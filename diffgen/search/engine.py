@@ -23,7 +23,7 @@ from diffgen.search.operators import (
     SpaceRepair,
     SpaceSampling,
 )
-from diffgen.search.problem import MOST_CELLS, GeneProblem
+from diffgen.search.problem import MAX_CELLS, GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.survival import RescoringSurvival
 from diffgen.sources.space import Crossing, Mutating
@@ -162,4 +162,4 @@ class Nsga2Search:
 def _survival(config: SearchConfig) -> RescoringSurvival:
     if config.niches == "none":
         return RescoringSurvival()
-    return NicheSurvival(cells=MOST_CELLS if config.niches == "behaviour" else 1)
+    return NicheSurvival(cells=MAX_CELLS if config.niches == "behaviour" else 1)

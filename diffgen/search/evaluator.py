@@ -32,7 +32,7 @@ class Evaluator:
         memory: hands a batch over in pieces where memory is too small for all of it; None: at once until it is.
         divergence: of the models' answers.
         behaviours: counts what is met; None when behaviours are not to be counted.
-        validity: by how much the validity filters reject pictures, uint8 (N, C, H, W) -> float32 (N,), 0 for those that
+        violation: by how much the filters reject pictures, uint8 (N, C, H, W) -> float32 (N,), 0 for those that
             are accepted. They are asked about every trigger; None: they are not asked in the search.
 
     Attributes:
@@ -48,7 +48,7 @@ class Evaluator:
         memory: BatchHalver | None = None,
         divergence: Divergence = euclidean_plus_one,
         behaviours: Behaviours | None = None,
-        validity: Callable[[torch.Tensor], Float32Array] | None = None,
+        violation: Callable[[torch.Tensor], Float32Array] | None = None,
     ) -> None:
         self.black_boxes = tuple(black_boxes)
         self.archive = archive
@@ -56,13 +56,13 @@ class Evaluator:
         self.queries = 0
         self.behaviours = behaviours
         self._divergence = divergence
-        self._validity = validity
+        self._violation = violation
         self._memory = memory or BatchHalver()
 
     @property
     def asks_filters(self) -> bool:
         """Whether the validity filters are asked about every trigger."""
-        return self._validity is not None
+        return self._violation is not None
 
     def ask(self, proposal: Proposal) -> Answers:
         """Ask every model about a proposal, and the filters where they are to be; archive the triggers.
@@ -88,8 +88,8 @@ class Evaluator:
             known = len(self.archive)
             archived = self.archive.add(found)
             numbers[on_cpu] = torch.from_numpy(archived)
-            if self._validity is not None:
-                violation[on_cpu] = self._memory.call(_on_arrays(self._validity), images[rows])
+            if self._violation is not None:
+                violation[on_cpu] = self._memory.call(_on_arrays(self._violation), images[rows])
             if self.behaviours is not None:
                 cells[on_cpu] = self._memory.call(_on_arrays(self.behaviours.cells), images[rows])
                 # an image that the archive holds already is no new find

@@ -46,7 +46,7 @@ class SearchLoop:
         clock: seconds; a parameter for tests.
 
     Attributes:
-        spent: the model whose own limit of images ended the search, or None.
+        exhausted_model: the model whose own limit of images ended the search, or None.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SearchLoop:
         self.batch_size = batch_size
         self.saturation_queries = saturation_queries
         self.stop = StopToken() if stop is None else stop
-        self.spent: BlackBox | None = None
+        self.exhausted_model: BlackBox | None = None
         self._clock = clock
         self._started: float | None = None
 
@@ -134,7 +134,7 @@ class SearchLoop:
         for model in self.evaluator.black_boxes:
             afforded = self._affordable(model)
             if afforded < 1:
-                self.spent = model
+                self.exhausted_model = model
                 return 0
             room = min(room, afforded)
         return room if budget.queries is None else max(0, min(room, budget.queries - queries))

@@ -18,7 +18,7 @@ from diffgen.types import Int64Array, UInt8Array
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
 
-MOST_CELLS = 1 << 20  # a niche by behaviour is label pair * MOST_CELLS + cell
+MAX_CELLS = 1 << 20  # a niche by behaviour is label pair * MAX_CELLS + cell
 
 
 class GeneProblem(Problem):  # type: ignore[misc]
@@ -122,7 +122,7 @@ class GeneProblem(Problem):  # type: ignore[misc]
         if not self._by_cell:
             return pairs
         cells = answers.cells.numpy()
-        return np.where(pairs == NO_PAIR, NO_PAIR, pairs * MOST_CELLS + cells)
+        return np.where(pairs == NO_PAIR, NO_PAIR, pairs * MAX_CELLS + cells)
 
     def keep(self, pictures: torch.Tensor) -> Int64Array:
         """Remember pictures, uint8 (N, C, H, W); returns their uids, int64 (N,)."""

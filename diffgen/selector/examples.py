@@ -11,7 +11,7 @@ from diffgen.types import Int64Array
 
 A, B, NEITHER = 0, 1, 2
 #: Fewer of one kind teach nothing that could be checked.
-FEWEST_OF_A_KIND = 5
+MIN_OF_A_KIND = 5
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def make_examples(
         kept = np.isin(np.arange(len(kept)), drawn)
     for target, name in ((A, "A"), (B, "B")):
         count = int((targets[kept] == target).sum())
-        if count < FEWEST_OF_A_KIND:
+        if count < MIN_OF_A_KIND:
             raise UserError(
                 f"Of {int(known.sum()):,} labelled triggers, model {name} is right on {count:,} only, so there is "
-                f"nothing to tell apart (at least {FEWEST_OF_A_KIND} are needed); label more, or trust the other model."
+                f"nothing to tell apart (at least {MIN_OF_A_KIND} are needed); label more, or trust the other model."
             )
     _, groups = np.unique(behaviours[kept], axis=0, return_inverse=True)
     return Examples(

@@ -81,7 +81,7 @@ MUTATORS: dict[str, Mutator] = {
     "multiplicative noise": levels.multiplicative_noise([1, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001]),
     "salt and pepper": levels.salt_and_pepper(0.004),
 }
-MOST_TYPES = 9  # of faults of one real image
+MAX_TYPES = 9  # of faults of one real image
 MOVED_BACK = 0.15
 _LOST = 2 / 3  # weight of B's loss since the seed in the difference; the rest is that of the gap between A and B
 _STANDSTILL = 500  # batches without a single mutant that passes
@@ -286,7 +286,7 @@ class DrFuzz(Technique):
             for entry, label in np.unique(np.column_stack([made_of, answers[:, 1]])[fault], axis=0).tolist():
                 self._corpus.retire(entry, label)
             found = np.unique(roots[fault])
-            self._corpus.banned[found] = self._types[found].sum(axis=1) >= MOST_TYPES
+            self._corpus.banned[found] = self._types[found].sum(axis=1) >= MAX_TYPES
 
     def checkpoint(self) -> Checkpoint:
         return {

@@ -20,7 +20,7 @@ from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet, UInt8Array
 
 _COLUMNS = 12
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 _ROWS_WITHOUT_CLASSES = 8
 _PAIRS = 20
 _SEED = 0
@@ -70,7 +70,7 @@ def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, de
 
 def _sheet(source: Source, labels: tuple[int, ...], names: tuple[str, ...]) -> tuple[SheetRow, ...]:
     rng = torch.Generator().manual_seed(_SEED)
-    classes = range(min(source.space.categories[0], _MOST_ROWS)) if source.space.categories else None
+    classes = range(min(source.space.categories[0], _MAX_ROWS)) if source.space.categories else None
     latents = random_genes(source.space, _COLUMNS * (_ROWS_WITHOUT_CLASSES if classes is None else len(classes)), rng)
     if classes is not None:
         latents[:, -1] = torch.tensor(classes).repeat_interleave(_COLUMNS)

@@ -29,7 +29,7 @@ from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 IMAGES = 1000  # are asked about for each candidate
 _TWO_SIGMA = 2.0
-_LEAST_STD = 1e-3
+_MIN_STD = 1e-3
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CIFAR = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 _OWN = "the data's own mean and std"
@@ -305,7 +305,7 @@ def _own_statistics(depth: int, images: UInt8Array, *, inverted: bool) -> tuple[
     each = np.stack([image.mean(axis=(1, 2), dtype=np.float64) for image in images]) / 255
     squares = np.stack([np.square(image / 255).mean(axis=(1, 2)) for image in images])
     mean = each.mean(axis=0)
-    std = np.sqrt(np.maximum(squares.mean(axis=0) - mean**2, _LEAST_STD**2))
+    std = np.sqrt(np.maximum(squares.mean(axis=0) - mean**2, _MIN_STD**2))
     if len(mean) != depth:  # one grey for three, or three for one grey: near enough for a guess
         mean, std = np.repeat(mean.mean(), depth), np.repeat(std.mean(), depth)
     mean = 1 - mean if inverted else mean

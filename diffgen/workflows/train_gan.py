@@ -25,7 +25,7 @@ from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.header import add_to_header, read_header
 from diffgen.gan_training.kid_monitor import KidMonitor
-from diffgen.gan_training.monitor import FEWEST_HELD_OUT, Measurement, collapse
+from diffgen.gan_training.monitor import MIN_HELD_OUT, Measurement, collapse
 from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.scores import GeneratorScores, score_generator
@@ -236,7 +236,7 @@ def _tune(
 
     data, encoder, progress = split.data, context.encoder, context.progress
     rows, held_out = split.rows
-    against = held_out if len(held_out) >= FEWEST_HELD_OUT else rows
+    against = held_out if len(held_out) >= MIN_HELD_OUT else rows
     images = len(rows) * (1 + len(TRANSFORMATIONS) * config.gan.augment)
     monitor = make_monitor(split, encoder, KidMonitor)
     drawn = min(config.tuning.images, len(data))

@@ -82,7 +82,7 @@ def too_dark(images: torch.Tensor) -> np.ndarray:
 def test_behaviours_are_counted_as_at_the_end(
     make_evaluator: Callable[..., Evaluator], generator: GanSource, asks_filters: bool
 ) -> None:
-    evaluator = make_evaluator(behaviours=Behaviours(brightness, 0.8), validity=too_dark if asks_filters else None)
+    evaluator = make_evaluator(behaviours=Behaviours(brightness, 0.8), violation=too_dark if asks_filters else None)
     assert evaluator.asks_filters is asks_filters
     first, second = generator.draw(latents(64, generator)), generator.draw(latents(300, generator))
     answers = evaluator.ask(Proposal(first, generation=1))

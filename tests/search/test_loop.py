@@ -145,7 +145,7 @@ def test_a_model_that_may_be_asked_about_few_images_ends_the_search(
     monkeypatch.setattr(black_boxes[1], "answers", Limited())
     loop.start()
     loop.run()
-    assert loop.spent is black_boxes[1]
+    assert loop.exhausted_model is black_boxes[1]
     left = 200 - loop.evaluator.queries
     assert len(loop.evaluator.archive) <= left <= len(loop.evaluator.archive) + 1
 
@@ -155,7 +155,7 @@ def test_what_is_rejected_does_not_put_off_the_end(make_loop: Callable[..., Sear
     rejects_all = make_loop(
         "1000q",
         behaviours=Behaviours(lambda images: images[:, 0, 14, 14].to(torch.int64).numpy() // 32, 0.8),
-        validity=lambda images: np.ones(len(images), np.float32),
+        violation=lambda images: np.ones(len(images), np.float32),
         saturation_queries=150,
     )
     rejects_all.start()

@@ -40,7 +40,7 @@ def searched(
     config: SearchConfig,
     budget: str = "600q",
 ) -> tuple[Nsga2Search, Evaluator]:
-    search, loop = make_search(generator, budget, config, validity=None if chain is None else chain.violation)
+    search, loop = make_search(generator, budget, config, violation=None if chain is None else chain.violation)
     loop.run()
     return search, loop.evaluator
 

@@ -15,7 +15,7 @@ from diffgen.origins import Origins
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages, drfuzz
 from diffgen.techniques.drfuzz import MUTATORS, DrFuzz, DrFuzzSettings, mutator_scores
-from diffgen.techniques.mutation.corpus import MOST_SELECTIONS, Corpus, drift
+from diffgen.techniques.mutation.corpus import MAX_SELECTIONS, Corpus, drift
 
 NO_FIDELITY = SearchConfig().with_technique(DrFuzzSettings(fidelity="none"))
 
@@ -36,7 +36,7 @@ def test_weights_decay_with_generation_and_selections() -> None:
     entries = corpus(4)
     for _ in range(20):
         grow(entries, [len(entries) - 1], [0])
-    entries.columns["selected"][:3] = 2, MOST_SELECTIONS, MOST_SELECTIONS + 1
+    entries.columns["selected"][:3] = 2, MAX_SELECTIONS, MAX_SELECTIONS + 1
     weights = entries.weights()
     a = np.log(20) / 20
     np.testing.assert_allclose(weights[:4], [np.exp(-a), np.exp(-a * 5), 0, 1])

@@ -85,7 +85,7 @@ def test_the_curves_stay_bounded_and_keep_their_last_point(tmp_path: Path, monke
         counting.queries = number
         checkpointer.record()
     assert {len(points) for points in history.values()} == {len(history["queries"])}
-    assert 1000 < len(history["queries"]) <= checkpoints._MOST_POINTS
+    assert 1000 < len(history["queries"]) <= checkpoints._MAX_POINTS
     assert history["queries"] == sorted(history["queries"])
     assert history["queries"][-1] == 19_999
 

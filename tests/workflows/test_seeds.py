@@ -25,7 +25,7 @@ from diffgen.config import (
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.gan_family import GanFamily
-from diffgen.sources.seeds import SeedsSource
+from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -66,7 +66,7 @@ def test_a_run_to_its_end(
     assert results["mutated"] is True
     assert folder.manifest["gan"] is None
     # genes draw the stored image again, from the seed and by the operators that are named
-    source = SeedsSource(torch.from_numpy(digits.images), SEEDS.seeds, device=torch.device("cpu"))
+    source = SeedsSource(torch.from_numpy(digits.images), SeedsSettings(), device=torch.device("cpu"))
     assert triggers.genes is not None
     genes = torch.from_numpy(triggers.genes)
     np.testing.assert_array_equal(source.draw(genes).numpy(), triggers.images)

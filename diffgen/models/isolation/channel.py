@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 _LENGTH = struct.Struct("!I")
 _MAX_DESCRIPTORS = 4
 _PIECE = 1 << 16
@@ -93,7 +93,7 @@ def _message(connection: socket.socket, content: bytes, wait: Callable[[], None]
     while len(content) < _LENGTH.size:
         content += _part(connection, wait)
     (length,) = _LENGTH.unpack_from(content)
-    if length > MOST_BYTES:
+    if length > MAX_BYTES:
         raise ProtocolError("a message is too long")
     parts = [content[_LENGTH.size :]]
     missing = length - len(parts[0])

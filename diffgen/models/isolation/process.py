@@ -36,7 +36,7 @@ _HDF5 = {"HDF5_USE_FILE_LOCKING": "FALSE"}
 _SLICE = 0.2  # seconds between two looks at whether somebody asked to stop
 _TO_DIE = 2.0
 _TO_START = 120.0
-_MOST_ANSWER = 1 << 30
+_MAX_ANSWER = 1 << 30
 _DTYPES = {
     **{"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16},
     **{"uint8": torch.uint8, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64},
@@ -199,7 +199,7 @@ class Child:
             self._longest = max(self._longest, time.monotonic() - started)
             if "needs" in said:
                 size = said["needs"]
-                if type(size) is not int or not 0 < size <= _MOST_ANSWER:
+                if type(size) is not int or not 0 < size <= _MAX_ANSWER:
                     raise self._died("gave an answer that is larger than any that could be meant")
                 self._answer = self._enough(self._answer, size, "answer")
                 said = self._exchange({"verb": "hand over"}, doing)

@@ -17,7 +17,7 @@ from diffgen.search.diversity.embedding import ImageEmbedding
 from diffgen.search.turns import turns
 from diffgen.types import Int64Array
 
-_FEWEST_NEW = 20  # triggers that must have come in before a small archive is clustered again
+_MIN_NEW = 20  # triggers that must have come in before a small archive is clustered again
 _ROWS = 8192  # representatives that a batch is compared with at once
 
 
@@ -68,7 +68,7 @@ class Diversity:
             return False
         if self._config.cluster_growth == 0 or self._config.representatives == "all":
             return True
-        return grown >= max(_FEWEST_NEW, self._config.cluster_growth * self._clustered)
+        return grown >= max(_MIN_NEW, self._config.cluster_growth * self._clustered)
 
     def update(self) -> bool:
         """Choose representatives anew when that is due; True when they have changed."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
-MOST_SELECTIONS = 10
+MAX_SELECTIONS = 10
 DECAY = math.log(20) / 20  # after 20 generations a twentieth is left
 NO_PARENT = -1
 
@@ -66,11 +66,11 @@ class Corpus:
     def weights(self) -> NDArray[np.float64]:
         """(len(self),): exp(-a (g + s / 2)) for an entry of generation g that was selected s times.
 
-        0 after more than ``MOST_SELECTIONS`` selections, for a retired entry, and for those of a banned real image.
+        0 after more than ``MAX_SELECTIONS`` selections, for a retired entry, and for those of a banned real image.
         """
         of = self.columns
         weights = np.exp(-DECAY * (of["generation"] + of["selected"] / 2))
-        weights[(of["selected"] > MOST_SELECTIONS) | of["retired"] | self.banned[of["root"]]] = 0.0
+        weights[(of["selected"] > MAX_SELECTIONS) | of["retired"] | self.banned[of["root"]]] = 0.0
         return np.asarray(weights)
 
     def select(self, count: int, rng: np.random.Generator) -> Int64Array:
