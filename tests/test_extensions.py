@@ -26,6 +26,8 @@ from diffgen.origins import Origins
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.check import checked_source
 from diffgen.techniques import technique_class, technique_names
+from diffgen.techniques.dflare import DFlareSettings
+from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
 
 CODE = re.compile(r"<!-- (\w+) -->\n```python\n(.*?)```", re.DOTALL)
@@ -159,6 +161,40 @@ def test_settings_that_are_not_the_techniques_own(made: dict[str, Any]) -> None:
         technique_class("diffgan").settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
     with pytest.raises(UserError, match=r"has its settings in \[search.dflare\]; leave \[search.own\] out"):
         technique_class("dflare").settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
+
+
+@pytest.mark.parametrize(
+    ("technique", "settings", "sentence"),
+    [
+        ("dflare", DrFuzzSettings(mutants=5), "takes an object of diffgen.techniques.dflare:DFlareSettings."),
+        ("diffgan", DrFuzzSettings(mutants=5), "has no settings of its own; leave it out."),
+        ("dflare", {"mutations": 5}, "technique_settings= is of builtins:dict, but the technique dflare takes"),
+    ],
+)
+def test_settings_of_another_technique_are_refused(
+    technique: str, settings: Any, sentence: str, folder: Path, tmp_path: Path
+) -> None:
+    models = folder / "a.onnx", folder / "b.onnx"
+    with pytest.raises(UserError) as caught:
+        diffgen.compare(
+            *models, data="digits", technique=technique, technique_settings=settings, output=tmp_path / "run"
+        )
+    assert sentence in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_our_own_technique_from_python(folder: Path, tmp_path: Path) -> None:
+    found = diffgen.compare(
+        folder / "a.onnx",
+        folder / "b.onnx",
+        data="digits:test",
+        budget="300q",
+        technique="dflare",
+        technique_settings=DFlareSettings(mutations=7),
+        filters=["ssim"],
+        output=tmp_path / "run",
+    )
+    assert RunFolder.open(found.run).config()["search"]["dflare"] == {"mutations": 7}
 
 
 class Bad:

@@ -21,9 +21,10 @@ from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.requirements import check_images, check_models, check_settings, filter_names
-from diffgen.config import Budget, CompareConfig, replace, roles, to_dict
+from diffgen.config import Budget, CompareConfig, SearchConfig, replace, roles, to_dict
 from diffgen.data import is_word
 from diffgen.data import load as load_data
+from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions, in_use, name_of
 from diffgen.models import BlackBox
@@ -94,7 +95,7 @@ def compare(
         named = None if technique is None else name_of(technique)
         config = settled(config, budget, named, preset, seed, device, batch_size)
         if technique_settings is not None:
-            config = replace(config, search=config.search.with_technique(technique_settings))
+            config = replace(config, search=_with_settings(config, technique_settings))
         if filters is not None:
             config = replace(config, filters=replace(config.filters, names=tuple(map(name_of, filters))))
         config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
@@ -203,6 +204,21 @@ def settled(
         device=config.device if device is None else device,
         batch_size=config.batch_size if batch_size is None else batch_size,
     )
+
+
+def _with_settings(config: CompareConfig, settings: Any) -> SearchConfig:
+    """The search with the settings of its technique.
+
+    Raises:
+        UserError: they are not of that technique's class.
+    """
+    own = technique_class(config.technique).Settings
+    if own is None or not isinstance(settings, own):
+        has = "has no settings of its own; leave it out" if own is None else f"takes an object of {name_of(own)}"
+        raise UserError(
+            f"technique_settings= is of {name_of(type(settings))}, but the technique {config.technique} {has}."
+        )
+    return config.search.with_technique(settings)
 
 
 def _new_folder(models: Sequence[BlackBox]) -> Path:
