@@ -61,7 +61,7 @@ _BINS = 32
 _QUANTILES = (0.005, 0.995)
 
 
-def progress_chart(x: list[float], y: list[float], *, x_label: str, title: str, name: str) -> str:
+def progress_chart(x: Sequence[float], y: Sequence[float], *, x_label: str, title: str, name: str) -> str:
     """One curve of the search.
 
     Args:
@@ -164,7 +164,7 @@ class Curve:
     """
 
     name: str
-    x: list[float]
+    x: Sequence[float]
     y: list[float]
     colour: str
     dashed: bool = False

@@ -83,7 +83,7 @@ def make_gallery(data: ReportData) -> Gallery:
         for number, (group, own) in enumerate(zip(data.groups, cards, strict=True), start=1)
         if own
     )
-    return Gallery(groups, pictures=len(shown), hidden=max(0, data.behaviours - len(groups)))
+    return Gallery(groups, pictures=len(shown), hidden=max(0, data.results.behaviours - len(groups)))
 
 
 def _turns(groups: tuple[BehaviourGroup, ...]) -> Iterator[tuple[tuple[int, int], int, Picture]]:

@@ -120,7 +120,9 @@ def _parts(data: ReportData) -> list[tuple[str, str]]:
     """The parts of the page that this run has something for."""
     there = {"gate": data.gate is not None, "shrunk": bool(data.shrunk), "selector": data.selection is not None}
     parts = [part for part in _PARTS if there.get(part[0], True)]
-    return [("generator", "Pictures' origin") if data.mutated and part[0] == "generator" else part for part in parts]
+    return [
+        ("generator", "Pictures' origin") if data.results.mutated and part[0] == "generator" else part for part in parts
+    ]
 
 
 def make_environment() -> Environment:
@@ -189,7 +191,7 @@ def _matrix_title(kind: str, view: matrix.MatrixView, noun: str) -> str:
 
 def _progress(data: ReportData) -> tuple[tuple[str, tuple[tuple[str, str, Markup], ...]], ...]:
     """Per x axis its charts as (title, last value, SVG)."""
-    history = data.history
+    history = data.results.history
     if not history.get("queries"):
         return ()
     tabs = []

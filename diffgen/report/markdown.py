@@ -41,12 +41,18 @@ def escape_markdown(text: str) -> str:
 
 
 def _numbers(data: ReportData) -> list[str]:
-    pre = data.preflight
+    pre, found = data.preflight, data.results
     rows = [
-        ("valid triggers", f"{wording.number(data.headline_count)} of {wording.count_of(data.triggers, 'trigger')}"),
-        ("behaviours", f"{wording.number(data.behaviours)} in {wording.count_of(data.label_pairs, 'label pair')}"),
+        (
+            "valid triggers",
+            f"{wording.number(data.headline_count)} of {wording.count_of(found.triggers, 'trigger')}",
+        ),
+        (
+            "behaviours",
+            f"{wording.number(found.behaviours)} in {wording.count_of(found.label_pairs, 'label pair')}",
+        ),
         *_discovery(data),
-        ("queries", f"{wording.number(data.queries)} in {wording.duration(data.seconds)}"),
+        ("queries", f"{wording.number(found.queries)} in {wording.duration(found.seconds)}"),
         ("agreement on real images", f"{wording.percent(pre.agreement)} of {wording.number(pre.images)}"),
         ("real images with a disagreement", wording.number(data.real_disagreement_count)),
     ]
@@ -57,11 +63,11 @@ def _numbers(data: ReportData) -> list[str]:
 
 
 def _discovery(data: ReportData) -> list[tuple[str, str]]:
-    found = data.discovery
-    if found is None or data.behaviours == 0:
+    found = data.results.discovery
+    if data.results.behaviours == 0:
         return []
     return [
-        ("behaviours, lower bound of all", wording.number(data.behaviours_at_least)),
+        ("behaviours, lower bound of all", wording.number(data.results.behaviours_at_least)),
         (f"new behaviours, last {wording.count_of(found.queries, 'query', 'queries')}", wording.rate(found)),
     ]
 

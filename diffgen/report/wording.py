@@ -84,29 +84,29 @@ def headline(data: ReportData) -> Headline:
 
 
 def _sentence(data: ReportData) -> str:
-    effort = f"{count_of(data.queries, 'query', 'queries')} in {duration(data.seconds)}"
-    if data.queries == 0 and data.triggers == 0:
+    effort = f"{count_of(data.results.queries, 'query', 'queries')} in {duration(data.results.seconds)}"
+    if data.results.queries == 0 and data.results.triggers == 0:
         return f"No generated picture was asked about, so nothing can be said about {data.models}."
-    if data.triggers == 0:
+    if data.results.triggers == 0:
         return f"No disagreement found between {data.models}, with {effort}."
-    if data.valid_triggers == 0:
+    if data.results.valid_triggers == 0:
         return f"No valid disagreement found between {data.models}, with {effort}."
     kind = "valid generated" if data.filters else "generated"
     pictures = count_of(data.headline_count, f"{kind} picture")
     if data.headline_count == 1:
         ways = ""
-    elif data.behaviours == 1:
+    elif data.results.behaviours == 1:
         ways = ", all in the same way"
     else:
-        ways = f", in {count_of(data.behaviours, 'different way')}"
+        ways = f", in {count_of(data.results.behaviours, 'different way')}"
     return f"{data.models} disagree on {pictures}{ways}, found with {effort}."
 
 
 def _meaning(data: ReportData) -> tuple[str, ...]:
-    if data.valid_triggers > 0 or (data.queries == 0 and data.triggers == 0):
+    if data.results.valid_triggers > 0 or (data.results.queries == 0 and data.results.triggers == 0):
         return ()
     two = len(data.model_names) == 2
-    if data.triggers == 0:
+    if data.results.triggers == 0:
         means = (
             f"What it means: on every generated picture that the search asked about, {'both' if two else 'all'} models "
             "gave the same label, or one of them was too undecided to count."
@@ -114,12 +114,12 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
     else:
         means = (
             f"What it means: {'both' if two else 'the'} models disagree on "
-            f"{count_of(data.triggers, 'generated picture')}, but the validity filters rejected every one as too "
-            "unlike the real images."
+            f"{count_of(data.results.triggers, 'generated picture')}, but the validity filters rejected every one as "
+            "too unlike the real images."
         )
     seen, other = (
         ("what these changes make of the real images", "technique")
-        if data.mutated
+        if data.results.mutated
         else ("what this generator can draw", "generator")
     )
     limits = (
@@ -137,11 +137,11 @@ def _notes(data: ReportData) -> tuple[str, ...]:
 
 
 def _what_is_left(data: ReportData) -> tuple[str, ...]:
-    ended = "The search ended because it found no new behaviour for long." if data.saturated else ""
+    ended = "The search ended because it found no new behaviour for long." if data.results.saturated else ""
     more = (
-        f"An estimated lower bound of all behaviours is {number(data.behaviours_at_least)} (Chao1, from how many were "
-        "met on one distinct picture and on two); a longer search may meet far more."
-        if data.behaviours_at_least > data.behaviours
+        f"An estimated lower bound of all behaviours is {number(data.results.behaviours_at_least)} (Chao1, from how "
+        "many were met on one distinct picture and on two); a longer search may meet far more."
+        if data.results.behaviours_at_least > data.results.behaviours
         else ""
     )
     return tuple(filter(None, (ended, _discovery(data), more)))
@@ -149,8 +149,8 @@ def _what_is_left(data: ReportData) -> tuple[str, ...]:
 
 def _discovery(data: ReportData) -> str:
     """How fast new behaviours were still met when the search ended."""
-    found = data.discovery
-    if found is None or found.queries == 0 or data.behaviours == 0:
+    found = data.results.discovery
+    if found.queries == 0 or data.results.behaviours == 0:
         return ""
     last = count_of(found.queries, "query", "queries")
     if found.new_behaviours == 0:
@@ -164,16 +164,17 @@ def rate(found: Discovery) -> str:
 
 
 def _asked_again(data: ReportData) -> tuple[str, ...]:
-    if data.valid_triggers == 0 and data.unconfirmed == 0:
+    if data.results.valid_triggers == 0 and data.results.unconfirmed == 0:
         return ()
     parts = []
-    if data.verified_single:
-        parts.append(f"{number(data.verified_single)} one at a time")
-    if data.verified_batch:
-        parts.append(f"{number(data.verified_batch)} in batches")
+    if data.results.verified_single:
+        parts.append(f"{number(data.results.verified_single)} one at a time")
+    if data.results.verified_batch:
+        parts.append(f"{number(data.results.verified_batch)} in batches")
     again = f"Asked again after the search: {' and '.join(parts)}." if parts else ""
-    if data.unconfirmed:
-        lost = f"{count_of(data.unconfirmed, 'trigger')} did not disagree again and {_is_are(data.unconfirmed)} "
+    if data.results.unconfirmed:
+        lost = f"{count_of(data.results.unconfirmed, 'trigger')} did not disagree again and "
+        lost += f"{_is_are(data.results.unconfirmed)} "
         return tuple(filter(None, (again, f"{lost}in no other count.")))
     if not again:
         return ("No trigger was asked again after the search.",)
@@ -182,7 +183,7 @@ def _asked_again(data: ReportData) -> tuple[str, ...]:
 
 def near_duplicates(data: ReportData) -> str:
     """What the headline leaves out, or nothing."""
-    more = data.valid_triggers - data.headline_count
+    more = data.results.valid_triggers - data.headline_count
     if more == 0:
         return ""
     return (
@@ -193,13 +194,13 @@ def near_duplicates(data: ReportData) -> str:
 
 def _alerts(data: ReportData) -> tuple[str, ...]:
     alerts = []
-    if data.interrupted:
+    if data.results.interrupted:
         alerts.append(
             "The search was interrupted before its budget was used up; all numbers are those reached until then."
         )
-    if not data.filters and data.triggers:
+    if not data.filters and data.results.triggers:
         alerts.append("No validity filter was used: some of these pictures may not look like real ones.")
-    return (*alerts, *data.filter_warnings)
+    return (*alerts, *data.results.warnings)
 
 
 def _is_are(amount: int) -> str:

@@ -13,8 +13,10 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
+from diffgen.metrics.richness import Discovery
 from diffgen.report import BehaviourGroup, FilterView, Picture, ReportData
-from diffgen.runs.results import Preflight
+from diffgen.runs.results import Preflight, RunResults
+from tests.report.changes import changed
 
 _HELD_OUT = 400
 _VOID = {"meta", "link", "img", "input", "br", "hr"}
@@ -142,16 +144,8 @@ def report_data() -> ReportData:
     valid_said = np.array([picture.labels for picture in valid])
     matrix = _disagreements(valid_said[:, 0], valid_said[:, 1], 10)
     accuracy = (real_said == labels[-_HELD_OUT:, None]).mean(axis=0)
-    return ReportData(
-        run="digits-run",
-        created="2025-01-02 03:04 UTC",
-        version="0.0.1",
-        command="diffgen compare a.onnx b.onnx --budget 600q",
-        model_names=("logistic.onnx", "bayes.onnx"),
-        data_name="digits",
+    results = RunResults(
         class_names=tuple(str(digit) for digit in range(10)),
-        technique="blend",
-        preset="default",
         triggers=len(pictures),
         valid_triggers=len(valid),
         behaviours=len(groups),
@@ -170,8 +164,34 @@ def report_data() -> ReportData:
             numeric_noise=2.4e-7,
             margin=0.001,
         ),
-        matrix=matrix,
-        real_matrix=_disagreements(real_said[:, 0], real_said[:, 1], 10),
+        pair_counts=matrix.tolist(),
+        real_matrix=_disagreements(real_said[:, 0], real_said[:, 1], 10).tolist(),
+        history={
+            "seconds": [3.0, 6.0, 12.5],
+            "queries": [200.0, 400.0, 600.0],
+            "triggers": [float(len(pictures) // 3), float(len(pictures) // 2), float(len(pictures))],
+            "behaviours": [10.0, 20.0, float(len(groups))],
+            "label_pairs": [8.0, 12.0, 20.0],
+        },
+        gan={"source": "blends of two digits"},
+        distinct_valid_triggers=len(valid),
+        behaviours_at_least=0,
+        discovery=Discovery(0, 0),
+        effective_label_pairs=0.0,
+        effective_behaviours=0.0,
+        filters=(),
+        real_disagreements=len(real_triggers),
+    )
+    return ReportData(
+        run="digits-run",
+        created="2025-01-02 03:04 UTC",
+        version="0.0.1",
+        command="diffgen compare a.onnx b.onnx --budget 600q",
+        model_names=("logistic.onnx", "bayes.onnx"),
+        data_name="digits",
+        technique="blend",
+        preset="default",
+        results=results,
         groups=groups,
         rejected=tuple(picture for picture in pictures if picture.rejected_by)[:8],
         real_disagreements=tuple(
@@ -184,13 +204,6 @@ def report_data() -> ReportData:
             )
             for index in real_triggers
         ),
-        history={
-            "seconds": [3.0, 6.0, 12.5],
-            "queries": [200.0, 400.0, 600.0],
-            "triggers": [float(len(pictures) // 3), float(len(pictures) // 2), float(len(pictures))],
-            "behaviours": [10.0, 20.0, float(len(groups))],
-            "label_pairs": [8.0, 12.0, 20.0],
-        },
         filters=(
             FilterView(
                 name="distance",
@@ -202,7 +215,6 @@ def report_data() -> ReportData:
             ),
         ),
         samples=blends[:12],
-        gan={"source": "blends of two digits"},
         settings={"seed": 0, "search": {"population": 100, "reducer": None}},
         files={"model A": {"path": "a.onnx", "sha256": "0" * 64}, "model B": {"path": "b.onnx", "sha256": "1" * 64}},
     )
@@ -211,20 +223,22 @@ def report_data() -> ReportData:
 @pytest.fixture
 def without_triggers(report_data: ReportData) -> ReportData:
     """The same run, had it found nothing."""
-    return replace(
+    return changed(
         report_data,
         triggers=0,
         valid_triggers=0,
         behaviours=0,
         label_pairs=0,
         verified_single=0,
-        matrix=np.zeros_like(report_data.matrix),
+        pair_counts=np.zeros_like(report_data.matrix).tolist(),
         groups=(),
         rejected=(),
         filters=tuple(
             replace(view, trigger_scores=np.zeros(0, np.float32), rejected=0) for view in report_data.filters
         ),
-        history={key: [0.0] * 3 if key not in ("queries", "seconds") else x for key, x in report_data.history.items()},
+        history={
+            key: [0.0] * 3 if key not in ("queries", "seconds") else x for key, x in report_data.results.history.items()
+        },
     )
 
 
@@ -250,7 +264,7 @@ def with_pictures(report_data: ReportData) -> Callable[[tuple[int, int, int], in
         matrix = np.zeros((classes, classes), np.int64)
         for group in groups:
             matrix[group.label_a, group.label_b] += group.count
-        return replace(
+        return changed(
             report_data,
             class_names=tuple(f"class {index}" for index in range(classes)),
             triggers=number,
@@ -258,8 +272,8 @@ def with_pictures(report_data: ReportData) -> Callable[[tuple[int, int, int], in
             behaviours=len(groups),
             label_pairs=len(groups),
             groups=groups,
-            matrix=matrix,
-            real_matrix=np.zeros_like(matrix),
+            pair_counts=matrix.tolist(),
+            real_matrix=np.zeros_like(matrix).tolist(),
             rejected=(),
             real_disagreements=(),
             samples=np.zeros((0, *shape), np.uint8),

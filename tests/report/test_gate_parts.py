@@ -12,6 +12,7 @@ from diffgen.report.data import ConditionView, GateBehaviour, GateView, Picture,
 from diffgen.report.gate import render_gate_markdown
 from diffgen.report.html import render_html, render_verdict
 from diffgen.report.junit import render_junit
+from tests.report.changes import changed
 from tests.report.junit_schemas import JENKINS, SUREFIRE
 
 _ODD = 'A "quoted" <b>class</b> | \x00\x1b& \ud800 ünï'
@@ -100,7 +101,7 @@ def test_summary_shows_names_as_they_are() -> None:
 
 
 def test_page_has_the_verdict_first(report_data: ReportData, read_page: type) -> None:
-    page = read_page(render_html(replace(report_data, gate=gate())))
+    page = read_page(render_html(changed(report_data, gate=gate())))
     assert page.problems == []
     assert "FAIL: B differs from A" in page.flat_text
     assert page.all("section")[0]["id"] == "gate"

@@ -14,6 +14,7 @@ from PIL import Image
 
 from diffgen.report import BehaviourGroup, ReportData, render_html
 from diffgen.runs.results import Preflight
+from tests.report.changes import changed
 
 _HOSTILE = (
     "<script>alert(1)</script>",
@@ -35,7 +36,7 @@ def _decode(uri: str) -> np.ndarray:
 
 
 def _hostile(data: ReportData) -> ReportData:
-    return replace(
+    return changed(
         data,
         class_names=_HOSTILE,
         run=_HOSTILE[0],
@@ -66,11 +67,11 @@ def _hundred(data: ReportData) -> ReportData:
     def wide(pictures):
         return tuple(replace(own, probabilities=np.pad(own.probabilities, ((0, 0), (0, 90)))) for own in pictures)
 
-    return replace(
+    return changed(
         data,
         class_names=tuple(f"class {index}" for index in range(100)),
-        matrix=matrix,
-        real_matrix=matrix.T.copy(),
+        pair_counts=matrix.tolist(),
+        real_matrix=matrix.T.tolist(),
         groups=tuple(replace(group, pictures=wide(group.pictures)) for group in data.groups),
         rejected=wide(data.rejected),
         real_disagreements=wide(data.real_disagreements),
@@ -78,7 +79,7 @@ def _hundred(data: ReportData) -> ReportData:
 
 
 def _bare(data: ReportData) -> ReportData:
-    return replace(
+    return changed(
         data,
         triggers=0,
         valid_triggers=0,
@@ -87,8 +88,8 @@ def _bare(data: ReportData) -> ReportData:
         queries=0,
         seconds=0.0,
         verified_single=0,
-        matrix=np.zeros_like(data.matrix),
-        real_matrix=np.zeros_like(data.matrix),
+        pair_counts=np.zeros_like(data.matrix).tolist(),
+        real_matrix=np.zeros_like(data.matrix).tolist(),
         groups=(),
         rejected=(),
         real_disagreements=(),
@@ -196,8 +197,8 @@ def test_each_part_is_there_in_its_order(report_data, read_page):
 def test_headline_numbers(report_data, read_page):
     text = read_page(render_html(report_data)).flat_text
     assert (
-        f"A and B disagree on {report_data.valid_triggers} valid generated pictures, in {report_data.behaviours} "
-        "different ways, found with 600 queries in 12 s." in text
+        f"A and B disagree on {report_data.results.valid_triggers} valid generated pictures, in "
+        f"{report_data.results.behaviours} different ways, found with 600 queries in 12 s." in text
     )
     for name in report_data.model_names:
         assert name in text
@@ -214,7 +215,7 @@ def test_no_trigger_says_what_it_means_and_what_not(without_triggers, read_page)
 
 def test_warnings_and_an_interruption_stand_before_the_numbers(report_data, read_page):
     preflight = replace(report_data.preflight, warnings=("Model B is no better than chance.",))
-    text = read_page(render_html(replace(report_data, preflight=preflight, interrupted=True))).flat_text
+    text = read_page(render_html(changed(report_data, preflight=preflight, interrupted=True))).flat_text
     assert text.index("Model B is no better than chance.") < text.index("The search was interrupted")
     assert text.index("The search was interrupted") < text.index("valid triggers")
 
@@ -223,7 +224,7 @@ def test_the_matrix_leads_to_the_pictures(report_data, read_page):
     page = read_page(render_html(report_data))
     links = [own for own in page.all("a") if "data-pair" in own]
     groups = {own["id"]: own for own in page.all("article")}
-    assert len(links) == report_data.label_pairs
+    assert len(links) == report_data.results.label_pairs
     for link in links:
         group = groups[link["href"][1:]]
         assert link["data-pair"] == f"{group['data-a']}-{group['data-b']}"
@@ -238,9 +239,9 @@ def test_real_images_name_their_label(report_data, read_page):
 
 def test_a_shortened_gallery_says_so(report_data, read_page):
     few = tuple(BehaviourGroup(g.labels, g.cell, g.count + 5, g.pictures[:1]) for g in report_data.groups[:2])
-    text = read_page(render_html(replace(report_data, groups=few))).flat_text
+    text = read_page(render_html(changed(report_data, groups=few))).flat_text
     assert f"{few[0].count} pictures, 1 shown" in text
-    assert f"{report_data.behaviours - 2} further behaviours without a picture here" in text
+    assert f"{report_data.results.behaviours - 2} further behaviours without a picture here" in text
 
 
 def test_page_without_scripts_shows_all_probabilities(report_data, read_page):

@@ -62,7 +62,7 @@ def test_a_rare_behaviour_is_shown_beside_frequent_ones(with_pictures):
     assert [len(group.cards) for group in gallery.groups[:OPEN_GROUPS]] == [5] * OPEN_GROUPS
     assert all(len(group.cards) == 1 for group in gallery.groups[OPEN_GROUPS:])
     assert len(gallery.groups) == OPEN_GROUPS + GALLERY_PICTURES - 5 * OPEN_GROUPS
-    assert gallery.hidden == data.behaviours - len(gallery.groups)
+    assert gallery.hidden == data.results.behaviours - len(gallery.groups)
 
 
 def test_card_of_few_classes_has_every_probability(report_data):

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 from diffgen.report import ReportData, ShrunkPair, render_html, render_markdown
 from diffgen.report.gallery import SHRUNK_PAIRS, amplified_difference, make_pairs
+from tests.report.changes import changed
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def with_pairs(report_data: ReportData) -> ReportData:
         image[0, 0, 0] ^= 2
         agreeing = replace(picture, image=image, labels=(picture.labels[0], picture.labels[0]))
         pairs.append(ShrunkPair(agreeing, picture, picture, difference=0.25 + number, before=9.5))
-    return replace(report_data, shrunk=tuple(pairs))
+    return changed(report_data, shrunk=tuple(pairs))
 
 
 def test_pairs_are_shown_the_closest_first(with_pairs: ReportData, read_page) -> None:
@@ -62,7 +63,7 @@ def test_a_change_can_be_seen_and_read_back(before: np.ndarray, after: np.ndarra
 
 def test_accepted_and_rejected_stand_side_by_side_with_their_scores(report_data: ReportData, read_page) -> None:
     accepted = tuple(group.pictures[0] for group in report_data.groups[:5])
-    page = read_page(render_html(replace(report_data, accepted=accepted)))
+    page = read_page(render_html(changed(report_data, accepted=accepted)))
     assert not page.problems
     assert len(page.all("details", name="accepted")) == 5
     assert len(page.all("details", name="rejected")) == len(report_data.rejected) > 0
@@ -73,19 +74,21 @@ def test_accepted_and_rejected_stand_side_by_side_with_their_scores(report_data:
 
 
 def test_near_duplicates_are_left_out_of_the_headline_and_said(report_data: ReportData, read_page) -> None:
-    fewer = report_data.valid_triggers - 3
-    data = replace(report_data, distinct=fewer)
+    fewer = report_data.results.valid_triggers - 3
+    data = changed(report_data, distinct_valid_triggers=fewer)
     text = read_page(render_html(data)).flat_text
     assert f"A and B disagree on {fewer} valid generated pictures" in text
     assert "3 valid triggers more are left out of this number as near-duplicates" in text
     markdown = render_markdown(data)
-    assert f"| valid triggers | {fewer} of {data.triggers} triggers |" in markdown
-    assert "near-duplicates" not in render_html(replace(report_data, distinct=report_data.valid_triggers))
+    assert f"| valid triggers | {fewer} of {data.results.triggers} triggers |" in markdown
+    assert "near-duplicates" not in render_html(
+        changed(report_data, distinct_valid_triggers=report_data.results.valid_triggers)
+    )
 
 
 def test_filters_that_do_no_work_are_named_at_the_top(report_data: ReportData, read_page) -> None:
     sentence = "The filter distance rejected none of the 60 triggers that it was asked about."
-    data = replace(report_data, filter_warnings=(sentence,), calibration="All filters together reject 4.9%.")
+    data = changed(report_data, warnings=(sentence,), calibration="All filters together reject 4.9%.")
     text = read_page(render_html(data)).flat_text
     assert text.index(sentence) < text.index("valid triggers")
     assert "All filters together reject 4.9%." in text
@@ -94,7 +97,9 @@ def test_filters_that_do_no_work_are_named_at_the_top(report_data: ReportData, r
 
 def test_the_share_of_valid_triggers_of_one_run_is_no_estimate(report_data: ReportData, read_page) -> None:
     diversity = "Geometric diversity \N{MINUS SIGN}41.2, of real images \N{MINUS SIGN}35.0."
-    data = replace(report_data, validity=1.0, triggers=1, effective=(3.14, 2.0), diversity=diversity)
+    data = changed(
+        report_data, validity=1.0, triggers=1, effective_label_pairs=3.14, effective_behaviours=2.0, diversity=diversity
+    )
     text = render_html(data)
     assert diversity in text and diversity in render_markdown(data)
     said = read_page(text).flat_text

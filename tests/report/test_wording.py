@@ -11,6 +11,7 @@ from diffgen.metrics.richness import Discovery
 from diffgen.report import render_markdown
 from diffgen.report.markdown import escape_markdown
 from diffgen.report.wording import clean_text, count_of, duration, figure, headline, percent
+from tests.report.changes import changed
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_clean_text_can_be_written():
 
 
 def test_sentence_of_the_usual_result(report_data):
-    data = replace(report_data, valid_triggers=1234, behaviours=87, queries=50_000, seconds=60.0)
+    data = changed(report_data, valid_triggers=1234, behaviours=87, queries=50_000, seconds=60.0)
     assert headline(data).sentence == (
         "A and B disagree on 1,234 valid generated pictures, in 87 different ways, found with 50,000 queries in 60 s."
     )
@@ -74,36 +75,38 @@ def test_sentence_of_the_usual_result(report_data):
     ],
 )
 def test_sentences_of_rare_results(report_data, numbers, sentence):
-    data = replace(report_data, **numbers)
+    data = changed(report_data, **numbers)
     assert sentence in headline(data).sentence
     assert (" valid " in headline(data).sentence) == (" valid " in sentence)
 
 
 def test_meaning_of_rejected_triggers(report_data):
-    data = replace(report_data, triggers=7, valid_triggers=0)
+    data = changed(report_data, triggers=7, valid_triggers=0)
     assert "disagree on 7 generated pictures, but the validity filters rejected every one" in headline(data).meaning[0]
 
 
 def test_unconfirmed_triggers_are_named(report_data):
-    data = replace(report_data, verified_single=10, verified_batch=20, unconfirmed=1)
+    data = changed(report_data, verified_single=10, verified_batch=20, unconfirmed=1)
     assert headline(data).notes == (
         "Asked again after the search: 10 one at a time and 20 in batches.",
         "1 trigger did not disagree again and is in no other count.",
     )
     assert "All disagreed again." in headline(report_data).notes[0]
-    assert headline(replace(report_data, verified_single=0)).notes == ("No trigger was asked again after the search.",)
+    assert headline(changed(report_data, verified_single=0)).notes == ("No trigger was asked again after the search.",)
 
 
 def test_alerts(report_data):
     assert headline(report_data).alerts == ()
-    alerts = headline(replace(report_data, interrupted=True, filters=())).alerts
+    alerts = headline(changed(report_data, interrupted=True, filters=())).alerts
     assert [alert.split()[:3] for alert in alerts] == [["The", "search", "was"], ["No", "validity", "filter"]]
 
 
 def test_markdown_says_the_same_as_the_page(report_data):
     text = render_markdown(report_data)
     assert headline(report_data).sentence in text
-    assert f"| valid triggers | {report_data.valid_triggers} of {report_data.triggers} triggers |" in text
+    assert (
+        f"| valid triggers | {report_data.results.valid_triggers} of {report_data.results.triggers} triggers |" in text
+    )
     best = np.unravel_index(int(report_data.matrix.argmax()), report_data.matrix.shape)
     assert f"| {best[0]} | {best[1]} | {report_data.matrix.max()} |" in text
     assert len(text.splitlines()) < 60
@@ -119,7 +122,7 @@ def test_markdown_without_triggers(without_triggers):
 
 def test_markdown_escapes_names(report_data):
     names = ("<script>", "a|b", "`c`", "[x](javascript:y)", "# line\n\n# next", "*d*", "![i](j)", "\udc80", "8", "9")
-    text = render_markdown(replace(report_data, class_names=names, model_names=("<img src=x>", "_b_")))
+    text = render_markdown(changed(report_data, class_names=names, model_names=("<img src=x>", "_b_")))
     assert "<script>" not in text
     assert "<img" not in text
     assert "\n# next" not in text
@@ -134,13 +137,13 @@ def test_escape_markdown():
 
 
 def test_what_is_left_is_said_as_a_lower_bound(report_data):
-    data = replace(report_data, behaviours=87, behaviours_at_least=120, discovery=Discovery(4000, 14))
+    data = changed(report_data, behaviours=87, behaviours_at_least=120, discovery=Discovery(4000, 14))
     notes = " ".join(headline(data).notes)
     assert "An estimated lower bound of all behaviours is 120 (Chao1" in notes
     assert "In its last 4,000 queries the search met 14 new behaviours: 3.5 for every 1,000 queries." in notes
     text = render_markdown(data)
     assert "| behaviours, lower bound of all | 120 |" in text
     assert "| new behaviours, last 4,000 queries | 3.5 for every 1,000 queries |" in text
-    ended = replace(report_data, behaviours=87, behaviours_at_least=87, discovery=Discovery(4000, 0), saturated=True)
+    ended = changed(report_data, behaviours=87, behaviours_at_least=87, discovery=Discovery(4000, 0), saturated=True)
     assert "In its last 4,000 queries the search met no new behaviour." in " ".join(headline(ended).notes)
     assert "Chao" not in " ".join(headline(ended).notes)

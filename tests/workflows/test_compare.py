@@ -170,10 +170,10 @@ def test_report_is_drawn_again_without_models_and_data(finished: CompareResult) 
     data = report_data(RunFolder.open(finished.run))
     assert sum(group.count for group in data.groups) <= data.headline_count
     assert all(picture.nearest_real is not None for group in data.groups for picture in group.pictures)
-    for series in data.history.values():
-        assert len(series) == len(data.history["queries"])
+    for series in data.results.history.values():
+        assert len(series) == len(data.results.history["queries"])
         assert all(a <= b for a, b in pairwise(series))
-    assert data.history["behaviours"][-1] == data.behaviours
+    assert data.results.history["behaviours"][-1] == data.results.behaviours
 
 
 @pytest.mark.parametrize("other", ["a", "a_onnx"])

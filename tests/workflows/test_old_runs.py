@@ -46,12 +46,17 @@ def test_behaviours_are_counted_anew(old_run: Path) -> None:
     repeats = verdicts.get("near_duplicate_of", np.arange(len(labels))).tolist()
     behaviours = {(*labels[row], int(verdicts["cells"][row])) for row, first in enumerate(repeats) if row == first}
     data = report_data(folder)
-    assert data.behaviours == len(behaviours) == data.history["behaviours"][-1]
-    assert data.behaviours <= data.headline_count == data.matrix.sum() == sum(row == i for i, row in enumerate(repeats))
+    assert data.results.behaviours == len(behaviours) == data.results.history["behaviours"][-1]
+    assert (
+        data.results.behaviours
+        <= data.headline_count
+        == data.matrix.sum()
+        == sum(row == i for i, row in enumerate(repeats))
+    )
     assert sum(group.count for group in data.groups) == data.headline_count
-    assert (data.behaviours < stored["behaviours"]) == ("near_duplicate_of" in verdicts)
-    assert data.behaviours_at_least >= data.behaviours
-    assert data.discovery is not None and data.discovery.queries == stored["queries"] / 5
+    assert (data.results.behaviours < stored["behaviours"]) == ("near_duplicate_of" in verdicts)
+    assert data.results.behaviours_at_least >= data.results.behaviours
+    assert data.results.discovery is not None and data.results.discovery.queries == stored["queries"] / 5
 
 
 def test_replay(old_run: Path) -> None:

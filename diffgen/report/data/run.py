@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from diffgen.config import roles
-from diffgen.metrics.richness import Discovery
 from diffgen.report.data.gate import GateView
 from diffgen.report.data.pictures import BehaviourGroup, Picture, ShrunkPair
 from diffgen.report.data.selection import SelectionView
-from diffgen.runs.results import Preflight
+from diffgen.runs.results import Preflight, RunResults
 from diffgen.tasks.classification import listed
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
@@ -67,77 +67,62 @@ class ReportData(RunFacts):
     """Everything that report.html and summary.md show.
 
     Attributes:
-        class_names: K names in label order (numbers as text when no names are known).
-        triggers, valid_triggers, behaviours, label_pairs, queries, seconds: the headline.
-        verified_single, verified_batch, unconfirmed: triggers asked again one at a time, in batches, and those
-            that did not disagree again (these are in no other count).
-        matrix: int64 (K, K), distinct valid triggers; row is what A says, column what B says. Of more than two models
-            it is that of the first two, which may say the same where another one does not.
-        real_matrix: int64 (K, K), the same for real images on which A and B disagree.
-        groups: one per behaviour, most frequent first; may be shortened (``behaviours`` has the full number).
+        results: the figures of the run.
+        groups: one per behaviour, most frequent first; may be shortened (``results.behaviours`` has the full number).
         rejected: sample of rejected triggers.
-        real_disagreements: sample of real images on which A and B disagree; ``real_matrix.sum()`` is their number.
-        history: equally long lists "seconds", "queries", "triggers", "behaviours", "label_pairs".
         accepted: sample of valid triggers, to be looked at beside the rejected ones.
-        distinct: valid triggers without near-duplicates, or None: not counted.
-        validity: share of the triggers that are valid, or None.
-        effective: effective numbers of label pairs and of behaviours, or None.
+        real_disagreements: sample of real images on which A and B disagree; ``real_matrix.sum()`` is their number.
+        filters: the scores of each filter.
         diversity: one sentence about the geometric diversity of the valid triggers, or empty.
-        filter_warnings: filters that do no work here, one sentence each.
         calibration: one sentence about the thresholds, or empty.
         shrunk: what ``diffgen shrink`` found.
         samples: uint8 (N, C, H, W), random pictures of the generator, not searched for.
-        gan: short facts about the generator, name -> text.
-        behaviours_at_least: lower bound of how many behaviours there are, found or not (Chao1).
-        discovery: how many new behaviours the last part of the search met, or None: not known.
-        saturated: the search ended because nothing new was found any more.
-        mutated: the pictures were made from real images; no generator drew them.
         selection: the selector, when one was trained.
         gate: the verdict, when the run is a check.
     """
 
-    class_names: tuple[str, ...]
     technique: str
     preset: str
-    triggers: int
-    valid_triggers: int
-    behaviours: int
-    label_pairs: int
-    queries: int
-    seconds: float
-    interrupted: bool
-    verified_single: int
-    verified_batch: int
-    unconfirmed: int
-    preflight: Preflight
-    matrix: Int64Array
-    real_matrix: Int64Array
+    results: RunResults
     groups: tuple[BehaviourGroup, ...]
     rejected: tuple[Picture, ...]
     real_disagreements: tuple[Picture, ...]
-    history: dict[str, list[float]]
     filters: tuple[FilterView, ...]
     samples: UInt8Array
-    gan: dict[str, str]
     accepted: tuple[Picture, ...] = ()
-    distinct: int | None = None
-    validity: float | None = None
-    effective: tuple[float, float] | None = None
     diversity: str = ""
-    filter_warnings: tuple[str, ...] = ()
     calibration: str = ""
     shrunk: tuple[ShrunkPair, ...] = ()
-    behaviours_at_least: int = 0
-    discovery: Discovery | None = None
-    saturated: bool = False
-    mutated: bool = False
     selection: SelectionView | None = None
     gate: GateView | None = None
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """K names in label order."""
+        return self.results.class_names
+
+    @property
+    def preflight(self) -> Preflight:
+        """What was seen on the real images."""
+        return self.results.preflight
+
+    @cached_property
+    def matrix(self) -> Int64Array:
+        """int64 (K, K), distinct valid triggers; row is what A says, column what B says.
+
+        Of more than two models it is that of the first two, which may say the same where another one does not.
+        """
+        return np.asarray(self.results.pair_counts, dtype=np.int64)
+
+    @cached_property
+    def real_matrix(self) -> Int64Array:
+        """int64 (K, K), the same for real images on which A and B disagree."""
+        return np.asarray(self.results.real_matrix, dtype=np.int64)
+
+    @property
     def headline_count(self) -> int:
-        """Valid triggers, near-duplicates counted once where they have been looked for."""
-        return self.valid_triggers if self.distinct is None else self.distinct
+        """Valid triggers, near-duplicates counted once."""
+        return self.results.distinct_valid_triggers
 
     @property
     def real_disagreement_count(self) -> int:

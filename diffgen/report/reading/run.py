@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from diffgen.report.data import ReportData, VerdictData
 from diffgen.report.reading.facts import read_facts
 from diffgen.report.reading.filters import calibration_sentence, diversity_sentence, read_filters
@@ -14,13 +12,6 @@ from diffgen.report.reading.shrunk import read_shrunk
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_finished
 from diffgen.runs.triggers import TriggerTable
-
-# figures that the page shows as results.json has them
-_FIGURES = (
-    *("class_names", "triggers", "valid_triggers", "behaviours", "label_pairs", "queries", "seconds", "interrupted"),
-    *("verified_single", "verified_batch", "unconfirmed", "preflight", "history", "validity", "behaviours_at_least"),
-    *("discovery", "saturated", "mutated", "gan"),
-)
 
 
 def report_data(folder: RunFolder, triggers: TriggerTable | None = None) -> ReportData:
@@ -47,20 +38,15 @@ def read_run(folder: RunFolder, results: RunResults, triggers: TriggerTable) -> 
     )
     return ReportData(
         **vars(facts),
-        **{name: getattr(results, name) for name in _FIGURES},
         technique=facts.settings["technique"],
         preset=facts.settings["preset"],
-        distinct=results.distinct_valid_triggers,
-        effective=(results.effective_label_pairs, results.effective_behaviours),
-        matrix=np.asarray(results.pair_counts, dtype=np.int64),
-        real_matrix=np.asarray(results.real_matrix, dtype=np.int64),
+        results=results,
         groups=grouped(pictures.gallery, triggers),
         rejected=pictures.rejected,
         accepted=pictures.accepted,
         real_disagreements=read_real_pictures(arrays),
         samples=arrays["samples"],
         filters=read_filters(results, arrays, triggers),
-        filter_warnings=results.warnings,
         calibration=calibration_sentence(results),
         diversity=diversity_sentence(results),
         shrunk=read_shrunk(folder, triggers),
