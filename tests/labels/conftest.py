@@ -9,8 +9,8 @@ import pytest
 
 from diffgen.config import CompareConfig, to_dict
 from diffgen.data import load
-from diffgen.runs.files import write_json
-from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import Preflight, RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
 from diffgen.types import Float32Array, Int64Array
 
@@ -58,10 +58,26 @@ def make_run(
             "cells": np.arange(triggers) % 3,
         },
     )
-    write_json(
-        path / "results.json",
-        {"schema_version": SCHEMA_VERSION, "class_names": [str(i) for i in range(CLASSES)], "filters": []},
+    names = tuple(str(label) for label in range(CLASSES))
+    counts = counted(folder.read_judged(), classes=CLASSES, queries=triggers, history={"queries": [triggers]})
+    results = RunResults(
+        queries=triggers,
+        triggers=triggers,
+        valid_triggers=max(triggers - 1, 0),
+        **counts,
+        seconds=1.0,
+        interrupted=False,
+        verified_single=triggers,
+        verified_batch=0,
+        unconfirmed=0,
+        class_names=names,
+        preflight=Preflight(len(digits), 0.9, None, ("logits", "logits"), 0.0, 1e-6),
+        filters=(),
+        real_disagreements=0,
+        real_matrix=np.zeros((CLASSES, CLASSES), np.int64).tolist(),
+        gan={},
     )
+    write_results(folder, results)
     return folder
 
 
