@@ -126,7 +126,9 @@ def test_places_where_no_folder_can_be(tmp_path: Path, force: bool, told: Callab
     for place in places:
         with pytest.raises(UserError, match="-o") as caught:
             check_output(place, force=force)
-        told("Folders and disks", f"-o {str(place.relative_to(tmp_path))[:20]}", caught.value)
+        shown = str(place.relative_to(tmp_path))
+        shown = shown if len(shown) <= 20 else f"{shown[:12]}...{shown[-8:]}"
+        told("Folders and disks", f"-o {shown}", caught.value)
     assert snapshot(tmp_path) == before
 
 
