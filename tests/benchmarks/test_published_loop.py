@@ -16,22 +16,23 @@ from diffgen.search.archive import Archive
 from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
+from diffgen.sources.space import NormalShell
 from diffgen.techniques import TechniqueContext
 
 
 class Blend:
     """Draws mixtures of real digits."""
 
-    latent_dim = 100
-    classes = 0
-    prior = "normal"
-
     def __init__(self, images: torch.Tensor) -> None:
         self._images = images.float()
         self.image_shape = tuple(images.shape[1:])
+        self.space = NormalShell(100)
 
-    def generate(self, latents: torch.Tensor) -> torch.Tensor:
-        weights = torch.softmax(3 * latents, dim=1)
+    def origins(self, genes: torch.Tensor) -> None:
+        """They are drawn."""
+
+    def draw(self, genes: torch.Tensor) -> torch.Tensor:
+        weights = torch.softmax(3 * genes.float(), dim=1)
         return (weights @ self._images.flatten(1)).round().to(torch.uint8).reshape(-1, *self.image_shape)
 
 
@@ -55,7 +56,7 @@ def test_it_runs_and_scores_as_the_batched_one() -> None:
     technique = PublishedLoop(
         TechniqueContext(
             archive=archive,
-            generator=Blend(images),
+            source=Blend(images),
             config=PublishedLoop.config,
             seed=0,
             device=torch.device("cpu"),
