@@ -51,7 +51,7 @@ VARIANTS = {
     "no moving average": replace(QUICK, ema_decay=0.0),
     "slower generator": replace(QUICK, learning_rate_generator=2e-4),
     "float32": replace(QUICK, bfloat16=False),
-    "last step, not the best": replace(QUICK, readings=0),
+    "last step, not the best": replace(QUICK, monitor_checks=0),
     "no spectral norm": QUICK,
     "logistic loss": QUICK,
     "rates that fall over the second half": QUICK,

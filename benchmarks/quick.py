@@ -26,7 +26,7 @@ def add_quick(parser: argparse.ArgumentParser) -> None:
 
 def hardly_trained(gan: GanConfig) -> GanConfig:
     """The settings with ten updates of a narrow network."""
-    return replace(gan, width=16, steps=10, readings=1)
+    return replace(gan, width=16, steps=10, monitor_checks=1)
 
 
 def trained_as_asked(config: CompareConfig, *, quick: bool) -> CompareConfig:

@@ -4,7 +4,7 @@ from diffgen.filters.base import Filter
 from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.filters.discriminator import DiscriminatorFilter
 from diffgen.filters.neighbors import NeighborsFilter
-from diffgen.filters.pipeline import FilterPipeline, Verdicts
+from diffgen.filters.pipeline import FilterPipeline, FilterVerdicts
 from diffgen.filters.recognition import RecognitionFilter
 from diffgen.filters.reconstruction import ReconstructionFilter
 from diffgen.filters.registry import foreign_filters
@@ -16,11 +16,11 @@ __all__ = [
     "DiscriminatorFilter",
     "Filter",
     "FilterPipeline",
+    "FilterVerdicts",
     "NeighborsFilter",
     "RecognitionFilter",
     "ReconstructionFilter",
     "SsimFilter",
-    "Verdicts",
     "calibrate",
     "filter_warnings",
     "foreign_filters",

@@ -17,7 +17,7 @@ from diffgen.types import Float32Array, Int64Array
 
 
 @dataclass(frozen=True)
-class Verdicts:
+class FilterVerdicts:
     """What the filters said of N images.
 
     Attributes:
@@ -96,7 +96,9 @@ class FilterPipeline:
             np.maximum(worst, np.where(np.isnan(below), np.inf, below), out=worst)
         return worst
 
-    def apply(self, images: torch.Tensor, *, batch_size: int = 1024, progress: Progress | None = None) -> Verdicts:
+    def apply(
+        self, images: torch.Tensor, *, batch_size: int = 1024, progress: Progress | None = None
+    ) -> FilterVerdicts:
         """Judge images, uint8 (N, C, H, W)."""
         scores = np.full((len(images), len(self.filters)), np.nan, dtype=np.float32)
         rejected_by = np.full(len(images), ACCEPTED, dtype=np.int64)
@@ -109,7 +111,7 @@ class FilterPipeline:
                     rejected_by[rows[~passed]] = index
                     rows = rows[passed]
                 task.reach(min(start + batch_size, len(images)))
-        return Verdicts(
+        return FilterVerdicts(
             names=tuple(each.name for each in self.filters),
             thresholds=np.asarray([each.threshold for each in self.filters], dtype=np.float32),
             scores=scores,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from diffgen.filters.calibration import Calibration
-from diffgen.filters.pipeline import Verdicts
+from diffgen.filters.pipeline import FilterVerdicts
 
 _MAX_REAL = 0.2  # share of real images whose rejection makes a given threshold unfit
 _NEARLY_ALL = 0.98
 _MIN_TRIGGERS = 50  # triggers from which on a share says something
 
 
-def filter_warnings(verdicts: Verdicts, calibration: Calibration, *, asked_in_search: bool = False) -> tuple[str, ...]:
+def filter_warnings(
+    verdicts: FilterVerdicts, calibration: Calibration, *, asked_in_search: bool = False
+) -> tuple[str, ...]:
     """One sentence for each filter that rejects nothing or nearly everything, of the triggers or of real images.
 
     Args:

@@ -25,6 +25,7 @@ from optuna.trial import TrialState
 from safetensors import SafetensorError
 
 from diffgen.config import GanConfig, TuningConfig
+from diffgen.config.migration import stable_names
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.gan_training.sampler import SeededByTrial
@@ -189,7 +190,8 @@ def _remove(place: Path) -> None:
 def _open(base: GanConfig, space: TuningConfig, made_from: dict[str, Any], journal: Path) -> optuna.Study:
     # the storage, and how many trials there shall be, do not change what a trial means
     meaning = {**asdict(space), "storage": None, "trials": None, "startup": None, "warmup": None}
-    key = repr([_FORMAT, sorted(made_from.items()), sorted(asdict(base).items()), sorted(meaning.items())])
+    settings = (made_from, stable_names("gan", asdict(base)), stable_names("tuning", meaning))
+    key = repr([_FORMAT, *(sorted(each.items()) for each in settings)])
     with quiet():
         storage = open_storage(space.storage, journal)
         try:

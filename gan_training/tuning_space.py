@@ -32,7 +32,7 @@ def suggest(trial: BaseTrial, base: GanConfig, space: TuningConfig, *, images: i
     changed["batch_size"] = one_of("batch_size", space.batch_sizes)
     changed["width"] = one_of("width", space.widths)
     changed["latent_dim"] = one_of("latent_dim", space.latent_dims)
-    averaging = between("averaging", *space.averaging, log=True)
+    averaging = between("averaging", *space.ema_complement, log=True)
     changed["ema_decay"] = base.ema_decay if averaging == own["averaging"] else 1 - averaging
     if base.augment:
         changed["transformed"] = between("transformed", *space.transformed)

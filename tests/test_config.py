@@ -381,11 +381,11 @@ def test_every_setting_has_a_sentence_and_keeps_its_range(kind: type[Any], name:
     about = describe(kind, name)
     assert about.about.endswith(".")
     assert not about.choices or about.default in (None, *about.choices)
-    if about.limits is None:
+    if about.bounds is None:
         return
-    low, high = about.limits.low, about.limits.high
-    wrong = [] if low is None else [low if about.limits.open_low else low - 1]
-    wrong += [] if high is None else [high if about.limits.open_high else high + 1]
+    low, high = about.bounds.low, about.bounds.high
+    wrong = [] if low is None else [low if about.bounds.open_low else low - 1]
+    wrong += [] if high is None else [high if about.bounds.open_high else high + 1]
     for value in wrong:
         with pytest.raises(UserError, match=f"The setting {re.escape(about.key)} .*; give "):
             kind(**{name: value if about.kind is int else float(value)})
@@ -406,19 +406,6 @@ def test_a_comparison_has_no_single_model() -> None:
     with pytest.raises(UserError, match="needs two models"):
         CompareConfig(models=(ModelSpec(),))
     assert roles(3) == "ABC" == roles((1, 2, 3))
-
-
-def test_settings_of_version_0_1_keep_their_split() -> None:
-    from diffgen.config import SplitConfig
-    from diffgen.config.migration import migrated
-
-    old = {"gan": {"steps": 9, "holdout": 0.25, "seed": 7}}
-    config = from_dict(CompareConfig, migrated(old))
-    assert config.split == SplitConfig(holdout=0.25, seed=7)
-    assert (config.gan.steps, config.gan.seed) == (9, 7)
-    # today's say it themselves, and the GAN's seed moves nothing
-    assert from_dict(CompareConfig, migrated({"gan": {"seed": 7}})).split == SplitConfig()
-    assert from_dict(CompareConfig, migrated(to_dict(config))) == config
 
 
 # -- settings whose class is declared beside what they are settings of ------------------------------------------------

@@ -181,6 +181,6 @@ def _shown(value: Any) -> str:
 def _range(each: Setting) -> str:
     if each.choices:
         return f"One of {', '.join(each.choices)}."
-    if each.limits is not None:
-        return f"{str(each.limits)[:1].upper()}{str(each.limits)[1:]}."
+    if each.bounds is not None:
+        return f"{str(each.bounds)[:1].upper()}{str(each.bounds)[1:]}."
     return ""

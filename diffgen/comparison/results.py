@@ -12,7 +12,7 @@ from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.shown import write_shown
 from diffgen.comparison.technique_run import SearchOutcome
-from diffgen.filters import FilterPipeline, Verdicts, filter_warnings
+from diffgen.filters import FilterPipeline, FilterVerdicts, filter_warnings
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
 from diffgen.models import BlackBox
 from diffgen.runs.results import Calibration, FilterFigures, RunResults, counted, write_results
@@ -44,7 +44,7 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
     classes, names = prepared.models[0].num_classes, class_names(prepared.models, prepared.images)
     confirmed, verdicts = int(triggers.confirmed.sum()), triggers.known
     calibration = pipeline.calibration
-    filtered = Verdicts(
+    filtered = FilterVerdicts(
         tuple(each.name for each in pipeline.filters), calibration.thresholds, verdicts.scores, verdicts.rejected_by
     )
     return RunResults(

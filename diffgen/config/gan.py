@@ -55,7 +55,7 @@ class GanConfig:
         0.5, "Share of the images of a batch that are transformed ones; 5 / 6 in the paper.", ge=0, le=1
     )
     bfloat16: Maybe[bool] = setting(None, "Compute layers in bfloat16 (default: where the hardware does that fast).")
-    readings: int = setting(
+    monitor_checks: int = setting(
         12, "How often the collapse guard measures the generator during training; 0 for never.", ge=0, le=1000
     )
     seed: int = setting(
@@ -131,7 +131,7 @@ class TuningConfig:
     widths: Many[int] = setting((16, 32, 48), "Widths to choose from.")
     latent_dims: Many[int] = setting((32, 64, 100), "Lengths of the latent vector to choose from.")
     shortest: float = setting(0.5, "Least share of the schedule's updates; the longest is all of them.", gt=0, le=1)
-    averaging: Many[float] = setting((5e-4, 1e-2), "Least and largest of 1 - ema_decay, on a logarithmic scale.")
+    ema_complement: Many[float] = setting((5e-4, 1e-2), "Least and largest of 1 - ema_decay, on a logarithmic scale.")
     transformed: Many[float] = setting((0.0, 0.8), "Least and largest share of transformed images in a batch.")
     startup: int = setting(
         4, "Trials drawn at random before the sampler learns from them, and before any is pruned.", ge=1, le=10**6
@@ -141,7 +141,7 @@ class TuningConfig:
     images: int = setting(5_000, "Generated images in one score of a trial's GAN.", ge=6, le=10**7)
 
     def __post_init__(self) -> None:
-        for name in ("learning_rates", "averaging", "transformed"):
+        for name in ("learning_rates", "ema_complement", "transformed"):
             values = getattr(self, name)
             if len(values) != 2:
                 raise SettingError(f"tuning.{name}", f"is {list(values)}; give the least and the largest.")

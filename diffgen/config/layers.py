@@ -15,7 +15,7 @@ from typing import Any
 
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FILTER_PRESETS, FILTERS
-from diffgen.config.migration import migrated
+from diffgen.config.migration import current_key, migrated
 from diffgen.config.models import is_address
 from diffgen.config.plain import to_dict
 from diffgen.config.schema import SettingError, every_setting, fields_of, list_class, open_tables, table_class, unknown
@@ -83,7 +83,7 @@ def assignment(text: str, kind: Any) -> Layer:
     match = _ASSIGNMENT.fullmatch(text)
     if match is None:
         raise SettingError(repr(text), "is not understood; write NAME=VALUE, as in search.population=200.")
-    key, written = match[1].replace("-", "_"), match[2].strip()
+    key, written = current_key(match[1].replace("-", "_")), match[2].strip()
     known = [each.key for each in every_setting(kind)]
     if key not in known and not _in_open_table(key, kind):
         raise unknown(key, known)

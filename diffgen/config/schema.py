@@ -155,7 +155,7 @@ class Setting:
         default: where nothing is said.
         about: one sentence.
         choices: the texts that it may be, or empty: no such list.
-        limits: the range of a number, or None.
+        bounds: the range of a number, or None.
         option, metavar, common: see :func:`setting`.
     """
 
@@ -165,14 +165,14 @@ class Setting:
     default: Any
     about: str
     choices: tuple[str, ...] = ()
-    limits: Limits | None = None
+    bounds: Bounds | None = None
     option: str | None = None
     metavar: str | None = None
     common: bool = False
 
 
 @dataclass(frozen=True)
-class Limits:
+class Bounds:
     """The range of a number; None for no end."""
 
     low: float | None = None
@@ -181,10 +181,14 @@ class Limits:
     open_high: bool = False
 
     def __str__(self) -> str:
-        low = f"{'more than ' if self.open_low else ''}{_text(self.low or 0)}"
-        if self.high is None:
-            return low if self.open_low else f"{low} or more"
-        return f"a number from {low} to {'below ' if self.open_high else ''}{_text(self.high)}"
+        if self.high is None or self.low is None:
+            end, beyond = (self.low, "more") if self.high is None else (self.high, "less")
+            text, is_open = _text(end or 0), self.open_low or self.open_high
+            return f"{beyond} than {text}" if is_open else f"{text} or {beyond}"
+        low, high = _text(self.low), _text(self.high)
+        if self.open_low:
+            return f"a number above {low} and {'below' if self.open_high else 'up to'} {high}"
+        return f"a number from {low} to {'below ' if self.open_high else ''}{high}"
 
 
 def _text(bound: float) -> str:
@@ -233,7 +237,7 @@ def describe(kind: Any, name: str) -> Setting:
         default=info.get_default(call_default_factory=True),
         about=info.description or "",
         choices=choices,
-        limits=_limits(info),
+        bounds=_bounds(info),
         option=extra.get("option"),
         metavar=extra.get("metavar"),
         common=bool(extra.get("common")),
@@ -260,7 +264,7 @@ def _key(kind: Any, name: str) -> str:
     return f"{kind.__table__}.{name}" if kind.__table__ else name
 
 
-def _limits(info: Any) -> Limits | None:
+def _bounds(info: Any) -> Bounds | None:
     low: Any = None
     high: Any = None
     open_low = open_high = False
@@ -273,7 +277,7 @@ def _limits(info: Any) -> Limits | None:
             high = each.le
         elif isinstance(each, Lt):
             high, open_high = each.lt, True
-    return None if low is None and high is None else Limits(low, high, open_low, open_high)
+    return None if low is None and high is None else Bounds(low, high, open_low, open_high)
 
 
 def _said(kind: Any, error: ValidationError) -> SettingError:
@@ -289,7 +293,7 @@ def _said(kind: Any, error: ValidationError) -> SettingError:
         return SettingError(about.key, str(first["ctx"]["error"]), about.option)
     if what in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
         example = "or leave it out" if about.default is None else f"such as {about.default:g}"
-        return SettingError(about.key, f"is {value}; give {about.limits}, {example}.", about.option)
+        return SettingError(about.key, f"is {value}; give {about.bounds}, {example}.", about.option)
     if what == "literal_error":
         return SettingError(about.key, f"{is_} {did_you_mean(value, about.choices, quoted=True)}", about.option)
     if what.startswith("dataclass") or (what == "tuple_type" and list_class(kind, name)):

@@ -55,7 +55,7 @@ _STYLE: dict[Any, Any] = {
 }
 _LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
 #: Points of a curve; more cannot be told apart at the width of the page.
-_MOST_POINTS = 160
+_MAX_POINTS = 160
 _BINS = 32
 #: Scores outside these quantiles are counted in the outermost bars, so that a few outliers cannot flatten the rest.
 _QUANTILES = (0.005, 0.995)
@@ -78,8 +78,8 @@ def progress_chart(x: Sequence[float], y: Sequence[float], *, x_label: str, titl
 
     points = np.array([x, y], dtype=np.float64)
     points = points[:, np.isfinite(points).all(axis=0)]
-    if points.shape[1] > _MOST_POINTS:
-        points = points[:, np.unique(np.linspace(0, points.shape[1] - 1, _MOST_POINTS).round().astype(int))]
+    if points.shape[1] > _MAX_POINTS:
+        points = points[:, np.unique(np.linspace(0, points.shape[1] - 1, _MAX_POINTS).round().astype(int))]
     if points.shape[1] and points[0, 0] > 0:
         # Every search starts with nothing.
         points = np.concatenate([np.zeros((2, 1)), points], axis=1)
@@ -256,11 +256,11 @@ def trials_chart(numbers: list[int], values: list[float], *, title: str, name: s
 
 
 def _thinned(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(2, n) without what is not finite; neighbours averaged so that at most ``_MOST_POINTS`` are left."""
+    """(2, n) without what is not finite; neighbours averaged so that at most ``_MAX_POINTS`` are left."""
     points = points[:, np.isfinite(points).all(axis=0)]
-    if points.shape[1] <= _MOST_POINTS:
+    if points.shape[1] <= _MAX_POINTS:
         return points
-    return np.stack([part.mean(axis=1) for part in np.array_split(points, _MOST_POINTS, axis=1)], axis=1)
+    return np.stack([part.mean(axis=1) for part in np.array_split(points, _MAX_POINTS, axis=1)], axis=1)
 
 
 def _range(triggers: Float32Array, real: Float32Array, threshold: float) -> tuple[float, float]:

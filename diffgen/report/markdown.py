@@ -11,7 +11,7 @@ from diffgen.report import wording
 from diffgen.report.data import ReportData
 from diffgen.tasks.classification import role_name
 
-_MOST_PAIRS = 10
+_MAX_PAIRS = 10
 #: What Markdown, or HTML inside it, could read as markup.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~^$@:])")
 
@@ -76,7 +76,7 @@ def _pairs(data: ReportData) -> list[str]:
     if not data.matrix.any():
         return []
     width = data.matrix.shape[1]
-    order = np.argsort(-data.matrix, axis=None, kind="stable")[:_MOST_PAIRS]
+    order = np.argsort(-data.matrix, axis=None, kind="stable")[:_MAX_PAIRS]
     lines = ["## Most frequent label pairs", "", "| A says | B says | pictures |", "|---|---|---:|"]
     for position in order:
         label_a, label_b = divmod(int(position), width)

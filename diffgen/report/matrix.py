@@ -12,7 +12,7 @@ from diffgen.types import Int64Array
 #: With at most this many classes all of them are drawn, else only those that occur.
 ALL_CLASSES = 12
 #: Most rows and columns; the rest goes into one row or column "others", so that all sums stay complete.
-MOST_CLASSES = 15
+MAX_CLASSES = 15
 #: Steps of the colour scale; the style sheet has one class for each.
 HEAT_STEPS = 8
 
@@ -59,7 +59,7 @@ def _axis(totals: Int64Array, names: tuple[str, ...]) -> Axis:
         others: list[int] = []
     else:
         occurring = [int(index) for index in np.argsort(-totals, kind="stable") if totals[index] > 0]
-        keep = len(occurring) if len(occurring) <= MOST_CLASSES else MOST_CLASSES - 1
+        keep = len(occurring) if len(occurring) <= MAX_CLASSES else MAX_CLASSES - 1
         chosen, others = sorted(occurring[:keep]), sorted(occurring[keep:])
     members: list[tuple[int, ...]] = [(index,) for index in chosen]
     labels = [names[index] for index in chosen]

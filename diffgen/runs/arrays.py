@@ -15,7 +15,7 @@ from diffgen.runs.opening import open_regular
 
 _JSON_MEMBER = "json"
 _SUFFIX = ".npy"
-_MOST_MEMBERS = 1_000
+_MAX_MEMBERS = 1_000
 # A file may unpack to this many bytes, or to this many times its own length, whichever is more: arrays of equal values
 # shrink a thousandfold but are short, whole run folders hardly shrink at all.
 _ALWAYS_ALLOWED = 256 * 2**20
@@ -82,7 +82,7 @@ def read_arrays(path: Path, *, only: str | None = None, unread: str | None = Non
 def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
     """Name -> member, once there are not too many of them and what they say of their length is bounded."""
     found = archive.infolist()
-    if len(found) > _MOST_MEMBERS:
+    if len(found) > _MAX_MEMBERS:
         raise ValueError(f"it has {len(found):,} members")
     allowed = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * path.lstat().st_size)
     if sum(member.file_size for member in found) > allowed:

@@ -17,7 +17,7 @@ Check = Callable[[Any], None]
 
 _LARGEST = 2**53  # beyond it JSON's readers do not agree on whole numbers
 _LONGEST = 100_000  # letters of a text
-_MOST_CLASSES = 100_000
+_MAX_CLASSES = 100_000
 
 
 def _refuse(value: object, wanted: str) -> ValueError:
@@ -160,7 +160,7 @@ RESULTS = fields(
         "interrupted": flag,
         "saturated": flag,
         "mutated": flag,
-        "class_names": rows(class_name, most=_MOST_CLASSES),
+        "class_names": rows(class_name, most=_MAX_CLASSES),
         "preflight": fields(
             {
                 "images": whole(),
@@ -173,8 +173,8 @@ RESULTS = fields(
             }
         ),
         "filters": rows(fields({"name": text, "description": text, "rejected": whole()})),
-        "matrix": rows(rows(whole()), most=_MOST_CLASSES),
-        "real_matrix": rows(rows(whole()), most=_MOST_CLASSES),
+        "matrix": rows(rows(whole()), most=_MAX_CLASSES),
+        "real_matrix": rows(rows(whole()), most=_MAX_CLASSES),
         "history": names_to(rows(number(0))),
         "warnings": rows(text),
     },

@@ -13,7 +13,7 @@ from diffgen.types import Int64Array
 # at most, of each model and of each behaviour
 _BEHAVIOURS_SHOWN = 8
 _PICTURES_SHOWN = 6
-_FEWEST_OF_A_BEHAVIOUR = 3
+_MIN_OF_A_BEHAVIOUR = 3
 
 _Entry: TypeAlias = tuple[dict[str, Any], Int64Array]
 
@@ -29,7 +29,7 @@ def trusted_behaviours(finds: TriggerTable, examples: Examples) -> tuple[list[di
         members = np.flatnonzero(examples.groups == group)
         counts = examples.right[members].sum(axis=0)
         a, b = int(counts[0]), int(counts[1])
-        if max(a, b) < _FEWEST_OF_A_BEHAVIOUR or a == b:
+        if max(a, b) < _MIN_OF_A_BEHAVIOUR or a == b:
             continue
         winner = 0 if a > b else 1
         picks = members[examples.right[members, winner]][:_PICTURES_SHOWN]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from diffgen.config import CompareConfig, GanConfig, SplitConfig
+from diffgen.config.migration import stable_names
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -130,7 +131,7 @@ def made_from(split: DataSplit, config: GanConfig, device: torch.device) -> dict
     """What decides about a GAN's weights; its place in the cache follows from it."""
     data = split.data
     # in version 0.1 the GAN's settings decided about the split: where both have one seed, it is the same GAN
-    gan = {**asdict(config), "holdout": split.config.holdout}
+    gan = {**stable_names("gan", asdict(config)), "holdout": split.config.holdout}
     made: dict[str, Any] = {"data": data.digest, "gan": gan, "format": checkpoint.FORMAT, "device": device.type}
     if split.config.seed != config.seed:
         made[_SPLIT_SEED] = split.config.seed

@@ -242,7 +242,7 @@ def _tune(
     drawn = min(config.tuning.images, len(data))
 
     def evaluate(settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
-        every = max(1, number_of_steps(settings, images) // max(1, settings.readings))
+        every = max(1, number_of_steps(settings, images) // max(1, settings.monitor_checks))
 
         def after_measurement(measurement: Measurement) -> None:
             # trials of different length are compared at the same share of their training

@@ -59,7 +59,7 @@ def options(server: OipServer, case: str) -> tuple[list[object], str]:
         "a query budget of 0": ([server.address("b"), "--query-budget", 0], "(--query-budget) is 0; give 1 or more"),
         "a negative timeout": (
             [server.address("b"), "--b-timeout", -1],
-            "(--timeout) is -1; give a number from more than 0",
+            "(--timeout) is -1; give a number above 0 and up to",
         ),
         "a variable that is not set": ([server.address("b"), "--auth-env", "NO_SUCH"], "NO_SUCH is not set"),
     }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from diffgen.filters import Verdicts, calibrate, filter_warnings
+from diffgen.filters import FilterVerdicts, calibrate, filter_warnings
 
 
 @st.composite
@@ -95,10 +95,10 @@ def test_the_origin_of_a_threshold_is_told() -> None:
     assert "(50.0% were asked for)" in found.origin(1)
 
 
-def verdicts(rejected: int, asked: int) -> Verdicts:
+def verdicts(rejected: int, asked: int) -> FilterVerdicts:
     rejected_by = np.full(asked, -1, dtype=np.int64)
     rejected_by[:rejected] = 0
-    return Verdicts(("ssim",), np.zeros(1, np.float32), np.zeros((asked, 1), np.float32), rejected_by)
+    return FilterVerdicts(("ssim",), np.zeros(1, np.float32), np.zeros((asked, 1), np.float32), rejected_by)
 
 
 def warned(rejected: int, asked: int, threshold: float = math.nan, *, in_search: bool = False) -> str:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.filters import DiscriminatorFilter, FilterPipeline, SsimFilter, Verdicts
+from diffgen.filters import DiscriminatorFilter, FilterPipeline, FilterVerdicts, SsimFilter
 from diffgen.metrics.counting import ACCEPTED
 from tests.recording import Recording
 
@@ -169,7 +169,7 @@ def test_a_score_that_is_no_number_is_rejected() -> None:
 
 def test_types_names_and_thresholds(parts: Any, real_filters: list[Any]) -> None:
     found = FilterPipeline(real_filters).apply(parts.mixed)
-    assert isinstance(found, Verdicts)
+    assert isinstance(found, FilterVerdicts)
     assert found.names == ("discriminator", "ssim")
     assert found.thresholds.dtype == np.float32
     np.testing.assert_allclose(found.thresholds, [real_filters[0].threshold, 0.8], rtol=1e-6)

@@ -83,7 +83,7 @@ def test_both_halves_count(recognised: float, covered: float, score: float) -> N
 
 def test_the_best_step_is_kept_and_not_the_last(monitor: GanMonitor, images: torch.Tensor, digits: ImageSet) -> None:
     config = GanConfig(
-        latent_dim=8, width=8, steps=90, batch_size=32, augment=False, readings=9, learning_rate_generator=1e-3
+        latent_dim=8, width=8, steps=90, batch_size=32, augment=False, monitor_checks=9, learning_rate_generator=1e-3
     )
     trained = train(images, config, labels=torch.from_numpy(digits.labels), monitor=monitor)
     assert [measurement.step for measurement in trained.readings] == list(range(10, 91, 10))
@@ -94,7 +94,7 @@ def test_the_best_step_is_kept_and_not_the_last(monitor: GanMonitor, images: tor
 
 
 def test_watching_does_not_change_what_is_trained(monitor: GanMonitor, images: torch.Tensor, digits: ImageSet) -> None:
-    config = GanConfig(latent_dim=8, width=4, steps=12, batch_size=16, augment=False, readings=4)
+    config = GanConfig(latent_dim=8, width=4, steps=12, batch_size=16, augment=False, monitor_checks=4)
     labels = torch.from_numpy(digits.labels)
     watched, alone = train(images, config, labels=labels, monitor=monitor), train(images, config, labels=labels)
     assert torch.equal(watched.losses, alone.losses)

@@ -17,7 +17,7 @@ from diffgen.gan_training.training_state import TrainingState
 from diffgen.types import ImageSet
 from tests.recording import Recording
 
-CONFIG = GanConfig(latent_dim=8, width=4, steps=24, batch_size=16, readings=6)
+CONFIG = GanConfig(latent_dim=8, width=4, steps=24, batch_size=16, monitor_checks=6)
 
 
 class PowerCut(BaseException):

@@ -42,7 +42,7 @@ class Trainer:
         self.configs: list[GanConfig] = []
 
     def __call__(self, config: GanConfig, path: Path, report: Callable[[int, float], None]) -> dict[str, float]:
-        config = replace(config, readings=2)
+        config = replace(config, monitor_checks=2)
         for name, value in self.spoil.get(len(self.configs), {}).items():
             object.__setattr__(config, name, value)  # a learning rate that surely diverges is none that can be set
         self.configs.append(config)
@@ -212,7 +212,7 @@ def test_a_database_holds_a_study_too(digits: ImageSet, gan_config: GanConfig, t
 
 @pytest.mark.parametrize(
     "space",
-    [{"learning_rates": (1e-3, 1e-4)}, {"averaging": (0.0, 0.1)}, {"transformed": (0.5, 1.5)}, {"widths": (0,)}],
+    [{"learning_rates": (1e-3, 1e-4)}, {"ema_complement": (0.0, 0.1)}, {"transformed": (0.5, 1.5)}, {"widths": (0,)}],
 )
 def test_an_impossible_space_is_said(space: dict[str, object], gan_config: GanConfig, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"tuning.{next(iter(space))}"):

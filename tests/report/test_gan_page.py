@@ -46,7 +46,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("gan") / "gan.safetensors"
     digits = load("digits:test")
     encoder = cells.prepare(digits).encoder
-    config = GanConfig(latent_dim=16, width=8, steps=20, batch_size=32, readings=2)
+    config = GanConfig(latent_dim=16, width=8, steps=20, batch_size=32, monitor_checks=2)
     context = FamilyContext(encoder, CPU, Progress())
     train_and_save(DataSplit(digits, SplitConfig()), config, context, path)
     data = gan_report_data(path, digits, encoder, device=CPU)

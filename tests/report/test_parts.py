@@ -16,7 +16,7 @@ from PIL import Image
 from diffgen.report.cards import make_card
 from diffgen.report.charts import progress_chart, score_histogram
 from diffgen.report.gallery import GALLERY_PICTURES, OPEN_GROUPS, make_gallery
-from diffgen.report.matrix import MOST_CLASSES, axes, matrix_view
+from diffgen.report.matrix import MAX_CLASSES, axes, matrix_view
 from diffgen.report.pictures import LARGEST_EDGE, PictureBudget, data_uri, display_size, png_bytes
 
 
@@ -113,7 +113,7 @@ def test_matrix_keeps_every_count(classes):
     rows, columns = axes((matrix, matrix * 0), names)
     view = matrix_view(matrix, rows, columns, "pictures")
     assert sum(int(cell.text or 0) for _, cells in view.rows for cell in cells) == view.total == 500
-    assert len(view.columns) == len(view.rows) == min(classes, MOST_CLASSES)
+    assert len(view.columns) == len(view.rows) == min(classes, MAX_CLASSES)
     for row, (_, cells) in zip(rows.members, view.rows, strict=True):
         for column, cell in zip(columns.members, cells, strict=True):
             if cell.pair:

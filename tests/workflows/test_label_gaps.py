@@ -22,7 +22,7 @@ def test_threes_and_sevens(digits: ImageSet, model_files: dict[str, Path], tmp_p
         technique="random_latent",
         budget=Budget(queries=400),
         device="cpu",
-        gan=GanConfig(latent_dim=64, width=8, steps=60, batch_size=32, readings=2),
+        gan=GanConfig(latent_dim=64, width=8, steps=60, batch_size=32, monitor_checks=2),
         filters=FilterConfig(names=()),
     )
     result = compare(

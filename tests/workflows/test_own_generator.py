@@ -255,7 +255,7 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
     small: ImageSet, config: CompareConfig, start: Callable[..., CompareResult], tmp_path: Path
 ) -> None:
     """Its latent vectors are shorter than the settings say, as those of a tuned GAN may be."""
-    settings = GanConfig(latent_dim=12, width=8, steps=5, readings=0)
+    settings = GanConfig(latent_dim=12, width=8, steps=5, monitor_checks=0)
     encoder = cell_store.prepare(small).encoder
     cpu = torch.device("cpu")
     context = FamilyContext(encoder, cpu, Progress())

@@ -38,7 +38,7 @@ GAN = GanConfig(
     learning_rate_generator=1e-3,
     learning_rate_discriminator=2e-3,
     ema_decay=0.9,
-    readings=2,
+    monitor_checks=2,
     seed=3,
 )
 SPACE = TuningConfig(

@@ -24,7 +24,7 @@ _AT_ONCE = 500  # parameters of one statement; SQLite allows 999 and more
 Key = bytes
 
 
-class Answers:
+class AnswerTable:
     """A table from keys to rows of float32, and the count of the images that were sent.
 
     In memory at first; :meth:`move_to` brings it to a file. Every change is a transaction of its own: whatever kills

@@ -11,7 +11,7 @@ import torch
 
 from diffgen.errors import ServiceError
 from diffgen.models.answer_store import AnswerStore
-from diffgen.models.remote.answers import Answers, Key, keys_of
+from diffgen.models.remote.answers import AnswerTable, Key, keys_of
 from diffgen.models.wording import counted
 from diffgen.types import Float32Array
 
@@ -33,7 +33,7 @@ class RemoteStore(AnswerStore):
         self._budget = budget
         self._retried = retried
         self._fixed_batch = fixed_batch
-        self._answers: Answers | None = None
+        self._answers: AnswerTable | None = None
         self._sent = 0
         self.occasion = ""
 
@@ -57,7 +57,7 @@ class RemoteStore(AnswerStore):
 
     def attach(self, file: Path | None) -> None:
         if self._answers is None:
-            self._answers = Answers()
+            self._answers = AnswerTable()
             self._answers.count_sent(self._sent)
         if file is not None:
             self._answers.move_to(file)

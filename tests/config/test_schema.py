@@ -1,0 +1,23 @@
+"""What the schema says of a setting."""
+
+from __future__ import annotations
+
+import pytest
+
+from diffgen.config.schema import Bounds
+
+
+@pytest.mark.parametrize(
+    ("bounds", "sentence"),
+    [
+        (Bounds(0, 1), "a number from 0 to 1"),
+        (Bounds(0, 1, open_high=True), "a number from 0 to below 1"),
+        (Bounds(0, 10, open_low=True), "a number above 0 and up to 10"),
+        (Bounds(0, 1, open_low=True, open_high=True), "a number above 0 and below 1"),
+        (Bounds(1), "1 or more"),
+        (Bounds(0, open_low=True), "more than 0"),
+        (Bounds(high=0), "0 or less"),
+    ],
+)
+def test_a_range_is_told_in_plain_english(bounds: Bounds, sentence: str) -> None:
+    assert str(bounds) == sentence
