@@ -29,13 +29,14 @@ def find_layout(
 ) -> tuple[Layout, torch.Tensor]:
     """The layout in which the model takes the images, and its raw outputs, float32 (N, K), for them."""
     shape = model_shape(box.preprocessing, image_shape, box.name)
-    box.batch_size = min(box.batch_size, max(1, _MAX_INPUT_BYTES // (4 * math.prod(shape))))
+    most = max(1, _MAX_INPUT_BYTES // (4 * math.prod(shape)))
+    box.batch_size = min(box.batch_size, most)
     layouts = box._layouts(shape)
     first_error: Exception | None = None
     for layout in layouts:
         box._transform = PixelTransform(box.preprocessing, layout, image_shape, box._input_device, box.name)
         try:
-            return layout, _all_raw_outputs(box, images)
+            return layout, _all_raw_outputs(box, images, most)
         except ServiceError:
             raise
         except _OUT_OF_MEMORY as error:
@@ -58,7 +59,7 @@ def find_layout(
     ) from first_error
 
 
-def _all_raw_outputs(box: BlackBox, images: torch.Tensor | UInt8Array) -> torch.Tensor:
+def _all_raw_outputs(box: BlackBox, images: torch.Tensor | UInt8Array, most: int) -> torch.Tensor:
     try:
         return _in_batches(box, images)
     except (*_OUT_OF_MEMORY, ServiceError):
@@ -68,7 +69,7 @@ def _all_raw_outputs(box: BlackBox, images: torch.Tensor | UInt8Array) -> torch.
             raise
         # Perhaps it takes one size of batch only, as a graph does that was traced with one and says nothing. One
         # that answered, but in another shape, is asked for one image alone: ten columns for ten images would pass.
-        for size in (1,) if isinstance(error, UserError) else _FIXED_BATCHES:
+        for size in (1,) if isinstance(error, UserError) else [each for each in _FIXED_BATCHES if each <= most]:
             box.fixed_batch = size
             try:
                 return _in_batches(box, images)

@@ -73,6 +73,19 @@ def test_a_model_that_takes_single_images_only_is_asked_for_one_at_a_time(net, i
     np.testing.assert_allclose(box.predict(images), expected(net, images), atol=1e-5)
 
 
+def test_batches_are_tried_only_as_far_as_memory_is_meant_for_them(images, monkeypatch):
+    monkeypatch.setattr("diffgen.models.detection._MAX_INPUT_BYTES", 2**20)
+    sizes = []
+
+    def refuse(pixels):
+        sizes.append(pixels.nbytes)
+        raise ValueError("not so large")
+
+    with pytest.raises(UserError):
+        prepared(refuse, images[:8], preprocessing=Preprocessing(size=(64, 64)))
+    assert max(sizes) == 2**20
+
+
 def test_the_result_may_be_changed_in_place(net, images):
     box = prepared(net, images)
     box.predict(torch.from_numpy(images)).mul_(2)
