@@ -13,9 +13,9 @@ from diffgen.comparison.requirements import filter_names
 from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.features import jury as juries
 from diffgen.features import vae as vaes
 from diffgen.features.encoder import DomainEncoder
+from diffgen.features.recognition import Recogniser
 from diffgen.filters import (
     DiscriminatorFilter,
     Filter,
@@ -37,13 +37,14 @@ def make_pipeline(
     scorer: Scorer | None,
     config: CompareConfig,
     *,
+    recogniser: Recogniser | None = None,
     batch_size: int,
     device: torch.device,
     progress: Progress,
 ) -> FilterPipeline:
     """The filters that the settings name, fitted to the images to train on and calibrated on the held-out ones.
 
-    Where a generator came without a discriminator, that filter is left out.
+    Where a generator came without a discriminator, or there is no jury, that filter is left out.
     """
     settings = config.filters
     made_from = {"data": split.data.digest, "held out": split.key, "device": device.type}
@@ -65,28 +66,15 @@ def make_pipeline(
     def domain_encoder(real: torch.Tensor) -> DomainEncoder:
         return prepare_encoder(split, device=device, progress=progress)
 
-    def jury(real: torch.Tensor) -> juries.Jury:
-        labels = split.labels
-        assert labels is not None  # check_images has asked
-
-        def make(path: Path) -> juries.Jury:
-            shown = settings.jury_shown
-            trained = juries.train(real, labels[0], shown=shown, seed=_SEED, device=device, progress=progress)
-            juries.save(trained, path)
-            return trained
-
-        artifact = Artifact("filters", {**made_from, "jury": juries.FORMAT, "shown": settings.jury_shown})
-        shape = split.data.image_shape
-        return artifact.obtain(lambda file: juries.load(file, shape, device=device), make, progress)
-
     makers: dict[str, Callable[[], Filter]] = {
         "reconstruction": lambda: ReconstructionFilter(
             auto_encoder, threshold=threshold("reconstruction"), batch_size=batch_size
         ),
         "ssim": lambda: SsimFilter(threshold=threshold("ssim"), neighbors=settings.ssim_neighbors, device=device),
         "neighbors": lambda: NeighborsFilter(domain_encoder, threshold=threshold("neighbors"), batch_size=batch_size),
-        "jury": lambda: RecognitionFilter(jury, threshold=threshold("jury"), batch_size=batch_size),
     }
+    if recogniser is not None:
+        makers["jury"] = lambda: RecognitionFilter(recogniser, threshold=threshold("jury"), batch_size=batch_size)
     if scorer is not None:
         makers["discriminator"] = lambda: DiscriminatorFilter(
             scorer, threshold=threshold("discriminator"), batch_size=batch_size

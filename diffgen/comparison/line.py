@@ -10,9 +10,10 @@ from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
+from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
-from diffgen.comparison.requirements import check_seeds
+from diffgen.comparison.requirements import check_jury, check_seeds
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import roles
@@ -94,21 +95,32 @@ def search_and_report(given: Given, open_folder: Callable[[], RunFolder]) -> Com
         UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
     """
     try:
-        real, split, source, cells = _look_at_data(given)
+        looked = _look_at_data(given)
         folder = open_folder()
     except KeyboardInterrupt as error:
         error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
         raise
     try:
-        return _search_and_judge(_prepare(given, folder, real, split, source, cells))
+        return _search_and_judge(_prepare(given, folder, looked))
     except (KeyboardInterrupt, Exception) as error:
         again = resume_command(given.hooks.verb, folder, given.config, given.models)
         error.add_note(f"what was found is kept; go on with '{again}'")
         raise
 
 
-def _look_at_data(given: Given) -> tuple[RealAnswers, DataSplit, ImageSource, Cells]:
-    """Everything before the search: the models on the real images, the source, the cells."""
+@dataclass(frozen=True)
+class _Looked:
+    """What is there before the run folder is; see :class:`diffgen.comparison.prepared.Prepared`."""
+
+    real: RealAnswers
+    split: DataSplit
+    source: ImageSource
+    cells: Cells
+    jury: PreparedJury
+
+
+def _look_at_data(given: Given) -> _Looked:
+    """Everything before the search: the models on the real images, the jury, the source, the cells."""
     images, config, device, progress = given.images, given.config, given.device, given.progress
     real = inspect_real_images(given.models, images, progress=progress)
     summary, letters = real.summary, roles(given.models)
@@ -125,14 +137,16 @@ def _look_at_data(given: Given) -> tuple[RealAnswers, DataSplit, ImageSource, Ce
     check_seeds(config, real_images(images, real), images.source)
     cells = cell_store.prepare(images, device=device, progress=progress)
     split = DataSplit(images, config.split)
-    source = prepare_source(split, config, FamilyContext(cells.encoder, device, progress))
-    return real, split, source, cells
+    jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
+    progress.say(jury.missing or str(jury.figures))
+    check_jury(config, jury.missing)
+    source = prepare_source(split, config, FamilyContext(cells.encoder, device, progress, jury.recogniser))
+    return _Looked(real, split, source, cells, jury)
 
 
-def _prepare(
-    given: Given, folder: RunFolder, real: RealAnswers, split: DataSplit, source: ImageSource, cells: Cells
-) -> Prepared:
+def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
     """Note in the manifest what the search will work with, and calibrate the filters."""
+    source, jury = looked.source, looked.jury
     gan = None if source.artifact is None else file_digest(source.artifact)
     if folder.manifest.get("gan", gan) != gan:
         given.progress.warn(
@@ -141,19 +155,29 @@ def _prepare(
         )
     layout = None if source.source is None else source.source.space.layout().as_dict()
     alone = [role for role, model in zip(roles(given.models), given.models, strict=True) if model.alone]
-    folder.save_manifest(status="running", gan=gan, latents=layout, asked_alone=alone)
+    announce(jury, folder, given.progress)
+    folder.save_manifest(
+        status="running",
+        gan=gan,
+        latents=layout,
+        asked_alone=alone,
+        **({} if jury.note is None else {"jury": jury.note}),
+    )
     batch_size = resolve_batch_size(given.config.batch_size, given.device)
     pipeline = make_pipeline(
-        split, source.scorer, given.config, batch_size=batch_size, device=given.device, progress=given.progress
+        looked.split,
+        source.scorer,
+        given.config,
+        recogniser=jury.recogniser,
+        batch_size=batch_size,
+        device=given.device,
+        progress=given.progress,
     )
     return Prepared(
         **{each.name: getattr(given, each.name) for each in fields(Given)},
+        **{each.name: getattr(looked, each.name) for each in fields(_Looked)},
         folder=folder,
-        real=real,
-        split=split,
-        source=source,
         pipeline=pipeline,
-        cells=cells,
         batch_size=batch_size,
     )
 

@@ -11,12 +11,14 @@ import torch
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import check_unchanged, prepare_source
+from diffgen.comparison.jury import stored_jury
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.features.recognition import Recogniser
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
@@ -79,6 +81,14 @@ class OpenedRun:
             )
         check_unchanged(self.config.generator, self.folder)
         return images
+
+    def recogniser(self, split: DataSplit, progress: Progress) -> Recogniser | None:
+        """The run's jury; see :func:`diffgen.comparison.jury.stored_jury`.
+
+        Raises:
+            UserError: see there.
+        """
+        return stored_jury(self.folder, split, self.config, device=self.device, progress=progress)
 
     def source(self, split: DataSplit, context: FamilyContext) -> ImageSource:
         """What drew the run's images.

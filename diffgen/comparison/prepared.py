@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
+from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
+from diffgen.features.recognition import Recogniser
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
@@ -53,6 +55,7 @@ class Prepared(Given):
         source: where pictures come from.
         pipeline: the validity filters, calibrated.
         cells: of the real images.
+        jury: says what pictures show, or why there is no jury.
         batch_size: images handed to a network at once.
     """
 
@@ -62,7 +65,13 @@ class Prepared(Given):
     source: ImageSource
     pipeline: FilterPipeline
     cells: Cells
+    jury: PreparedJury
     batch_size: int
+
+    @property
+    def recogniser(self) -> Recogniser | None:
+        """The jury with its thresholds, or None: there is none."""
+        return self.jury.recogniser
 
 
 class ComparisonHooks:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from diffgen import extensions
 from diffgen.comparison.own_settings import check_own_settings
 from diffgen.config import CompareConfig
@@ -142,12 +140,6 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
             f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
             f"the data {images.source} has none; give labelled images, or another technique ({', '.join(others)})."
         )
-    if "jury" in filter_names(config) and (images.labels is None or len(np.unique(images.labels)) < 2):
-        raise UserError(
-            f"The filter jury learns from labelled images of two classes at least, and the data {images.source} "
-            f"{'have no labels' if images.labels is None else 'have one class only'}; give such images, or leave it "
-            "out of --filters."
-        )
     if needs_of(config).source:
         family_of(config).supports(images.image_shape)
     if uses_gan(config):
@@ -158,6 +150,20 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
             f"The images are {'x'.join(map(str, images.image_shape))}; the filters need {_SMALLEST_SIDE} pixels a side "
             f"at least, so add --resize N {advice}."
         )
+
+
+def check_jury(config: CompareConfig, missing: str) -> None:
+    """See that there is a jury where the settings name the filter that asks it.
+
+    Args:
+        config: all settings.
+        missing: why there is none, as one sentence; empty where there is one.
+
+    Raises:
+        UserError: there is none.
+    """
+    if missing and config.filters.names is not None and "jury" in config.filters.names:
+        raise UserError(f"{missing} Give more images, or labels, or leave the filter jury out of --filters.")
 
 
 def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:

@@ -79,6 +79,8 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         real_matrix=pair_counts(labels_of(real.probabilities[real.disagreements]), classes).tolist(),
         gan=source.facts,
         mutated=source.real,
+        jury=prepared.jury.figures,
+        no_jury=prepared.jury.missing,
     )
 
 

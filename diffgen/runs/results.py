@@ -93,6 +93,47 @@ class Calibration:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JuryFigures:
+    """What the jury of a run learned from, and how good it is on real images that it has not seen.
+
+    Attributes:
+        members: how many classifiers it has.
+        trained_on: real images that they learned from.
+        agreed: their labels are what all models agreed on; the user gave none.
+        held_out: real images that the other figures are of.
+        accuracy: share of them that it names right.
+        threshold: lowest certainty, minus an entropy in nats, where the picture was made from an image with a label.
+        unaided: lowest certainty where it was not.
+        recognised: share of the held-out images that it recognises unaided.
+        reliable: share of these that it names right, or None: it recognises none.
+    """
+
+    members: int
+    trained_on: int
+    agreed: bool
+    held_out: int
+    accuracy: float
+    threshold: float
+    unaided: float
+    recognised: float
+    reliable: float | None
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> JuryFigures:
+        """What results.json says under "jury"."""
+        return cls(**{each.name: entry[each.name] for each in fields(cls)})
+
+    def __str__(self) -> str:
+        """One sentence: who the jury is, and how good."""
+        source = "real images, with the labels that the models agree on" if self.agreed else "labelled real images"
+        return (
+            f"The jury: {self.members} small classifiers of {self.trained_on:,} {source}; of {self.held_out:,} others "
+            f"it names {self.accuracy:.1%} right and recognises {self.recognised:.1%}"
+            + ("." if self.reliable is None else f", of which it names {self.reliable:.1%} right.")
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResults:
     """The figures of a search that came to its end. Field names and their order are those of results.json.
 
@@ -125,6 +166,8 @@ class RunResults:
         real_matrix: K x K, the same as ``pair_counts`` for these.
         gan: short facts about the source of the images, name -> text.
         mutated: the pictures were made from real images; no generator drew them.
+        jury: who says what pictures show, or None: there is no jury, or an earlier version wrote the run.
+        no_jury: why there is none, as one sentence, or nothing.
         check: the verdict of a check, or None: the run is none; see :mod:`diffgen.gate.record`.
     """
 
@@ -160,6 +203,8 @@ class RunResults:
     real_matrix: Sequence[Sequence[int]]
     gan: Mapping[str, str]
     mutated: bool = False
+    jury: JuryFigures | None = None
+    no_jury: str = ""
     check: Mapping[str, Any] | None = None
 
     @classmethod
@@ -182,6 +227,8 @@ class RunResults:
             found["validity"] = values["validity"]["ratio"]
         if values.get("calibration"):
             found["calibration"] = Calibration.read(values["calibration"])
+        if values.get("jury"):
+            found["jury"] = JuryFigures.read(values["jury"])
         return cls(**found)
 
     def as_json(self) -> dict[str, Any]:
@@ -193,6 +240,7 @@ class RunResults:
         values["validity"] = None if self.validity is None else {"ratio": self.validity}
         values["calibration"] = None if self.calibration is None else asdict(self.calibration)
         values["filters"] = [asdict(each) for each in self.filters]
+        values["jury"] = None if self.jury is None else asdict(self.jury)
         if self.check is None:
             del values["check"]
         return values

@@ -131,6 +131,11 @@ def fields(must: Mapping[str, Check], may: Mapping[str, Check] | None = None) ->
 _SHARE = number(0, 1)
 _FILE = fields({"name": text, "path": or_none(text), "sha256": or_none(text)})
 _PART = fields({"file": text, "rows": whole()})
+_JURY_NOTE = fields({"labels": text, "sha256": text, "threshold": number(), "unaided": number()})
+_JURY = fields(
+    {"members": whole(), "trained_on": whole(), "agreed": flag, "held_out": whole(), "accuracy": _SHARE}
+    | {"threshold": number(), "unaided": number(), "recognised": _SHARE, "reliable": or_none(_SHARE)}
+)
 
 #: Of every manifest, also one that was just begun.
 MANIFEST = fields(
@@ -147,6 +152,7 @@ DESCRIPTION = fields(
         "data": fields({"source": text, "path": or_none(text), "sha256": or_none(text)}),
     },
     {"status": text, "threads": whole(), "gan": or_none(text), "generator": or_none(table), "check": or_none(table)}
+    | {"jury": _JURY_NOTE}
     | {"technique": text, "extensions": fields({}, {"technique": text, "generator": text, "filters": rows(text)})},
 )
 #: Of results.json of a search that came to its end.
@@ -177,6 +183,8 @@ RESULTS = fields(
         "real_matrix": rows(rows(whole()), most=_MAX_CLASSES),
         "history": names_to(rows(number(0))),
         "warnings": rows(text),
+        "jury": or_none(_JURY),
+        "no_jury": text,
     },
 )
 

@@ -13,6 +13,7 @@ from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
+from diffgen.features.recognition import Recogniser
 from diffgen.origins import Origins
 from diffgen.sources.space import Space
 from diffgen.types import Scorer
@@ -80,11 +81,13 @@ class FamilyContext:
         encoder: the data set's own, by which training is watched.
         device: where networks compute.
         progress: where to say how far it is.
+        recogniser: says whether a picture can be recognised, or None: there is no jury.
     """
 
     encoder: FeatureExtractor
     device: torch.device
     progress: Progress
+    recogniser: Recogniser | None = None
 
 
 class Family(ABC):

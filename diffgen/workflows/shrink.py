@@ -138,10 +138,17 @@ def _source_and_filters(run: OpenedRun, images: ImageSet, progress: Progress) ->
     """What draws pictures from genes, and the validity filters, both as the run had them."""
     encoder = cell_store.prepare(images, device=run.device, progress=progress).encoder
     split = DataSplit(images, run.config.split)
-    made = run.source(split, FamilyContext(encoder, run.device, progress))
+    recogniser = run.recogniser(split, progress)
+    made = run.source(split, FamilyContext(encoder, run.device, progress, recogniser))
     assert made.source is not None
     pipeline = make_pipeline(
-        split, made.scorer, run.config, batch_size=run.batch_size, device=run.device, progress=progress
+        split,
+        made.scorer,
+        run.config,
+        recogniser=recogniser,
+        batch_size=run.batch_size,
+        device=run.device,
+        progress=progress,
     )
     return made.source, pipeline
 

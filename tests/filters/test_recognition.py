@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 import torch
 
 from diffgen.data import load
 from diffgen.features import jury as juries
 from diffgen.features.jury import certainty
+from diffgen.features.recognition import Recogniser
 from diffgen.filters import FilterPipeline, RecognitionFilter
 
 
@@ -22,19 +22,12 @@ def _digits() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_a_score_is_the_certainty_of_the_jury() -> None:
     images, labels = _digits()
-    made: list[int] = []
-
-    def jury(real: torch.Tensor) -> juries.Jury:
-        made.append(len(real))
-        return juries.train(real, labels[: len(real)], shown=6_000)
-
-    judge = RecognitionFilter(jury, batch_size=7)
-    with pytest.raises(RuntimeError, match="fit"):
-        judge.score(images)
+    jury = juries.train(images[:600], labels[:600], shown=6_000)
+    judge = RecognitionFilter(Recogniser(jury, threshold=0.0), batch_size=7)
     pipeline = FilterPipeline([judge], false_alarm=0.1)
     pipeline.fit(images[:600], images[600:])
-    assert made == [600] and math.isfinite(judge.threshold)
-    expected = certainty(judge.jury.answers(images[600:]))
+    assert math.isfinite(judge.threshold)
+    expected = certainty(jury.answers(images[600:]))
     np.testing.assert_allclose(judge.score(images[600:]).numpy(), expected, atol=1e-5)
     noise = torch.randint(0, 256, (100, *images.shape[1:]), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
     assert pipeline.apply(noise).accepted.mean() < pipeline.apply(images[600:]).accepted.mean()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from diffgen.config import Budget, CompareConfig, FilterConfig
@@ -32,8 +33,8 @@ def test_a_comparison_asks_the_jury_where_it_is_named(
     table = folder.read_judged()
     assert 0 < table.valid.sum() < len(table), "some are recognised, some are not"
     digits = load("digits:test")
-    bare = ImageSet(digits.images, None, None, "digits without labels")
-    with pytest.raises(UserError, match="learns from labelled images") as caught:
-        compare(*given, data=bare, config=config, output=tmp_path / "none")
-    told("`diffgen compare`", "the filter jury for images without labels", caught.value)
+    alike = ImageSet(digits.images, np.zeros(len(digits), dtype=np.int64), None, "digits of one label")
+    with pytest.raises(UserError, match="one label only") as caught:
+        compare(*given, data=alike, config=config, output=tmp_path / "none")
+    told("`diffgen compare`", "the filter jury for images of one label", caught.value)
     assert not (tmp_path / "none").exists()

@@ -1,0 +1,239 @@
+"""The jury of a comparison: trained once for a data set, calibrated on the held-out real images, kept in the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffgen.comparison.preflight import RealAnswers
+from diffgen.config import CompareConfig
+from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.features import jury as juries
+from diffgen.features.recognition import NO_LABEL, Recogniser
+from diffgen.filters.calibration import calibrate
+from diffgen.models.loading import file_digest
+from diffgen.runs.artifacts import Artifact
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import JuryFigures
+from diffgen.tasks.classification import differ, labels_of
+from diffgen.types import Float32Array, ImageSet, Int64Array
+
+_SEED = 0  # never the run's seed: all runs on a data set share its networks
+_GIVEN = "given"
+# With fewer images the members learn them by heart: certainty then tells the images they know from all others.
+_FEWEST, _FEWEST_A_LABEL = 100, 10
+_RELIABLE = 0.95  # share of the held-out real images that the jury recognises unaided of which the name must be right
+_FEWEST_CHECKED = 20  # held-out real images that such a share is measured on
+
+
+@dataclass(frozen=True)
+class RealLabels:
+    """Labels of the real images, as a jury learns them.
+
+    Attributes:
+        values: int64 (N,), ``NO_LABEL`` where none is known.
+        origin: "given", or a digest of what the models agree on; part of the jury's key.
+    """
+
+    values: Int64Array
+    origin: str
+
+    @classmethod
+    def of(cls, images: ImageSet, real: RealAnswers) -> RealLabels:
+        """Those that the user gave; else, where all models agree, what they say."""
+        if images.labels is not None:
+            return cls(images.labels, _GIVEN)
+        said = labels_of(real.probabilities)
+        agreed = np.where(differ(said), NO_LABEL, said[:, 0]).astype(np.int64)
+        return cls(agreed, blake2b(agreed.tobytes(), digest_size=16).hexdigest())
+
+    @property
+    def given(self) -> bool:
+        """Whether the user gave them."""
+        return self.origin == _GIVEN
+
+
+@dataclass(frozen=True)
+class PreparedJury:
+    """The jury of a comparison, or why there is none.
+
+    Attributes:
+        recogniser: the jury with its thresholds, or None.
+        figures: what the report says of it, or None.
+        missing: why there is none, as one sentence; empty where there is one.
+        note: what the manifest keeps, so that the run can be resumed with the same jury.
+    """
+
+    recogniser: Recogniser | None = None
+    figures: JuryFigures | None = None
+    missing: str = ""
+    note: dict[str, Any] | None = None
+
+
+def prepare_jury(
+    split: DataSplit, known: RealLabels, config: CompareConfig, *, device: torch.device, progress: Progress
+) -> PreparedJury:
+    """The jury of a data set, from the cache or newly trained.
+
+    There is none where the labels are all alike, where the images are too few, or where it names too many of the
+    held-out real images wrongly to be of use. The threshold is that at which it does not recognise as many of these as
+    the filters may reject; of pictures that it has to name with no help it is to be surer, where that is needed for
+    19 of 20 names to be right.
+    """
+    rows, held_out = split.rows[0].numpy(), split.rows[1].numpy()
+    rows, held_out = rows[known.values[rows] != NO_LABEL], held_out[known.values[held_out] != NO_LABEL]
+    missing = _why_none(known, known.values[rows])
+    if not missing and len(held_out) == 0:
+        missing = "No jury: the models agree on none of the held-out real images, and there are no labels."
+    if missing:
+        return PreparedJury(missing=missing)
+    jury, path = _obtain(split, rows, known, config, device=device, progress=progress)
+    return _calibrated(jury, path, split, (len(rows), held_out), known, config)
+
+
+def stored_jury(
+    folder: RunFolder, split: DataSplit, config: CompareConfig, *, device: torch.device, progress: Progress
+) -> Recogniser | None:
+    """The jury that a run was made with, or None: it had none.
+
+    Raises:
+        UserError: the models' agreement taught it, and it is no longer in the cache.
+    """
+    note = folder.manifest.get("jury")
+    if note is None:
+        return None
+    if note["labels"] == _GIVEN and split.data.labels is not None:
+        known = RealLabels(split.data.labels, _GIVEN)
+        jury, _ = _obtain(split, split.rows[0].numpy(), known, config, device=device, progress=progress)
+    else:
+        path = _artifact(split, note["labels"], config, device).path
+        if not path.is_file():
+            raise UserError(
+                f"The jury that the run {folder.path} was made with is no longer in the cache; run the comparison "
+                "again."
+            )
+        jury = juries.load(path, split.data.image_shape, device=device)
+    return Recogniser(jury, note["threshold"], note["unaided"])
+
+
+def announce(made: PreparedJury, folder: RunFolder, progress: Progress) -> None:
+    """Say that a run that is resumed has another jury than it was started with, where that is so."""
+    before = folder.manifest.get("jury", made.note)
+    if before != made.note:
+        progress.warn(
+            "The jury that the run was started with is no longer in the cache, and the one that was trained now "
+            "differs; what it recognises may differ from what it would have without the break."
+        )
+
+
+def _why_none(known: RealLabels, labels: Int64Array) -> str:
+    """Why no jury can be trained on these labels, as one sentence; empty where one can."""
+    present = np.unique(labels)
+    whose = "the real images" if known.given else "the real images on which the models agree"
+    if len(labels) == 0:
+        return (
+            "No jury: there are no labels, and the models agree on none of the real images; nothing says who is wrong."
+        )
+    if len(present) < 2:
+        return f"No jury: {whose} have one label only, so that there is nothing to tell apart."
+    fewest = max(_FEWEST, _FEWEST_A_LABEL * len(present))
+    if len(labels) < fewest:
+        return (
+            f"No jury: {len(labels):,} of {whose} are left to learn from, and {len(present)} labels take {fewest:,}; "
+            "nothing says who is wrong."
+        )
+    return ""
+
+
+def _artifact(split: DataSplit, origin: str, config: CompareConfig, device: torch.device) -> Artifact:
+    made_from = {
+        "data": split.data.digest,
+        "held out": split.key,
+        "device": device.type,
+        "labels": origin,
+        "jury": juries.FORMAT,
+        "shown": config.filters.jury_shown,
+    }
+    return Artifact("filters", made_from)
+
+
+def _obtain(
+    split: DataSplit,
+    rows: Int64Array,
+    known: RealLabels,
+    config: CompareConfig,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> tuple[juries.Jury, Path]:
+    def make(path: Path) -> juries.Jury:
+        images, labels = torch.from_numpy(split.data.images[rows]), torch.from_numpy(known.values[rows])
+        shown = config.filters.jury_shown
+        trained = juries.train(images, labels, shown=shown, seed=_SEED, device=device, progress=progress)
+        juries.save(trained, path)
+        return trained
+
+    artifact = _artifact(split, known.origin, config, device)
+    shape = split.data.image_shape
+    return artifact.obtain(lambda file: juries.load(file, shape, device=device), make, progress), artifact.path
+
+
+def _calibrated(
+    jury: juries.Jury,
+    path: Path,
+    split: DataSplit,
+    counts: tuple[int, Int64Array],
+    known: RealLabels,
+    config: CompareConfig,
+) -> PreparedJury:
+    trained_on, held_out = counts
+    answers = jury.answers(torch.from_numpy(split.data.images[held_out]))
+    sure, right = juries.certainty(answers), jury.names(answers) == known.values[held_out]
+    given = config.filters.jury_threshold
+    found = calibrate(sure[:, None], [np.nan if given is None else given], config.filters.false_alarm)
+    threshold = float(found.thresholds[0])
+    unaided = reliable_from(sure, right, at_least=threshold) if given is None else threshold
+    if unaided is None:
+        return PreparedJury(
+            missing=f"No jury: it names {right.mean():.0%} of {len(right):,} held-out real images right, and is wrong "
+            "too often where it is sure; nothing says who is wrong."
+        )
+    figures = JuryFigures(
+        members=len(jury.members),
+        trained_on=trained_on,
+        agreed=not known.given,
+        held_out=len(held_out),
+        accuracy=float(right.mean()),
+        threshold=threshold,
+        unaided=unaided,
+        recognised=float((sure >= np.float32(unaided)).mean()),
+        reliable=float(right[sure >= np.float32(unaided)].mean()) if (sure >= np.float32(unaided)).any() else None,
+    )
+    note = {"labels": known.origin, "sha256": file_digest(path), "threshold": threshold, "unaided": unaided}
+    return PreparedJury(Recogniser(jury, threshold, unaided), figures, note=note)
+
+
+def reliable_from(
+    certainty: Float32Array, right: np.ndarray[Any, np.dtype[np.bool_]], *, at_least: float
+) -> float | None:
+    """The lowest threshold from which on the names of real images are reliable, or None: there is none.
+
+    Args:
+        certainty: float32 (n,), of held-out real images.
+        right: bool (n,), whether the jury names them right.
+        at_least: no threshold below it.
+    """
+    order = np.argsort(-certainty, kind="stable")
+    values, share = certainty[order], np.cumsum(right[order]) / np.arange(1, len(order) + 1)
+    # a threshold lets in all that are equally sure: only the last of these is a place to cut
+    ends = np.append(values[1:] != values[:-1], True)
+    enough = np.arange(1, len(order) + 1) >= min(_FEWEST_CHECKED, len(order))
+    usable = np.flatnonzero(ends & enough & (share >= _RELIABLE) & (values >= np.float32(at_least)))
+    return float(values[usable[-1]]) if len(usable) else None
