@@ -133,7 +133,7 @@ def cases() -> Iterator[Case]:
     yield Case("data", "a FIFO among the pictures", _DATA, fifo, seconds=40)
     device = _and(_pictures(), lambda folder, victim: (folder / "d/one/x.png").symlink_to("/dev/zero"))
     yield Case("data", "a link to a device among the pictures", _DATA, device, seconds=40)
-    odd = _and(_pictures(), lambda folder, victim: (folder / "d/one").rename(os.fsencode(folder) + b"/d/o\xff"))
+    odd = _and(_pictures(), lambda folder, victim: os.rename(folder / "d/one", os.fsencode(folder) + b"/d/o\xff"))
     yield Case("data", "a class whose name is not text", _DATA, odd, codes=(0, 2))
     large = _arrays(images=np.zeros((60, 2000, 2000), np.uint8))
     yield Case("data", "images of 2,000 x 2,000 pixels", _DATA, large, codes=(0, 2), seconds=120)
