@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
+from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.domain_encoder import prepare_encoder
 from diffgen.comparison.requirements import filter_names
 from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.features import vae as vaes
 from diffgen.features.encoder import DomainEncoder
 from diffgen.features.recognition import Recogniser
+from diffgen.features.vae import Vae
 from diffgen.filters import (
     DiscriminatorFilter,
     Filter,
@@ -26,7 +26,6 @@ from diffgen.filters import (
     SsimFilter,
     foreign_filters,
 )
-from diffgen.runs.artifacts import Artifact
 from diffgen.types import Scorer
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
@@ -53,15 +52,8 @@ def make_pipeline(
         given = getattr(settings, f"{name}_threshold")
         return math.nan if given is None else float(given)
 
-    def auto_encoder(real: torch.Tensor) -> vaes.Vae:
-        def make(path: Path) -> vaes.Vae:
-            network = vaes.train(real, steps=settings.training_steps, seed=_SEED, device=device, progress=progress)
-            vaes.save(network, path)
-            return network
-
-        artifact = Artifact("filters", {**made_from, "vae": vaes.FORMAT, "steps": settings.training_steps})
-        shape = split.data.image_shape
-        return artifact.obtain(lambda file: vaes.load(file, shape, device=device), make, progress)
+    def auto_encoder(real: torch.Tensor) -> Vae:
+        return prepare_auto_encoder(split, config, device=device, progress=progress)
 
     def domain_encoder(real: torch.Tensor) -> DomainEncoder:
         return prepare_encoder(split, device=device, progress=progress)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any
 
+from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
@@ -140,7 +142,15 @@ def _look_at_data(given: Given) -> _Looked:
     jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
     progress.say(jury.missing or str(jury.figures))
     check_jury(config, jury.missing)
-    source = prepare_source(split, config, FamilyContext(cells.encoder, device, progress, jury.recogniser))
+    context = FamilyContext(
+        cells.encoder,
+        device,
+        progress,
+        jury.recogniser,
+        auto_encoder=partial(prepare_auto_encoder, split, config, device=device, progress=progress),
+        answers=real.probabilities,
+    )
+    source = prepare_source(split, config, context)
     return _Looked(real, split, source, cells, jury)
 
 

@@ -74,8 +74,16 @@ class Vae(nn.Module):
             float32 (N, C, H, W) in 0..1, on the network's device.
         """
         device = next(self.parameters()).device
-        mean = self.encoder(images.to(device, torch.float32) / 255)[:, :LATENT]
-        drawn: torch.Tensor = self.decoder(mean).sigmoid()
+        return self.decode(self.encode(images.to(device, torch.float32) / 255))
+
+    def encode(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Codes, the mean of each image's own, for (N, C, H, W) in 0..1."""
+        codes: torch.Tensor = self.encoder(pixels)[:, :LATENT]
+        return codes
+
+    def decode(self, codes: torch.Tensor) -> torch.Tensor:
+        """(N, C, H, W) in 0..1 for codes."""
+        drawn: torch.Tensor = self.decoder(codes).sigmoid()
         return drawn
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -14,9 +15,10 @@ from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.features.recognition import Recogniser
+from diffgen.features.vae import Vae
 from diffgen.origins import Origins
 from diffgen.sources.space import Space
-from diffgen.types import Scorer
+from diffgen.types import Float32Array, Scorer
 
 
 @runtime_checkable
@@ -82,12 +84,16 @@ class FamilyContext:
         device: where networks compute.
         progress: where to say how far it is.
         recogniser: says whether a picture can be recognised, or None: there is no jury.
+        auto_encoder: gives that of the data set, trained now where it is not there; None: there is none to be had.
+        answers: float32 (N, M, K), the probabilities of M models for the real images, or None: nobody has asked them.
     """
 
     encoder: FeatureExtractor
     device: torch.device
     progress: Progress
     recogniser: Recogniser | None = None
+    auto_encoder: Callable[[], Vae] | None = None
+    answers: Float32Array | None = None
 
 
 class Family(ABC):

@@ -26,6 +26,13 @@ class Draws(Protocol):
         """(count,): whole numbers from 0 to ``size`` - 1."""
         ...
 
+    def preferred(self, count: int, weights: Values) -> Values:
+        """(count,): whole numbers from 0 to ``len(weights)`` - 1, as often as their weights say.
+
+        A search prefers some of them; where nothing is searched, all are drawn alike.
+        """
+        ...
+
 
 class NumpyDraws:
     """float64 from a numpy generator; what a search begins with."""
@@ -41,6 +48,9 @@ class NumpyDraws:
 
     def categories(self, count: int, size: int) -> Values:
         return self._rng.integers(size, size=count)
+
+    def preferred(self, count: int, weights: Values) -> Values:
+        return _by_weight(self._rng.random(count), weights)
 
 
 class TorchDraws:
@@ -59,6 +69,9 @@ class TorchDraws:
     def categories(self, count: int, size: int) -> Values:
         # a column of its own, as float32 has it
         return np.asarray(torch.randint(size, (count, 1), generator=self._rng).to(torch.float32).numpy()[:, 0])
+
+    def preferred(self, count: int, weights: Values) -> Values:
+        return _by_weight(torch.rand(count, generator=self._rng, dtype=torch.float64).numpy(), weights)
 
 
 class UnsearchedDraws:
@@ -86,7 +99,14 @@ class UnsearchedDraws:
         return shares * (high - low).astype(np.float32) + low.astype(np.float32)
 
     def categories(self, count: int, size: int) -> Values:
-        weights = np.ones(size) if self._weights is None else self._weights
-        bounds = np.cumsum(weights / max(weights.sum(), 1.0))
-        # side "right": a category without weight has an interval of no length, which no number lies in
-        return np.searchsorted(bounds[:-1], self._categories.random(count), side="right")
+        return _by_weight(self._categories.random(count), np.ones(size) if self._weights is None else self._weights)
+
+    def preferred(self, count: int, weights: Values) -> Values:
+        return _by_weight(self._categories.random(count), np.ones(len(weights)))
+
+
+def _by_weight(shares: Values, weights: Values) -> Values:
+    """Whole numbers as often as their weights say, for numbers from 0 to 1."""
+    bounds = np.cumsum(weights / (weights.sum() or 1.0))
+    # side "right": a category without weight has an interval of no length, which no number lies in
+    return np.searchsorted(bounds[:-1], shares, side="right")

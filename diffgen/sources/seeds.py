@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 
@@ -10,12 +12,15 @@ from diffgen.config.schema import Many, setting, settings
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError, did_you_mean
+from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.layout import LatentLayout
-from diffgen.sources.operators import OPERATORS, STRENGTHS, step_of
-from diffgen.sources.space import Box, WithCategories
+from diffgen.sources.operators import OPERATORS, STRENGTHS, Range, Scene, step_of
+from diffgen.sources.seeds_space import SeedsAndOperators, Weights
+from diffgen.types import Int64Array
+
+Ranges = Mapping[str, Mapping[str, Range]]  # operator -> strength -> range
 
 
 @settings("source.seeds")
@@ -26,8 +31,10 @@ class SeedsSettings:
         UserError: an operator that is not known, or none.
     """
 
-    operators: Many[str] = setting(tuple(OPERATORS), "The operators that real images are changed by.")
-    steps: int = setting(2, "How many operators are applied to an image, one after the other.", ge=1, le=8)
+    operators: Many[str] = setting(
+        tuple(OPERATORS), "The operators that real images are changed by; stroke is for grey images alone."
+    )
+    steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
 
     def __post_init__(self) -> None:
         for name in self.operators:
@@ -36,78 +43,110 @@ class SeedsSettings:
         if not self.operators:
             raise UserError("The source seeds needs an operator; name one under source.seeds.operators.")
 
+    def fitting(self, image_shape: tuple[int, int, int], *, learned: bool) -> tuple[str, ...]:
+        """The operators that images of (C, H, W) can be changed by, with an auto-encoder (``learned``) or without.
 
-class SeedsAndOperators(WithCategories):
-    """The strengths of every step, continuous from -1 to 1, then the row of the seed, then the operator of every step.
-
-    Args:
-        rows: number of seeds.
-        operators: number of operators.
-        steps: operators that are applied to an image, one after the other.
-    """
-
-    def __init__(self, rows: int, operators: int, steps: int) -> None:
-        super().__init__(Box(STRENGTHS * steps), (rows, *[operators] * steps))
-        self.steps = steps
-
-    def layout(self) -> LatentLayout:
-        return LatentLayout(self.continuous, 0, "seeds")
+        Raises:
+            UserError: there is none.
+        """
+        usable = [OPERATORS[name] for name in self.operators]
+        fits = [(image_shape[0] == 1 or not each.grey) and (learned or not each.learned) for each in usable]
+        names = tuple(name for name, fit in zip(self.operators, fits, strict=True) if fit)
+        if not names:
+            raise UserError(
+                f"The operator {self.operators[0]} does not fit these images (stroke is for grey ones); name another "
+                "one under source.seeds.operators."
+            )
+        return names
 
 
 class SeedsSource:
     """See :class:`diffgen.sources.base.Source`.
 
     Args:
-        images: uint8 (N, C, H, W), the seeds.
+        scene: the seeds, and what else operators know.
         config: the operators, and how many are applied.
+        ranges: of the operators' strengths, or None: as they are usual.
+        weights: float64 (N,), how often a search draws each seed; None: all alike.
         device: where images are wanted.
+
+    Attributes:
+        scene: as given.
+        operators: names of those that these images can be changed by.
+        ranges: of the strengths of each.
     """
 
-    def __init__(self, images: torch.Tensor, config: SeedsSettings, *, device: torch.device) -> None:
-        self._images = images
-        self._background = plain_background(images)
-        self._operators = config.operators
-        self._device = device
-        self.space = SeedsAndOperators(len(images), len(config.operators), config.steps)
-        _, channels, height, width = images.shape
+    def __init__(
+        self,
+        scene: Scene,
+        config: SeedsSettings,
+        *,
+        ranges: Ranges | None = None,
+        weights: Weights | None = None,
+        device: torch.device,
+    ) -> None:
+        count, channels, height, width = scene.seeds.shape
         self.image_shape = (channels, height, width)
+        self.scene = scene
+        self.operators = config.fitting(self.image_shape, learned=scene.auto_encoder is not None)
+        self.ranges = {name: OPERATORS[name].usual((height, width)) for name in self.operators} | dict(ranges or {})
+        self.space = SeedsAndOperators(count, len(self.operators), config.steps, weights)
+        self._device = device
 
     def draw(self, genes: torch.Tensor) -> torch.Tensor:
         """uint8 (N, C, H, W) for float32 (N, space.length)."""
         rows, chains = self._read(genes)
-        images = self._images[torch.from_numpy(rows)].clone()
-        for number in range(self.space.steps):
-            steps = [chain[number] for chain in chains]
-            for name in dict.fromkeys(step.operator for step in steps):
-                which = [row for row, step in enumerate(steps) if step.operator == name]
-                strengths = [dict(steps[row].strengths) for row in which]
-                images[which] = OPERATORS[name].apply(images[which], self._background, strengths)
-        return images.to(self._device)
+        return applied(chains, self.scene.seeds[torch.from_numpy(rows)], self.scene).to(self._device)
 
     def origins(self, genes: torch.Tensor) -> Origins:
         """The seed of each image, and the operators with their strengths."""
         rows, chains = self._read(genes)
         return Origins(rows, tuple(map(recipe_text, chains)))
 
-    def _read(self, genes: torch.Tensor) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[tuple[Step, ...]]]:
+    def _read(self, genes: torch.Tensor) -> tuple[Int64Array, list[tuple[Step, ...]]]:
         """The row of each seed, and its operators."""
         # as a run stores them: a picture is drawn again from stored genes
         values = genes.cpu().to(torch.float32).numpy()
-        continuous, sides = self.space.continuous, self.image_shape[1:]
+        continuous, steps = self.space.continuous, self.space.steps
         categories = np.rint(values[:, continuous:]).astype(np.int64)
-        strengths = values[:, :continuous].reshape(len(values), self.space.steps, STRENGTHS).astype(np.float64)
+        strengths = values[:, :continuous].reshape(len(values), steps, STRENGTHS).astype(np.float64)
         chains = [
             tuple(
-                step_of(self._operators[operator], first, second, sides)
-                for operator, (first, second) in zip(operators, pairs, strict=True)
+                step_of(name, OPERATORS[name], (first, second), other, self.ranges[name])
+                for name, (first, second) in (
+                    (self.operators[number], pair)
+                    for number, pair in zip(numbers, pairs, strict=True)
+                    if number < len(self.operators)
+                )
             )
-            for operators, pairs in zip(categories[:, 1:].tolist(), strengths.tolist(), strict=True)
+            for (_, other, *numbers), pairs in zip(categories.tolist(), strengths.tolist(), strict=True)
         ]
         return categories[:, 0], chains
 
 
+def applied(chains: list[tuple[Step, ...]], images: torch.Tensor, scene: Scene) -> torch.Tensor:
+    """What the steps of each image make of it; a trigger's recipe draws its picture again from the real image.
+
+    Args:
+        chains: the steps of each image.
+        images: uint8 (N, C, H, W).
+        scene: what operators know besides.
+
+    Returns:
+        uint8 (N, C, H, W).
+    """
+    images = images.clone()
+    for number in range(max(map(len, chains), default=0)):
+        steps = [(row, chain[number]) for row, chain in enumerate(chains) if number < len(chain)]
+        for name in dict.fromkeys(step.operator for _, step in steps):
+            which = [row for row, step in steps if step.operator == name]
+            strengths = [dict(step.strengths) for _, step in steps if step.operator == name]
+            images[which] = OPERATORS[name].apply(images[which], scene, strengths)
+    return images
+
+
 class SeedsFamily(Family):
-    """Nothing is trained: the seeds are all real images that were given."""
+    """Nothing is trained but the auto-encoder of the filters: the seeds are all real images that were given."""
 
     name = "seeds"
     Settings = SeedsSettings
@@ -118,10 +157,14 @@ class SeedsFamily(Family):
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
         own = settings_among(SeedsSettings, config.source.families)
+        images = torch.from_numpy(split.data.images)
+        network = None
+        if context.auto_encoder is not None and any(OPERATORS[name].learned for name in own.operators):
+            network = AutoEncoder(context.auto_encoder(), split.reference)
+        source = SeedsSource(Scene(images, plain_background(images), network), own, device=context.device)
         facts = {
             "kind": "real images, with operators that keep their label",
             "seeds": f"{len(split.data):,} real images",
-            "operators": f"{', '.join(own.operators)}; {own.steps} for each image",
+            "operators": f"{', '.join(source.operators)}; at most {own.steps} for each image",
         }
-        source = SeedsSource(torch.from_numpy(split.data.images), own, device=context.device)
         return ImageSource(source, facts=facts, real=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import match_classes
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.opened_run import OpenedRun
@@ -139,7 +141,8 @@ def _source_and_filters(run: OpenedRun, images: ImageSet, progress: Progress) ->
     encoder = cell_store.prepare(images, device=run.device, progress=progress).encoder
     split = DataSplit(images, run.config.split)
     recogniser = run.recogniser(split, progress)
-    made = run.source(split, FamilyContext(encoder, run.device, progress, recogniser))
+    network = partial(prepare_auto_encoder, split, run.config, device=run.device, progress=progress)
+    made = run.source(split, FamilyContext(encoder, run.device, progress, recogniser, network))
     assert made.source is not None
     pipeline = make_pipeline(
         split,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.comparison.auto_encoder import prepare_auto_encoder
+from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.requirements import check_settings, filter_names, uses_gan
 from diffgen.config import (
     Budget,
@@ -22,10 +25,14 @@ from diffgen.config import (
     SourceConfig,
     replace,
 )
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.features import cells
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.base import FamilyContext
 from diffgen.sources.gan_family import GanFamily
-from diffgen.sources.seeds import SeedsSettings, SeedsSource
+from diffgen.sources.seeds import SeedsSource
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -50,6 +57,17 @@ def config(small_config: CompareConfig) -> CompareConfig:
     return replace(small_config, source=SEEDS)
 
 
+def source_of_run(config: CompareConfig, digits: ImageSet) -> SeedsSource:
+    """The source as a run has it; the auto-encoder is in the cache."""
+    cpu, silent = torch.device("cpu"), Progress()
+    split = DataSplit(digits, config.split)
+    network = functools.partial(prepare_auto_encoder, split, config, device=cpu, progress=silent)
+    encoder = cells.prepare(digits, device=cpu, progress=silent).encoder
+    source = prepare_source(split, config, FamilyContext(encoder, cpu, silent, auto_encoder=network)).source
+    assert isinstance(source, SeedsSource)
+    return source
+
+
 @pytest.mark.parametrize("technique", ["diffgan", "random_latent"])
 def test_a_run_to_its_end(
     technique: str, model_files: dict[str, Path], config: CompareConfig, digits: ImageSet, tmp_path: Path
@@ -66,7 +84,7 @@ def test_a_run_to_its_end(
     assert results["mutated"] is True
     assert folder.manifest["gan"] is None
     # genes draw the stored image again, from the seed and by the operators that are named
-    source = SeedsSource(torch.from_numpy(digits.images), SeedsSettings(), device=torch.device("cpu"))
+    source = source_of_run(config, digits)
     assert triggers.genes is not None
     genes = torch.from_numpy(triggers.genes)
     np.testing.assert_array_equal(source.draw(genes).numpy(), triggers.images)

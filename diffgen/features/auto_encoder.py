@@ -1,0 +1,54 @@
+"""What an auto-encoder of the real images makes of a change of its codes, with the detail of the image kept.
+
+A small auto-encoder draws an image again without its detail. The *difference* of what it draws from two codes has none
+to lose: added to the image itself it changes what the codes mean and keeps the rest, ``x + D(z') - D(z)``.
+
+It computes in float64: the last digits of a network's answer may depend on how many images it is handed at once, and
+those of float64 are far below half a grey level, so that an image is a function of its own genes.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+
+from diffgen.features.vae import Vae
+
+_MEASURED = 512  # real images that the spread of codes is measured on
+
+
+class AutoEncoder:
+    """Codes of images and images of codes, on the CPU.
+
+    Args:
+        network: a trained one.
+        real: uint8 (N, C, H, W), real images.
+
+    Attributes:
+        code_shape: of one code.
+        spread: float64, of ``code_shape`` or what can be expanded to it: standard deviation among real images' codes.
+    """
+
+    def __init__(self, network: Vae, real: torch.Tensor) -> None:
+        self._network = copy.deepcopy(network).to("cpu", torch.float64)
+        # spread over the data, which may be in order of class
+        rows = torch.linspace(0, len(real) - 1, min(len(real), _MEASURED)).long()
+        codes = self.encode(real[rows].to(torch.float64))
+        self.code_shape = tuple(codes.shape[1:])
+        # one spread a channel of a map of codes
+        self.spread = codes.std(dim=(0, 2, 3), keepdim=True)[0] if codes.ndim == 4 else codes.std(dim=0)
+
+    @torch.inference_mode()
+    def encode(self, images: torch.Tensor) -> torch.Tensor:
+        """float64 (N, *code_shape) for float64 (N, C, H, W), grey levels."""
+        return self._network.encode(images / 255)
+
+    @torch.inference_mode()
+    def decode(self, codes: torch.Tensor) -> torch.Tensor:
+        """Grey levels, float64 (N, C, H, W), for float64 codes."""
+        return self._network.decode(codes) * 255
+
+    def stepped(self, images: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Images with the difference of two codes of each added, float64 (N, C, H, W), not yet within 0 to 255."""
+        return images + self.decode(after) - self.decode(before)

@@ -1,0 +1,164 @@
+"""What an operator is: a way to change a real image by explicit strengths, so that its label stays.
+
+What an operator makes of an image depends on the image and the strengths alone, never on the others in the batch.
+Strengths come from genes between -1 and 1 through a :class:`Range`, which the jury may have calibrated
+(:mod:`diffgen.sources.calibration`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from diffgen.features.auto_encoder import AutoEncoder
+from diffgen.gan_training.augmentation import Background
+from diffgen.origins import Step
+
+STRENGTHS = 2  # genes of one operator, whichever of them it needs
+_PATTERNS = 1_000_000  # different patterns of noise; as many as a recipe's six digits tell apart
+Strengths = list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Strengths that keep the label.
+
+    Attributes:
+        low, high: the least and the greatest.
+        neutral: what changes nothing; where it equals ``low`` the operator has one direction only.
+    """
+
+    low: float
+    neutral: float
+    high: float
+
+    def at(self, gene: float) -> float:
+        """The strength for a gene from -1 to 1."""
+        if self.low == self.neutral:
+            return self.low + (self.high - self.low) * (1 + gene) / 2
+        return self.neutral + abs(gene) * ((self.high if gene >= 0 else self.low) - self.neutral)
+
+    def times(self, factor: float) -> Range:
+        """The same in another unit."""
+        return Range(self.low * factor, self.neutral * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A strength that can be more or less.
+
+    Attributes:
+        name: of the strength, as recipes have it.
+        usual: the range where no jury has calibrated another one.
+        widest: how far calibration may go: what lies beyond is another picture, whatever a jury says.
+        percent_of: the ranges are in percent of this side of the image; None: in the strength's own unit.
+        whole: the strength is a whole number.
+        unit: said behind a number in the report, such as " degrees".
+    """
+
+    name: str
+    usual: Range
+    widest: Range
+    percent_of: Literal["height", "width"] | None = None
+    whole: bool = False
+    unit: str = ""
+
+    def of(self, ranges: Range, sides: tuple[int, int]) -> Range:
+        """One of the ranges in the unit of the strength, for images of (H, W)."""
+        if self.percent_of is None:
+            return ranges
+        return ranges.times(sides[0 if self.percent_of == "height" else 1] / 100)
+
+    def value(self, ranges: Range, gene: float) -> float:
+        """The strength for a gene, within a range in the unit of the strength."""
+        value = ranges.at(gene)
+        return float(round(value)) if self.whole else value
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What operators know besides the image.
+
+    Attributes:
+        seeds: uint8 (R, C, H, W), all real images.
+        background: grey levels of their plain background, or None: they have none.
+        auto_encoder: of the real images, or None: no operator asks for it.
+    """
+
+    seeds: torch.Tensor
+    background: Background
+    auto_encoder: AutoEncoder | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One way to change an image so that its label stays.
+
+    Attributes:
+        axes: what the genes of a step decide: one or two.
+        apply: uint8 (N, C, H, W), the scene and N sets of strengths -> as many images.
+        patterned: its second gene chooses a random pattern, the strength ``seed``.
+        towards: it leads towards another real image, the strength ``other``.
+        learned: it needs the auto-encoder.
+        grey: it is for grey images only.
+    """
+
+    axes: tuple[Axis, ...]
+    apply: Callable[[torch.Tensor, Scene, Strengths], torch.Tensor]
+    patterned: bool = False
+    towards: bool = False
+    learned: bool = False
+    grey: bool = False
+
+    def usual(self, sides: tuple[int, int]) -> dict[str, Range]:
+        """The range of every strength of images of (H, W) that no jury has calibrated."""
+        return {axis.name: axis.of(axis.usual, sides) for axis in self.axes}
+
+    def widest(self, sides: tuple[int, int]) -> dict[str, Range]:
+        """How far calibration may go."""
+        return {axis.name: axis.of(axis.widest, sides) for axis in self.axes}
+
+    def strengths(self, genes: tuple[float, float], other: int, ranges: Mapping[str, Range]) -> dict[str, float]:
+        """Name and value of each strength for the two genes of a step and the row of another image."""
+        if len(self.axes) == 2:
+            # on the circle and not the square: both at once are no further than either alone
+            length = float(np.hypot(*genes))
+            shrink = max(map(abs, genes)) / length if length else 0.0
+            genes = (genes[0] * shrink, genes[1] * shrink)
+        values = {axis.name: axis.value(ranges[axis.name], gene) for axis, gene in zip(self.axes, genes, strict=False)}
+        if self.patterned:
+            values["seed"] = _pattern(genes[1])
+        if self.towards:
+            values["other"] = other
+        return values
+
+
+def step_of(name: str, operator: Operator, genes: tuple[float, float], other: int, ranges: Mapping[str, Range]) -> Step:
+    """What an operator with these genes does."""
+    return Step(name, tuple(operator.strengths(genes, other, ranges).items()))
+
+
+def column(strengths: Strengths, name: str) -> torch.Tensor:
+    """One strength of every image, float64 (N, 1, 1, 1)."""
+    return torch.tensor([each[name] for each in strengths], dtype=torch.float64)[:, None, None, None]
+
+
+def to_bytes(images: torch.Tensor) -> torch.Tensor:
+    """Grey levels as images have them."""
+    return images.round().clamp(0, 255).to(torch.uint8)
+
+
+def normal_patterns(strengths: Strengths, shape: tuple[int, ...]) -> torch.Tensor:
+    """float64 (N, *shape): standard normal noise, that of each image chosen by its strength ``seed``."""
+    patterns = [np.random.default_rng(int(each["seed"])).standard_normal(shape) for each in strengths]
+    return torch.from_numpy(np.stack(patterns))
+
+
+def _pattern(gene: float) -> int:
+    digest = hashlib.blake2b(np.float32(gene).tobytes(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % _PATTERNS

@@ -1,0 +1,56 @@
+"""The genes of a real image with operators: the image, the operators one after the other, and their strengths."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffgen.sources.draws import Draws
+from diffgen.sources.layout import LatentLayout
+from diffgen.sources.operators import STRENGTHS
+from diffgen.sources.space import Box, Genes, Mutating, WithCategories
+
+Weights = NDArray[np.float64]
+
+
+class SeedsAndOperators(WithCategories):
+    """Strengths, then the row of the seed, the row of another image, and the operator of every step.
+
+    The strengths of every step are continuous from -1 to 1. Any step but the first may do nothing, its operator then
+    is the number of operators; half of what is drawn does, so that single operators are as frequent as composed ones.
+
+    Args:
+        rows: number of seeds.
+        operators: number of operators.
+        steps: operators that are applied to an image, one after the other, at most.
+        weights: float64 (rows,), how often each seed is drawn against the others, by a search; None: all alike.
+    """
+
+    def __init__(self, rows: int, operators: int, steps: int, weights: Weights | None = None) -> None:
+        super().__init__(Box(STRENGTHS * steps), (rows, rows, operators, *[operators + 1] * (steps - 1)))
+        self.steps = steps
+        self.operators = operators
+        self._weights = np.ones(rows) if weights is None else weights
+
+    def sample(self, count: int, draws: Draws) -> Genes:
+        """Random genes; the draws say whether some seeds go before others."""
+        values = self.inner.sample(count, draws)
+        rows, others = draws.preferred(count, self._weights), draws.categories(count, self.categories[1])
+        # numbers beyond the operators' stand for none
+        chosen = [draws.categories(count, self.operators)]
+        chosen += [
+            np.minimum(draws.categories(count, 2 * self.operators), self.operators) for _ in range(self.steps - 1)
+        ]
+        return np.column_stack([values, *(each.astype(values.dtype) for each in (rows, others, *chosen))])
+
+    def mutate(self, genes: Genes, how: Mutating, rng: np.random.Generator) -> Genes:
+        """As for any categories; a mutated seed is one of those that are drawn often."""
+        mutated = super().mutate(genes, how, rng)
+        column = self.continuous
+        changed = np.flatnonzero(mutated[:, column] != genes[:, column])
+        shares = self._weights / self._weights.sum()
+        mutated[changed, column] = rng.choice(self.categories[0], size=len(changed), p=shares)
+        return mutated
+
+    def layout(self) -> LatentLayout:
+        return LatentLayout(self.continuous, 0, "seeds")
