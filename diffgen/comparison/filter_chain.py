@@ -46,7 +46,6 @@ def make_pipeline(
     Where a generator came without a discriminator, or there is no jury, that filter is left out.
     """
     settings = config.filters
-    made_from = {"data": split.data.digest, "held out": split.key, "device": device.type}
 
     def threshold(name: str) -> float:
         given = getattr(settings, f"{name}_threshold")
