@@ -121,7 +121,7 @@ def _generate(domain: ImageSource, latents: torch.Tensor) -> torch.Tensor:
 
 
 def _pipeline(data: ImageSet, domain: ImageSource, config: CompareConfig, settings: FilterConfig) -> FilterPipeline:
-    settings = fields_replaced(settings, training_steps=config.filters.training_steps)
+    settings = fields_replaced(settings, reconstruction=config.filters.reconstruction)
     config = replace(config, filters=settings)
     return make_pipeline(
         DataSplit(data, config.split), domain.scorer, config, batch_size=256, device=_CPU, progress=Progress()

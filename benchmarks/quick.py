@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from diffgen.config import CompareConfig, GanConfig, replace
+from diffgen.config import CompareConfig, GanConfig, applied, replace
 
-_FILTER_STEPS = 20
 # thresholds that every picture passes: such a GAN draws nothing that real images would let through
 _ACCEPT_ALL = {
-    "discriminator_threshold": -1e6,
-    "reconstruction_threshold": -1e6,
-    "ssim_threshold": -1.0,
-    "neighbors_threshold": -1.0,
-    "jury_threshold": -1e6,
+    "discriminator": {"threshold": -1e6},
+    "reconstruction": {"threshold": -1e6, "training_steps": 20},
+    "ssim": {"threshold": -1.0},
+    "neighbors": {"threshold": -1.0},
+    "jury": {"threshold": -1e6, "shown": 640},
 }
 
 
@@ -33,5 +32,4 @@ def trained_as_asked(config: CompareConfig, *, quick: bool) -> CompareConfig:
     """The settings as they are, or with a GAN and filters that learn next to nothing and reject nothing."""
     if not quick:
         return config
-    filters = replace(config.filters, training_steps=_FILTER_STEPS, jury_shown=640, **_ACCEPT_ALL)
-    return replace(config, gan=hardly_trained(config.gan), filters=filters)
+    return replace(config, gan=hardly_trained(config.gan), filters=applied(config.filters, _ACCEPT_ALL))

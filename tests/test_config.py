@@ -42,6 +42,7 @@ from diffgen.config import (
     roles,
     to_dict,
 )
+from diffgen.config.filters import DiscriminatorSettings, SsimSettings
 from diffgen.config.schema import Maybe, describe, fields_of, setting, settings, table_class
 from diffgen.config.tables import settings_among, with_table
 from diffgen.errors import UserError
@@ -217,8 +218,8 @@ searches = st.builds(
 filters = st.builds(
     FilterConfig,
     names=st.lists(st.sampled_from(FILTERS), unique=True).map(tuple),
-    discriminator_threshold=st.none() | FLOATS,
-    ssim_threshold=st.none() | SHARES,
+    discriminator=st.builds(DiscriminatorSettings, threshold=st.none() | FLOATS),
+    ssim=st.builds(SsimSettings, threshold=st.none() | SHARES),
 )
 compares = st.builds(
     CompareConfig,
@@ -242,7 +243,9 @@ def through_toml(config: Any) -> Any:
 @given(compares)
 @example(CompareConfig())
 @example(CompareConfig(search=SearchConfig(mutation_gene_probability=None, cluster_sample=None)))
-@example(CompareConfig(gan=GanConfig(steps=7), filters=FilterConfig(discriminator_threshold=0.0)))
+@example(
+    CompareConfig(gan=GanConfig(steps=7), filters=FilterConfig(discriminator=DiscriminatorSettings(threshold=0.0)))
+)
 def test_settings_come_back_through_toml(config: CompareConfig) -> None:
     again = through_toml(config)
     assert again == config
@@ -358,6 +361,7 @@ KINDS = (
         DrFuzzSettings,
         DFlareSettings,
         FilterConfig,
+        *(table_class(FilterConfig, name) for name in FILTERS),
         SeedsSettings,
         RemoteConfig,
     ),

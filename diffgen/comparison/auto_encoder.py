@@ -26,7 +26,7 @@ def prepare_auto_encoder(
         device: where to train, and where it is wanted.
         progress: draws the bar.
     """
-    steps, shape = config.filters.training_steps, split.data.image_shape
+    steps, shape = config.filters.reconstruction.training_steps, split.data.image_shape
 
     def make(path: Path) -> vaes.Vae:
         network = vaes.train(split.reference, steps=steps, seed=_SEED, device=device, progress=progress)

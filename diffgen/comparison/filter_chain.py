@@ -48,7 +48,7 @@ def make_pipeline(
     settings = config.filters
 
     def threshold(name: str) -> float:
-        given = getattr(settings, f"{name}_threshold")
+        given = getattr(settings, name).threshold
         return math.nan if given is None else float(given)
 
     def auto_encoder(real: torch.Tensor) -> Vae:
@@ -61,7 +61,7 @@ def make_pipeline(
         "reconstruction": lambda: ReconstructionFilter(
             auto_encoder, threshold=threshold("reconstruction"), batch_size=batch_size
         ),
-        "ssim": lambda: SsimFilter(threshold=threshold("ssim"), neighbors=settings.ssim_neighbors, device=device),
+        "ssim": lambda: SsimFilter(threshold=threshold("ssim"), neighbors=settings.ssim.neighbors, device=device),
         "neighbors": lambda: NeighborsFilter(domain_encoder, threshold=threshold("neighbors"), batch_size=batch_size),
     }
     if recogniser is not None:

@@ -159,7 +159,7 @@ def _artifact(split: DataSplit, origin: str, config: CompareConfig, device: torc
         "device": device.type,
         "labels": origin,
         "jury": juries.FORMAT,
-        "shown": config.filters.jury_shown,
+        "shown": config.filters.jury.shown,
     }
     return Artifact("filters", made_from)
 
@@ -175,7 +175,7 @@ def _obtain(
 ) -> tuple[juries.Jury, Path]:
     def make(path: Path) -> juries.Jury:
         images, labels = torch.from_numpy(split.data.images[rows]), torch.from_numpy(known.values[rows])
-        shown = config.filters.jury_shown
+        shown = config.filters.jury.shown
         trained = juries.train(images, labels, shown=shown, seed=_SEED, device=device, progress=progress)
         juries.save(trained, path)
         return trained
@@ -196,7 +196,7 @@ def _calibrated(
     trained_on, held_out = counts
     answers = jury.answers(torch.from_numpy(split.data.images[held_out]))
     sure, right = juries.certainty(answers), jury.names(answers) == known.values[held_out]
-    given = config.filters.jury_threshold
+    given = config.filters.jury.threshold
     found = calibrate(sure[:, None], [np.nan if given is None else given], config.filters.false_alarm)
     threshold = float(found.thresholds[0])
     unaided = reliable_from(sure, right, at_least=threshold) if given is None else threshold

@@ -9,11 +9,84 @@ from diffgen.errors import UserError
 FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors", "jury")
 
 
+@settings("filters.discriminator")
+class DiscriminatorSettings:
+    """The filter ``discriminator``: the score of the network that was trained with the generator."""
+
+    threshold: Maybe[float] = setting(
+        None,
+        "Lowest discriminator score that passes (default: found).",
+        option="--discriminator-threshold",
+        metavar="X",
+    )
+
+
+@settings("filters.reconstruction")
+class ReconstructionSettings:
+    """The filter ``reconstruction``: how well an auto-encoder of real images draws an image again."""
+
+    threshold: Maybe[float] = setting(
+        None,
+        "Lowest reconstruction score that passes (default: found).",
+        option="--reconstruction-threshold",
+        metavar="X",
+    )
+    training_steps: int = setting(1200, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
+
+
+@settings("filters.ssim")
+class SsimSettings:
+    """The filter ``ssim``: structural similarity with the nearest real image."""
+
+    threshold: Maybe[float] = setting(
+        None, "Lowest SSIM that passes (default: found).", option="--ssim-threshold", metavar="X", ge=-1, le=1
+    )
+    neighbors: int = setting(
+        10,
+        "How many nearest real images (cosine, pixels) SSIM is computed with; the best counts.",
+        ge=1,
+        le=10_000,
+    )
+
+
+@settings("filters.neighbors")
+class NeighborsSettings:
+    """The filter ``neighbors``: nearness to real images in the space of features."""
+
+    threshold: Maybe[float] = setting(
+        None,
+        "Lowest nearness to real images that passes (default: found).",
+        option="--neighbors-threshold",
+        metavar="X",
+        ge=-1,
+        le=1,
+    )
+
+
+@settings("filters.jury")
+class JurySettings:
+    """The filter ``jury``: how sure small classifiers are of what an image shows."""
+
+    threshold: Maybe[float] = setting(
+        None,
+        "Lowest certainty of the jury, minus an entropy in nats, that passes (default: found).",
+        option="--jury-threshold",
+        metavar="X",
+        le=0,
+    )
+    shown: int = setting(
+        45_000,
+        "Images that every member of the jury is shown in its training, each of the real ones several times.",
+        ge=64,
+        le=10**9,
+    )
+
+
 @settings("filters")
 class FilterConfig:
     """The validity filters (DiffGAN, section 3.6; ``FILTER_PRESETS`` has the published ones).
 
-    Thresholds that are None are found so that ``false_alarm`` is kept.
+    Each of them has a table of its own. Thresholds that are None are found so that ``false_alarm`` is kept.
 
     Raises:
         UserError: a filter that is not known, one named twice, or a number out of its range.
@@ -32,56 +105,17 @@ class FilterConfig:
         ge=0,
         lt=1,
     )
-    discriminator_threshold: Maybe[float] = setting(
-        None,
-        "Lowest discriminator score that passes (default: found).",
-        option="--discriminator-threshold",
-        metavar="X",
-    )
-    reconstruction_threshold: Maybe[float] = setting(
-        None,
-        "Lowest reconstruction score that passes (default: found).",
-        option="--reconstruction-threshold",
-        metavar="X",
-    )
-    ssim_threshold: Maybe[float] = setting(
-        None, "Lowest SSIM that passes (default: found).", option="--ssim-threshold", metavar="X", ge=-1, le=1
-    )
-    neighbors_threshold: Maybe[float] = setting(
-        None,
-        "Lowest nearness to real images that passes (default: found).",
-        option="--neighbors-threshold",
-        metavar="X",
-        ge=-1,
-        le=1,
-    )
-    jury_threshold: Maybe[float] = setting(
-        None,
-        "Lowest certainty of the jury, minus an entropy in nats, that passes (default: found).",
-        option="--jury-threshold",
-        metavar="X",
-        le=0,
-    )
-    ssim_neighbors: int = setting(
-        10,
-        "How many nearest real images (cosine, pixels) SSIM is computed with; the best counts.",
-        ge=1,
-        le=10_000,
-    )
     near_duplicate: float = setting(
         0.95,
         "Correlation of their thumbnails from which on two triggers of one label pair count as one.",
         gt=0,
         le=1,
     )
-    training_steps: int = setting(1200, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
-
-    jury_shown: int = setting(
-        45_000,
-        "Images that every member of the jury is shown in its training, each of the real ones several times.",
-        ge=64,
-        le=10**9,
-    )
+    discriminator: DiscriminatorSettings = setting(factory=DiscriminatorSettings)
+    reconstruction: ReconstructionSettings = setting(factory=ReconstructionSettings)
+    ssim: SsimSettings = setting(factory=SsimSettings)
+    neighbors: NeighborsSettings = setting(factory=NeighborsSettings)
+    jury: JurySettings = setting(factory=JurySettings)
 
     def __post_init__(self) -> None:
         names = self.names or ()
@@ -96,6 +130,6 @@ class FilterConfig:
 # "paper" is DiffGAN, section 3.6: SSIM of at least 0.4, and a discriminator whose threshold the paper leaves open
 FILTER_PRESETS = {
     "default": FilterConfig(),
-    "paper": FilterConfig(names=("discriminator", "ssim"), ssim_threshold=0.4),
+    "paper": FilterConfig(names=("discriminator", "ssim"), ssim=SsimSettings(threshold=0.4)),
     "none": FilterConfig(names=()),
 }

@@ -69,8 +69,7 @@ def filter_chain(text: str) -> Layer:
     """What the name of a preset of filters, or a list of names, settles: for a preset the thresholds too."""
     preset = FILTER_PRESETS.get(text)
     if preset is not None:
-        thresholds = [f"{name}_threshold" for name in FILTERS]
-        return {"names": preset.names, **{name: getattr(preset, name) for name in thresholds}}
+        return {"names": preset.names, **{name: {"threshold": getattr(preset, name).threshold} for name in FILTERS}}
     return {"names": tuple(name.strip() for name in text.split(","))}
 
 

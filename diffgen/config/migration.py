@@ -10,7 +10,20 @@ from diffgen.config.split import split_of_its_own
 _OPENING = ("arch", "allow_pickle", "allow_remote", "remote", "isolate", "model_timeout")
 _OLD = ("model_a", "model_b", "preprocessing_a", "preprocessing_b", "label_map")
 # table -> name in earlier versions -> name today
-_RENAMED = {"gan": {"readings": "monitor_checks"}, "tuning": {"averaging": "ema_complement"}}
+_RENAMED = {
+    "gan": {"readings": "monitor_checks"},
+    "tuning": {"averaging": "ema_complement"},
+    "filters": {
+        "discriminator_threshold": "discriminator.threshold",
+        "reconstruction_threshold": "reconstruction.threshold",
+        "training_steps": "reconstruction.training_steps",
+        "ssim_threshold": "ssim.threshold",
+        "ssim_neighbors": "ssim.neighbors",
+        "neighbors_threshold": "neighbors.threshold",
+        "jury_threshold": "jury.threshold",
+        "jury_shown": "jury.shown",
+    },
+}
 
 
 def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +53,14 @@ def stable_names(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def _renamed(table: str, values: Any) -> Any:
     if table not in _RENAMED or not isinstance(values, Mapping):
         return values
-    return {_RENAMED[table].get(name, name): value for name, value in values.items()}
+    made = {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+    for old, new in _RENAMED[table].items():
+        if old in made:
+            inner, _, name = new.rpartition(".")
+            place = made.setdefault(inner, {}) if inner else made
+            if isinstance(place, dict):  # else the checks find what is there
+                place.setdefault(name, made.pop(old))
+    return made
 
 
 def _model(values: Mapping[str, Any], role: str) -> dict[str, Any]:

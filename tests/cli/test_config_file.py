@@ -68,13 +68,13 @@ def test_command_line_before_file_before_defaults(resolved: Callable[..., Compar
         learning_rate_generator = 1
         [search]
         population = 30
-        [filters]
-        ssim_threshold = 0.5
+        [filters.ssim]
+        threshold = 0.5
     """
     config = resolved(text, "--seed", "8", "--gan-steps", "200", "--batch-size", "auto")
     assert config.budget == Budget(seconds=300)
     assert (config.seed, config.gan.steps, config.batch_size) == (8, 200, None)
-    assert (config.search.population, config.filters.ssim_threshold) == (30, 0.5)
+    assert (config.search.population, config.filters.ssim.threshold) == (30, 0.5)
     assert type(config.gan.learning_rate_generator) is float
     rest = CompareConfig()
     assert (config.gan.width, config.filters.false_alarm, config.device) == (rest.gan.width, 0.05, "auto")

@@ -8,6 +8,7 @@ import pytest
 
 from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig
+from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -29,7 +30,7 @@ def small_config() -> CompareConfig:
         device="cpu",
         gan=GanConfig(width=16, steps=500, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4),
         search=SearchConfig(population=50),
-        filters=FilterConfig(training_steps=80),
+        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80)),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from diffgen.config import Budget, CompareConfig, FilterConfig
+from diffgen.config.filters import JurySettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
@@ -23,7 +24,7 @@ def test_a_comparison_asks_the_jury_where_it_is_named(
         technique="real_data",
         budget=Budget(queries=600),
         device="cpu",
-        filters=FilterConfig(names=("jury",), jury_shown=6_000),
+        filters=FilterConfig(names=("jury",), jury=JurySettings(shown=6_000)),
     )
     given = model_files["a"], model_files["b"]
     compare(*given, data="digits:test", config=config, output=tmp_path / "run")

@@ -19,6 +19,7 @@ from torch import nn
 from diffgen.comparison import checkpoints
 from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, SplitConfig, from_dict, replace
+from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError
@@ -112,7 +113,7 @@ def files(digits: ImageSet, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 @pytest.fixture(scope="module")
 def config(small_config: CompareConfig) -> CompareConfig:
-    filters = replace(small_config.filters, training_steps=20)
+    filters = replace(small_config.filters, reconstruction=ReconstructionSettings(training_steps=20))
     return replace(small_config, budget=replace(small_config.budget, queries=300), filters=filters)
 
 

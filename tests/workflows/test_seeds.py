@@ -104,6 +104,7 @@ import os, signal, sys
 import diffgen
 from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig, SourceConfig
+from diffgen.config.filters import ReconstructionSettings
 from diffgen.events import StageAdvanced
 
 checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
@@ -115,7 +116,8 @@ def listen(event):
 if __name__ == "__main__":
     config = CompareConfig(
         budget=Budget(queries=600), seed=3, device="cpu", source=SourceConfig(family="seeds"),
-        search=SearchConfig(population=50), filters=FilterConfig(training_steps=80),
+        search=SearchConfig(population=50),
+        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80)),
     )
     diffgen.compare(sys.argv[1], sys.argv[2], data="digits:test", config=config, output=sys.argv[3], events=listen)
 """
