@@ -23,6 +23,23 @@ def _discovery(result: CompareResult) -> str:
     return f"{found['per_1000_queries']:.1f} for every 1,000 of the last {found['queries']:,} queries"
 
 
+def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
+    """Who is wrong, as the jury sees it; nothing where there is none."""
+    if result.faults is None:
+        return []
+    names = {"all": "both are wrong" if len(result.faults) == 3 else "all are wrong", "several": "several are wrong"}
+    others = {"A": "B is", "B": "A is"} if len(result.faults) == 3 else {}
+    rows = []
+    for verdict, counts in result.faults.items():
+        name = names.get(verdict, f"{verdict} is wrong where {others.get(verdict, 'the others are')} right")
+        pictures, ways = counts["pictures"], counts["behaviours"]
+        rows.append((name, f"{pictures:,}{f', in {ways:,} ways' if ways > 1 else ''}"))
+    unnamed = result.valid_triggers - (result.recognised_triggers or 0)
+    if unnamed:
+        rows.append(("the jury cannot name", f"{unnamed:,} of {result.valid_triggers:,} valid triggers"))
+    return rows
+
+
 def print_result(result: CompareResult) -> None:
     """The figures and the path of the report, on stdout."""
     share = f" ({result.valid_triggers / result.triggers:.0%} of them)" if result.triggers else ""
@@ -30,6 +47,7 @@ def print_result(result: CompareResult) -> None:
     if repeated:
         share = f" and {repeated:,} near-duplicates of them (together {result.valid_triggers / result.triggers:.0%})"
     rows = (
+        *_verdicts(result),
         ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s"),
         ("triggers (A and B disagree)", f"{result.triggers:,}"),
         ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),

@@ -68,12 +68,14 @@ class PreparedJury:
         recogniser: the jury with its thresholds, or None.
         figures: what the report says of it, or None.
         missing: why there is none, as one sentence; empty where there is one.
+        labels: int64 (N,) of all real images, from which it learned, or None; ``NO_LABEL`` where none is known.
         note: what the manifest keeps, so that the run can be resumed with the same jury.
     """
 
     recogniser: Recogniser | None = None
     figures: JuryFigures | None = None
     missing: str = ""
+    labels: Int64Array | None = None
     note: dict[str, Any] | None = None
 
 
@@ -217,7 +219,7 @@ def _calibrated(
         reliable=float(right[sure >= np.float32(unaided)].mean()) if (sure >= np.float32(unaided)).any() else None,
     )
     note = {"labels": known.origin, "sha256": file_digest(path), "threshold": threshold, "unaided": unaided}
-    return PreparedJury(Recogniser(jury, threshold, unaided), figures, note=note)
+    return PreparedJury(Recogniser(jury, threshold, unaided), figures, labels=known.values, note=note)
 
 
 def reliable_from(

@@ -51,6 +51,9 @@ class CompareResult:
         most_frequent: what A says, what B says (by name) and the number of distinct valid triggers, of the pairs that
             have the most.
         interrupted: the user ended the search before its budget was used up.
+        recognised_triggers, recognised_distinct_triggers, recognised_behaviours: the same figures for the valid
+            triggers that the jury can name, or None: there is no jury.
+        faults: who is wrong about these; see :class:`diffgen.runs.results.RunResults`.
     """
 
     run: str
@@ -66,6 +69,10 @@ class CompareResult:
     saturated: bool = False
     most_frequent: tuple[tuple[str, str, int], ...] = ()
     interrupted: bool = False
+    recognised_triggers: int | None = None
+    recognised_distinct_triggers: int | None = None
+    recognised_behaviours: int | None = None
+    faults: Mapping[str, Mapping[str, int]] | None = None
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults) -> CompareResult:
@@ -204,6 +211,8 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
         near_duplicate=prepared.config.filters.near_duplicate,
         verify_limit=prepared.config.verify_limit,
         real_labels=prepared.images.labels,
+        recogniser=prepared.recogniser,
+        taught_labels=prepared.jury.labels,
         progress=progress,
     )
     for model in models:

@@ -9,6 +9,7 @@ import torch
 
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
+from diffgen.features.recognition import Reading, Recogniser
 from diffgen.filters import FilterPipeline
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, NOT_VALID, UNCONFIRMED, is_valid
 from diffgen.metrics.near_duplicates import near_duplicate_of
@@ -31,6 +32,8 @@ def judge_triggers(
     near_duplicate: float,
     verify_limit: int,
     real_labels: Int64Array | None = None,
+    recogniser: Recogniser | None = None,
+    taught_labels: Int64Array | None = None,
     progress: Progress,
 ) -> TriggerTable:
     """Filter the triggers, find their cells and near-duplicates, and ask the models about every trigger again.
@@ -41,10 +44,12 @@ def judge_triggers(
         pipeline: the validity filters, calibrated.
         cells: of the real images.
         near_duplicate: correlation of thumbnails from which on two pictures count as one.
-        verify_limit: most triggers that are asked about alone: accepted ones first, a picture of every behaviour
-            before the second one of any (:func:`in_rounds`). The rest are asked about in batches composed otherwise
-            than in the search.
+        verify_limit: most triggers that are asked about alone: accepted ones first, of these the recognised ones, a
+            picture of every behaviour before the second one of any (:func:`in_rounds`). The rest are asked about in
+            batches composed otherwise than in the search.
         real_labels: int64, of all real images, or None.
+        recogniser: the jury, or None: nobody says what the pictures show.
+        taught_labels: int64, those of all real images from which the jury learned, or None for ``real_labels``.
 
     Returns:
         the triggers with verdicts.
@@ -53,9 +58,19 @@ def judge_triggers(
     filtered = pipeline.apply(tensor, progress=progress)
     which = cells.assign(tensor)
     confirmed = np.full(len(triggers), UNCONFIRMED, dtype=np.int8)
-    accepted = np.flatnonzero(filtered.accepted)
-    rounds = in_rounds(behaviours(labels, which)[accepted], triggers.probabilities[accepted])
-    order = np.concatenate([accepted[rounds], np.flatnonzero(~filtered.accepted)])
+    reading = _read(
+        recogniser, tensor, triggers.seeds, real_labels if taught_labels is None else taught_labels, progress
+    )
+    named = np.zeros(len(triggers), dtype=np.bool_) if reading is None else reading.recognised
+    order = np.concatenate(
+        [
+            *(
+                rows[in_rounds(behaviours(labels, which)[rows], triggers.probabilities[rows])]
+                for rows in (np.flatnonzero(filtered.accepted & named), np.flatnonzero(filtered.accepted & ~named))
+            ),
+            np.flatnonzero(~filtered.accepted),
+        ]
+    )
     single, rest = order[:verify_limit], order[verify_limit:]
     with progress.stage("Asking again, one image at a time", total=len(single)) as task:
         for row in single:
@@ -79,8 +94,25 @@ def judge_triggers(
             cells=which,
             near_duplicate_of=original,
             seed_labels=_seed_labels(triggers.seeds, real_labels),
+            **({} if reading is None else vars(reading)),
         )
     )
+
+
+def _read(
+    recogniser: Recogniser | None,
+    images: torch.Tensor,
+    seeds: Int64Array | None,
+    taught: Int64Array | None,
+    progress: Progress,
+) -> Reading | None:
+    """What the jury says of the pictures, in the light of the labels of the real images that they were made from."""
+    if recogniser is None:
+        return None
+    with progress.stage("Asking the jury", total=len(images)) as task:
+        reading = recogniser.read(images, _seed_labels(seeds, taught))
+        task.advance(len(images))
+    return reading
 
 
 def _seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> Int64Array | None:

@@ -2,8 +2,9 @@
 
 A trigger counts once the models, asked again, gave the labels that they gave in the search. It is valid when it counts
 and no filter rejected it, and distinct when it is valid and no near-duplicate of an earlier one. Behaviours
-(:mod:`diffgen.tasks.classification`) are those of the distinct valid triggers. The arrays are columns of
-``verdicts.npz`` in a run folder.
+(:mod:`diffgen.tasks.classification`) are those of the distinct valid triggers. Of what the jury recognises the same is
+counted once more: a recognised trigger is distinct when it is valid and no near-duplicate of an earlier recognised one.
+The arrays are columns of ``verdicts.npz`` in a run folder.
 """
 
 from __future__ import annotations
@@ -48,3 +49,17 @@ def is_distinct(near_duplicate_of: Int64Array, numbers: Int64Array | None = None
         numbers: int64 (N,): those of the triggers, or None: they are all of a run.
     """
     return np.asarray(near_duplicate_of == (np.arange(len(near_duplicate_of)) if numbers is None else numbers))
+
+
+def is_distinct_among(near_duplicate_of: Int64Array, some: BoolArray) -> BoolArray:
+    """bool (N,): the first of ``some`` among valid triggers that repeat each other; the others of these are left out.
+
+    Args:
+        near_duplicate_of: as for :func:`is_distinct`.
+        some: bool (N,), such as those that the jury recognises.
+    """
+    rows = np.flatnonzero(some & (near_duplicate_of != NOT_VALID))
+    _, first = np.unique(near_duplicate_of[rows], return_index=True)
+    kept = np.zeros(len(some), dtype=np.bool_)
+    kept[rows[first]] = True
+    return kept

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from diffgen.errors import UserError
 from diffgen.metrics.figures import figures
 from diffgen.metrics.richness import Discovery
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.triggers import TriggerTable
+from diffgen.tasks.classification import by_verdict
 
 _FILE = "results.json"
 
@@ -166,6 +169,11 @@ class RunResults:
         real_matrix: K x K, the same as ``pair_counts`` for these.
         gan: short facts about the source of the images, name -> text.
         mutated: the pictures were made from real images; no generator drew them.
+        recognised_triggers: valid ones that the jury can name, or None, as for the next three: there was no jury.
+        recognised_distinct_triggers: those of them without near-duplicates.
+        recognised_behaviours: kinds of what the models say x cell, among these.
+        faults: who is wrong, on how many of these "pictures" and in how many "behaviours": under A, B, ... where that
+            model alone is wrong, under "all" where every one is, under "several" where more than one is but not all.
         jury: who says what pictures show, or None: there is no jury, or an earlier version wrote the run.
         no_jury: why there is none, as one sentence, or nothing.
         check: the verdict of a check, or None: the run is none; see :mod:`diffgen.gate.record`.
@@ -203,6 +211,10 @@ class RunResults:
     real_matrix: Sequence[Sequence[int]]
     gan: Mapping[str, str]
     mutated: bool = False
+    recognised_triggers: int | None = None
+    recognised_distinct_triggers: int | None = None
+    recognised_behaviours: int | None = None
+    faults: Mapping[str, Mapping[str, int]] | None = None
     jury: JuryFigures | None = None
     no_jury: str = ""
     check: Mapping[str, Any] | None = None
@@ -289,7 +301,7 @@ def counted(
     triggers: TriggerTable, *, classes: int, queries: int, history: Mapping[str, Sequence[float]]
 ) -> dict[str, Any]:
     """The fields of :class:`RunResults` that are counted among judged triggers."""
-    return figures(
+    found = figures(
         triggers.labels,
         triggers.known.cells,
         triggers.query,
@@ -299,6 +311,21 @@ def counted(
         queries=queries,
         history=history,
     )
+    return {**found, **recognised_figures(triggers)} if triggers.has_jury else found
+
+
+def recognised_figures(triggers: TriggerTable) -> dict[str, Any]:
+    """The fields of :class:`RunResults` that are counted among the triggers that the jury recognises."""
+    kept = triggers[triggers.recognised_distinct]
+    return {
+        "recognised_triggers": int((triggers.valid & triggers.recognised).sum()),
+        "recognised_distinct_triggers": len(kept),
+        "recognised_behaviours": len(np.unique(kept.behaviours, axis=0)),
+        "faults": {
+            name: {"pictures": int(rows.sum()), "behaviours": len(np.unique(kept.behaviours[rows], axis=0))}
+            for name, rows in by_verdict(kept.faults).items()
+        },
+    }
 
 
 def read_results(folder: RunFolder, triggers: TriggerTable | None = None) -> AnyResults:

@@ -185,6 +185,10 @@ RESULTS = fields(
         "warnings": rows(text),
         "jury": or_none(_JURY),
         "no_jury": text,
+        **dict.fromkeys(
+            ("recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours"), or_none(whole())
+        ),
+        "faults": or_none(names_to(fields({"pictures": whole(), "behaviours": whole()}))),
     },
 )
 
@@ -232,6 +236,9 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "cells": _ROWS,
         "near_duplicate_of": _ROWS,
         "seed_labels": _ROWS,
+        "named": _ROWS,
+        "certainty": _NUMBERS,
+        "recognised": ("b", 1),
     },
     "report": {
         "shown": _ROWS,
@@ -263,6 +270,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
 # arrays of numbers of triggers
 _OF_TRIGGERS = {"report": ("shown", "rejected"), "shrunk": ("numbers",), "selection": ("shown", "rows")}
 _MAY_BE_MISSING = {"diversity", "scores", "shown_scores"}  # NaN stands for what was not asked
+_MAY_BE_MISSING_VERDICTS = ("near_duplicate_of", "seed_labels", "named", "certainty", "recognised")
 _CONFIRMATIONS = 2  # the highest number that says how a trigger was confirmed
 
 
@@ -313,7 +321,7 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
 
 
 def _check_verdicts(arrays: Mapping[str, Any], triggers: int) -> None:
-    optional = [key for key in ("near_duplicate_of", "seed_labels") if key in arrays]
+    optional = [key for key in _MAY_BE_MISSING_VERDICTS if key in arrays]
     for key in ("scores", "rejected_by", "confirmed", "cells", *optional):
         if len(arrays[key]) != triggers:
             raise ValueError(f"{key}: it is of {len(arrays[key]):,} triggers, not of {triggers:,}")
@@ -322,3 +330,6 @@ def _check_verdicts(arrays: Mapping[str, Any], triggers: int) -> None:
         raise ValueError("rejected_by: it names filters that the run does not have")
     if triggers and not (confirmed.min() >= 0 and confirmed.max() <= _CONFIRMATIONS):
         raise ValueError("confirmed: it holds numbers that mean nothing")
+    jury = [key for key in ("named", "certainty", "recognised") if key in arrays]
+    if len(jury) not in (0, 3):
+        raise ValueError(f"{jury[0]}: what else the jury said is missing")

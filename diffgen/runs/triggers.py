@@ -7,7 +7,7 @@ The archive writes it in parts; what the filters and the models said of the trig
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -15,10 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffgen.metrics.counting import ACCEPTED, CONFIRMED_BATCH, NOT_VALID, BoolArray, is_counted, is_distinct, is_valid
+from diffgen.metrics.counting import (
+    ACCEPTED,
+    CONFIRMED_BATCH,
+    NOT_VALID,
+    BoolArray,
+    is_counted,
+    is_distinct,
+    is_distinct_among,
+    is_valid,
+)
 from diffgen.origins import NO_SEED, Step, read_recipe
 from diffgen.runs.images import ImageColumn
-from diffgen.tasks.classification import behaviours, labels_of
+from diffgen.tasks.classification import behaviours, faults, labels_of
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 HASH_BYTES = 16
@@ -71,6 +80,9 @@ class Verdicts:
         near_duplicate_of: int64 (N,): see :func:`diffgen.metrics.counting.is_distinct`.
         seed_labels: int64 (N,), label of the real image that each was made from, or ``UNKNOWN_LABEL``; None where all
             were drawn, or the real images have no labels.
+        named: int64 (N,), what the jury says that each shows; None, with the two after it, where there was no jury.
+        certainty: float32 (N,), how sure it is, see :class:`diffgen.features.recognition.Reading`.
+        recognised: bool (N,): it is sure enough, and contradicts no label of the seed.
     """
 
     scores: Float32Array
@@ -79,6 +91,9 @@ class Verdicts:
     cells: Int64Array
     near_duplicate_of: Int64Array
     seed_labels: Int64Array | None = None
+    named: Int64Array | None = None
+    certainty: Float32Array | None = None
+    recognised: BoolArray | None = None
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Verdicts:
@@ -92,7 +107,7 @@ class Verdicts:
             # version 0.1.0 did not look for them: every valid trigger counts
             valid = is_valid(values["confirmed"], values["rejected_by"])
             values["near_duplicate_of"] = np.where(valid, np.arange(len(valid)), NOT_VALID)
-        missing = [each.name for each in fields(cls) if each.name not in values and each.name != "seed_labels"]
+        missing = [each.name for each in fields(cls) if each.name not in values and each.default is MISSING]
         if missing:
             raise KeyError(missing[0])
         return cls(**values)
@@ -287,6 +302,28 @@ class TriggerTable:
     def distinct(self) -> BoolArray:
         """bool (N,): valid, and no near-duplicate of an earlier one."""
         return is_distinct(self.known.near_duplicate_of, self.numbers)
+
+    @property
+    def has_jury(self) -> bool:
+        """Whether a jury looked at them."""
+        return self.known.recognised is not None
+
+    @cached_property
+    def recognised(self) -> BoolArray:
+        """bool (N,): the jury can name it; False for all where no jury looked at them. Valid or not."""
+        found = self.known.recognised
+        return np.zeros(len(self), dtype=np.bool_) if found is None else found
+
+    @cached_property
+    def recognised_distinct(self) -> BoolArray:
+        """bool (N,): valid, recognised, and no near-duplicate of an earlier one that is both."""
+        return is_distinct_among(self.known.near_duplicate_of, self.valid & self.recognised)
+
+    @cached_property
+    def faults(self) -> BoolArray:
+        """bool (N, M): recognised, and the model says something else than the jury."""
+        named = self.known.named
+        return faults(self.labels, self.labels[:, 0] if named is None else named, self.recognised)
 
 
 def current_names(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffgen.config import roles
 from diffgen.types import Float32Array, Int64Array
@@ -18,6 +19,9 @@ from diffgen.types import Float32Array, Int64Array
 if TYPE_CHECKING:
     # only for the types: who draws a report waits for no torch
     import torch
+
+
+ALL, SEVERAL = "all", "several"  # verdicts besides those about a model alone
 
 
 def role_name(index: int) -> str:
@@ -102,6 +106,32 @@ def pair_counts(labels: Int64Array, classes: int) -> Int64Array:
     counts = np.zeros((classes, classes), dtype=np.int64)
     np.add.at(counts, (labels[:, 0], labels[:, 1]), 1)
     return counts
+
+
+def faults(labels: Int64Array, named: Int64Array, recognised: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which models are wrong about pictures that can be recognised.
+
+    Args:
+        labels: int64 (N, M), what each model says.
+        named: int64 (N,), what the jury says that the picture shows.
+        recognised: bool (N,), whether the jury can name it. Of what it cannot name nobody is wrong.
+
+    Returns:
+        bool (N, M).
+    """
+    return np.asarray(recognised[:, None] & (labels != named[:, None]))
+
+
+def by_verdict(wrong: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """Who is wrong, for bool (N, M) of :func:`faults`: verdict -> bool (N,); a row is in at most one of them.
+
+    In this order: the last model alone, ..., the first alone, ``SEVERAL`` of three models or more, ``ALL``.
+    """
+    count, models = wrong.sum(axis=1), wrong.shape[1]
+    found = {role_name(index): wrong[:, index] & (count == 1) for index in reversed(range(models))}
+    if models > 2:
+        found[SEVERAL] = (count > 1) & (count < models)
+    return {**found, ALL: count == models}
 
 
 def widest_gap(probabilities: Float32Array) -> Float32Array:

@@ -15,9 +15,11 @@ from diffgen.tasks.base import Task
 from diffgen.tasks.classification import (
     Classification,
     behaviours,
+    by_verdict,
     describe,
     differ,
     disagree,
+    faults,
     label_numbers,
     labels_of,
     pair_counts,
@@ -69,6 +71,32 @@ def test_a_behaviour_is_what_the_models_say_and_the_cell() -> None:
     keys = behaviours(np.array([[1, 2, 1], [2, 1, 1]]), np.array([7, 7]))
     assert keys.tolist() == [[1, 2, 1, 7], [2, 1, 1, 7]]
     assert behaviours(np.empty((0, 2), np.int64), np.empty(0, np.int64)).shape == (0, 3)
+
+
+@given(
+    st.integers(2, 4).flatmap(
+        lambda models: st.lists(
+            st.tuples(st.lists(st.integers(0, 3), min_size=models, max_size=models), st.integers(0, 3), st.booleans()),
+            min_size=1,
+            max_size=20,
+        )
+    )
+)
+def test_who_is_wrong(rows: list[tuple[list[int], int, bool]]) -> None:
+    labels, named, recognised = (np.asarray(column) for column in zip(*rows, strict=True))
+    wrong = faults(labels, named, recognised)
+    assert wrong.tolist() == [[sure and label != name for label in said] for said, name, sure in rows]
+    verdicts = by_verdict(wrong)
+    models = labels.shape[1]
+    assert list(verdicts) == [*"DCBA"[4 - models :], *(["several"] if models > 2 else []), "all"]
+    for row, who in enumerate(wrong.tolist()):
+        found = [name for name, where in verdicts.items() if where[row]]
+        if not any(who):
+            assert not found
+        elif sum(who) == 1:
+            assert found == ["ABCD"[who.index(True)]]
+        else:
+            assert found == ["all" if all(who) else "several"]
 
 
 def test_in_words() -> None:

@@ -13,13 +13,12 @@ from diffgen.config.filters import JurySettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import read_finished
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 
 
-def test_a_comparison_asks_the_jury_where_it_is_named(
-    model_files: dict[str, Path], tmp_path: Path, told: Callable[[str, str, object], None]
-) -> None:
+def test_a_comparison_asks_the_jury_where_it_is_named(model_files: dict[str, Path], tmp_path: Path) -> None:
     config = CompareConfig(
         technique="real_data",
         budget=Budget(queries=600),
@@ -27,12 +26,64 @@ def test_a_comparison_asks_the_jury_where_it_is_named(
         filters=FilterConfig(names=("jury",), jury=JurySettings(shown=6_000)),
     )
     given = model_files["a"], model_files["b"]
-    compare(*given, data="digits:test", config=config, output=tmp_path / "run")
+    found = compare(*given, data="digits:test", config=config, output=tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
     asked = folder.results()["filters"]
     assert [each["name"] for each in asked] == ["jury"]
     table = folder.read_judged()
     assert 0 < table.valid.sum() < len(table), "some are recognised, some are not"
+    results = read_finished(folder)
+    kept, seed_labels = table[table.recognised_distinct], table.known.seed_labels
+    assert seed_labels is not None and table.known.named is not None
+    np.testing.assert_array_equal(table.known.named[table.recognised], seed_labels[table.recognised])
+    np.testing.assert_array_equal(
+        table.faults[table.recognised], table.labels[table.recognised] != seed_labels[table.recognised, None]
+    )
+    assert results.faults is not None and list(results.faults) == ["B", "A", "all"]
+    assert results.recognised_distinct_triggers == len(kept) > 0
+    assert sum(each["pictures"] for each in results.faults.values()) == len(kept), "of two that differ one is wrong"
+    assert results.recognised_behaviours == len({tuple(row) for row in kept.behaviours.tolist()})
+    assert found.faults == results.faults and found.as_dict()["recognised_triggers"] == results.recognised_triggers
+    assert results.jury is not None and not results.jury.agreed
+
+
+def test_without_labels_the_models_teach_it(model_files: dict[str, Path], tmp_path: Path) -> None:
+    digits = load("digits:test")
+    bare = ImageSet(digits.images, None, None, "digits without labels")
+    config = CompareConfig(
+        technique="real_data",
+        budget=Budget(queries=600),
+        device="cpu",
+        filters=FilterConfig(names=("ssim",), jury_shown=6_000),
+    )
+    said: list[object] = []
+    compare(model_files["a"], model_files["b"], data=bare, config=config, output=tmp_path / "run", events=said.append)
+    results = read_finished(RunFolder.open(tmp_path / "run"))
+    assert results.jury is not None and results.jury.agreed and results.jury.trained_on < len(digits)
+    assert any("with the labels that the models agree on" in str(each) for each in said)
+
+
+def test_it_is_left_out_where_nothing_can_be_learned(model_files: dict[str, Path], tmp_path: Path) -> None:
+    config = CompareConfig(
+        technique="real_data",
+        budget=Budget(queries=600),
+        device="cpu",
+        filters=FilterConfig(names=("ssim",), jury_shown=6_000),
+    )
+    given = model_files["a"], model_files["b"]
+    digits = load("digits:test")
+    few = ImageSet(digits.images[:80], None, None, "few digits")
+    result = compare(*given, data=few, config=config, output=tmp_path / "run")
+    results = read_finished(RunFolder.open(tmp_path / "run"))
+    assert result.faults is None and results.jury is None and "nothing says who is wrong" in results.no_jury
+    assert not RunFolder.open(tmp_path / "run").read_judged().recognised.any()
+
+
+def test_the_filter_is_refused_without_a_jury(
+    model_files: dict[str, Path], tmp_path: Path, told: Callable[[str, str, object], None]
+) -> None:
+    config = CompareConfig(technique="real_data", device="cpu", filters=FilterConfig(names=("jury",)))
+    given = model_files["a"], model_files["b"]
     digits = load("digits:test")
     alike = ImageSet(digits.images, np.zeros(len(digits), dtype=np.int64), None, "digits of one label")
     with pytest.raises(UserError, match="one label only") as caught:
