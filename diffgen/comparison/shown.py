@@ -15,7 +15,7 @@ from diffgen.sampling import random_rows
 from diffgen.sources.space import random_genes
 from diffgen.types import Int64Array, UInt8Array
 
-_BEHAVIOURS_SHOWN = 60
+_BEHAVIOURS_SHOWN = 60  # half as many of each verdict, where there is a jury
 _REJECTED_SHOWN = 24
 _REAL_SHOWN = 60
 _SAMPLES_SHOWN = 80
@@ -55,17 +55,23 @@ def _samples(prepared: Prepared) -> UInt8Array:
 
 
 def _choose_shown(triggers: TriggerTable) -> Int64Array:
-    """Trigger numbers of the gallery: of the most frequent behaviours some pictures each, the widest apart first.
+    """Trigger numbers of the gallery: what the jury recognises, verdict by verdict, then what it does not."""
+    parts = triggers.distinct_by_verdict
+    most = _BEHAVIOURS_SHOWN // 2 if len(parts) > 1 else _BEHAVIOURS_SHOWN
+    return np.concatenate([_some_of_each(triggers, np.flatnonzero(rows), most) for rows in parts.values()])
+
+
+def _some_of_each(triggers: TriggerTable, rows: Int64Array, behaviours: int) -> Int64Array:
+    """Of the most frequent behaviours among some rows a few pictures each, the widest apart first.
 
     Of a behaviour with pictures that the models were asked about again alone, only those are shown.
     """
-    rows = np.flatnonzero(triggers.distinct)
     if len(rows) == 0:
         return np.empty(0, dtype=np.int64)
     alone, divergence = triggers.known.confirmed == CONFIRMED_SINGLE, triggers.divergence
     _, inverse, counts = np.unique(triggers.behaviours[rows], axis=0, return_inverse=True, return_counts=True)
     chosen: list[int] = []
-    for behaviour in np.argsort(-counts, kind="stable")[:_BEHAVIOURS_SHOWN]:
+    for behaviour in np.argsort(-counts, kind="stable")[:behaviours]:
         members = rows[inverse == behaviour]
         members = members[alone[members]] if alone[members].any() else members
         members = members[np.argsort(-divergence[members], kind="stable")]

@@ -79,6 +79,9 @@ class Card:
         bars: the probabilities of the predicted labels, A's first: one row for those that are the same.
         rows: all classes, or the highest ones; ``rest`` then sums up the others.
         verdict: who is right, for a real image with a known label, else empty.
+        jury: what the jury says, in words, or empty.
+        blame: who is wrong, or empty where the jury cannot name the picture.
+        wrong: "a", "b", ..., for those that are.
         origin: how it was made, or empty.
     """
 
@@ -100,6 +103,9 @@ class Card:
     verdict: str
     rejected_by: str | None
     origin: str
+    jury: str
+    blame: str
+    wrong: tuple[str, ...]
 
 
 def make_card(
@@ -128,6 +134,8 @@ def make_card(
         lines.append(f"true label {true_name}")
     if picture.origin:
         lines.append(picture.origin)
+    jury, blame = _jury(picture, names), _blame(picture)
+    lines += [each for each in (jury, blame) if each]
     lines += [f"{line.name} {line.value}" for line in scores]
     return Card(
         source=source,
@@ -148,6 +156,9 @@ def make_card(
         verdict=_verdict(picture),
         rejected_by=picture.rejected_by,
         origin=picture.origin,
+        jury=jury,
+        blame=blame,
+        wrong=tuple(role_name(index).lower() for index in picture.wrong),
     )
 
 
@@ -217,3 +228,22 @@ def _verdict(picture: Picture) -> str:
     if not right:
         return "both wrong" if len(picture.labels) == 2 else "all wrong"
     return f"{listed(right) if len(right) > 1 else right[0]} right"
+
+
+def _jury(picture: Picture, names: tuple[str, ...]) -> str:
+    """``the jury: 4 (sure)``."""
+    said = picture.jury
+    if said is None:
+        return ""
+    if said.instead_of is not None:
+        return f"the jury: {names[said.named]} (but made from {names[said.instead_of]})"
+    return f"the jury: {names[said.named]} ({'sure' if said.recognised else 'not sure'})"
+
+
+def _blame(picture: Picture) -> str:
+    wrong = [role_name(index) for index in picture.wrong]
+    if not wrong:
+        return ""
+    if len(wrong) == len(picture.labels):
+        return "both are wrong" if len(wrong) == 2 else "all are wrong"
+    return f"{listed(wrong)} are wrong" if len(wrong) > 1 else f"{wrong[0]} is wrong"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diffgen.report import wording
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import BehaviourGroup, Picture, ReportData
 from diffgen.report.pictures import PictureBudget
@@ -49,13 +50,62 @@ class GroupView:
 
 
 @dataclass(frozen=True)
-class Gallery:
-    """The behaviours of the page. ``hidden`` is the number of behaviours of which no picture is shown."""
+class PartView:
+    """The behaviours of one verdict.
 
-    groups: tuple[GroupView, ...]
+    Attributes:
+        verdict: see :func:`diffgen.tasks.classification.by_verdict`; empty for what the jury cannot name, or where
+            there was none.
+        title: the verdict in words; empty where there was no jury.
+        pictures: how many distinct triggers there are, shown or not.
+        behaviours: of these.
+        folded: is one click away: nobody is wrong on them.
+    """
+
+    verdict: str
+    title: str
     pictures: int
-    hidden: int
-    open_groups: int = OPEN_GROUPS
+    behaviours: int
+    groups: tuple[GroupView, ...]
+    folded: bool = False
+
+    @property
+    def open(self) -> tuple[GroupView, ...]:
+        """The most frequent behaviours."""
+        return self.groups[:OPEN_GROUPS]
+
+    @property
+    def rarer(self) -> tuple[GroupView, ...]:
+        """The others, one click away."""
+        return self.groups[OPEN_GROUPS:]
+
+    @property
+    def shown(self) -> int:
+        """How many pictures are on the page."""
+        return sum(len(group.cards) for group in self.groups)
+
+    @property
+    def hidden(self) -> int:
+        """How many behaviours are without a picture on the page."""
+        return max(0, self.behaviours - len(self.groups))
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The behaviours of the page."""
+
+    parts: tuple[PartView, ...]
+    pictures: int
+
+    @property
+    def groups(self) -> tuple[GroupView, ...]:
+        """Those of all parts."""
+        return tuple(group for part in self.parts for group in part.groups)
+
+    @property
+    def hidden(self) -> int:
+        """How many behaviours are without a picture on the page."""
+        return sum(part.hidden for part in self.parts)
 
     @property
     def first_of_pair(self) -> dict[str, str]:
@@ -69,8 +119,9 @@ class Gallery:
 def make_gallery(data: ReportData) -> Gallery:
     """The pictures of the behaviours.
 
-    The most frequent behaviours get several pictures, then every other behaviour gets one, then all get more in turn
-    until the limit: a behaviour that was found once is in the page too. Nearest real images are added last.
+    The most frequent behaviours of every verdict get several pictures, then every other behaviour gets one, then all
+    get more in turn until the limit: a behaviour that was found once is in the page too. What the jury cannot name
+    comes after that. Nearest real images are added last.
     """
     order = [(index, picture) for _, index, picture in sorted(_turns(data.groups), key=lambda turn: turn[:2])]
     order = order[:GALLERY_PICTURES]
@@ -78,22 +129,37 @@ def make_gallery(data: ReportData) -> Gallery:
     cards: list[list[Card]] = [[] for _ in data.groups]
     for (index, picture), (source, nearest) in zip(order, shown, strict=False):
         cards[index].append(_card(data, picture, source, nearest, "trigger"))
-    groups = tuple(
-        _group_view(group, number, tuple(own), data.class_names)
-        for number, (group, own) in enumerate(zip(data.groups, cards, strict=True), start=1)
-        if own
-    )
-    return Gallery(groups, pictures=len(shown), hidden=max(0, data.results.behaviours - len(groups)))
+    views: dict[str, list[GroupView]] = {}
+    for number, (group, own) in enumerate(zip(data.groups, cards, strict=True), start=1):
+        if own:
+            views.setdefault(group.verdict, []).append(_group_view(group, number, tuple(own), data.class_names))
+    return Gallery(tuple(_part(data, verdict, tuple(own)) for verdict, own in views.items()), pictures=len(shown))
+
+
+def _part(data: ReportData, verdict: str, groups: tuple[GroupView, ...]) -> PartView:
+    found = data.results
+    if found.faults is None or found.recognised_distinct_triggers is None:
+        return PartView(verdict, "", data.headline_count, found.behaviours, groups)
+    if verdict:
+        title = wording.who_is_wrong(verdict, two=len(data.model_names) == 2)
+        counts = found.faults[verdict]
+        return PartView(verdict, title, counts["pictures"], counts["behaviours"], groups)
+    left = sum(group.count for group in groups)
+    return PartView(verdict, "What the jury cannot name", left, len(groups), groups, folded=True)
 
 
 def _turns(groups: tuple[BehaviourGroup, ...]) -> Iterator[tuple[tuple[int, int], int, Picture]]:
     """Every picture with its place in the order: (round, number within its behaviour), then its behaviour."""
+    places: dict[str, int] = {}
+    judged = any(group.verdict for group in groups)
     for index, group in enumerate(groups):
+        place = places[group.verdict] = places.get(group.verdict, -1) + 1
+        later = 3 if judged and not group.verdict else 0
         for turn, picture in enumerate(group.pictures):
-            if index < OPEN_GROUPS and turn < OPEN_PICTURES:
-                yield (0, turn), index, picture
+            if place < OPEN_GROUPS and turn < OPEN_PICTURES:
+                yield (later, turn), index, picture
             else:
-                yield (1 if turn == 0 else 2, turn), index, picture
+                yield (later + (1 if turn == 0 else 2), turn), index, picture
 
 
 def make_cards(data: ReportData, pictures: tuple[Picture, ...], kind: str, most: int, limit: int) -> tuple[Card, ...]:

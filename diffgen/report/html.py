@@ -23,11 +23,13 @@ _THUMBNAIL = 96
 #: Longer class names stand above their bars and turned by 90 degrees above their columns.
 _SHORT_NAME = 3
 
+_MATRIX_TITLES = {"generated picture": "Generated", "changed real image": "Changed"}
 _PARTS = (
     ("gate", "Verdict"),
     ("preflight", "Real images first"),
     ("matrix", "Who says what"),
     ("gallery", "Pictures"),
+    ("jury", "The jury"),
     ("shrunk", "Smallest steps"),
     ("real", "Real disagreements"),
     ("selector", "Which model to trust"),
@@ -54,7 +56,7 @@ def render_html(data: ReportData) -> str:
     script = asset(environment, "script.js")
     shown = gallery.make_gallery(data)
     rows, columns = matrix.axes((data.matrix, data.real_matrix), data.class_names)
-    generated_matrix = matrix.matrix_view(data.matrix, rows, columns, "generated pictures")
+    generated_matrix = matrix.matrix_view(data.matrix, rows, columns, f"{data.noun}s")
     real_matrix = matrix.matrix_view(data.real_matrix, rows, columns, "real images")
     page = environment.get_template("report.html.j2").render(
         data=data,
@@ -69,7 +71,7 @@ def render_html(data: ReportData) -> str:
         alerts=(*data.preflight.warnings, *wording.headline(data).alerts),
         glance=_glance(shown),
         generated_matrix=generated_matrix,
-        generated_title=_matrix_title("Generated", generated_matrix, "picture"),
+        generated_title=_matrix_title(_MATRIX_TITLES.get(data.noun, "Found"), generated_matrix, "picture"),
         real_matrix=real_matrix,
         real_title=_matrix_title("Real", real_matrix, "image"),
         gallery=shown,
@@ -118,7 +120,13 @@ def render_verdict(data: VerdictData) -> str:
 
 def _parts(data: ReportData) -> list[tuple[str, str]]:
     """The parts of the page that this run has something for."""
-    there = {"gate": data.gate is not None, "shrunk": bool(data.shrunk), "selector": data.selection is not None}
+    juried = data.results.jury is not None or bool(data.results.no_jury)
+    there = {
+        "gate": data.gate is not None,
+        "jury": juried,
+        "shrunk": bool(data.shrunk),
+        "selector": data.selection is not None,
+    }
     parts = [part for part in _PARTS if there.get(part[0], True)]
     return [
         ("generator", "Pictures' origin") if data.results.mutated and part[0] == "generator" else part for part in parts
@@ -136,6 +144,7 @@ def make_environment() -> Environment:
     )
     environment.filters.update(
         badges=_badges,
+        capitalised=lambda text: text[:1].upper() + text[1:],
         count_of=wording.count_of,
         duration=wording.duration,
         figure=wording.figure,
@@ -178,9 +187,12 @@ def _picture_size(data: ReportData) -> tuple[int, int]:
 
 
 def _glance(shown: gallery.Gallery) -> tuple[gallery.GroupView, ...]:
-    """The most frequent behaviour of each of the first label pairs."""
-    anchors = set(list(shown.first_of_pair.values())[: gallery.GLANCE_PICTURES])
-    return tuple(group for group in shown.groups if group.anchor in anchors)
+    """The most frequent behaviour of each of the first label pairs; of those with a verdict where there are any."""
+    groups = [group for part in shown.parts if not part.folded for group in part.groups] or shown.groups
+    first: dict[tuple[int, int], gallery.GroupView] = {}
+    for group in groups:
+        first.setdefault((group.label_a, group.label_b), group)
+    return tuple(first.values())[: gallery.GLANCE_PICTURES]
 
 
 def _matrix_title(kind: str, view: matrix.MatrixView, noun: str) -> str:

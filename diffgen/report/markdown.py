@@ -28,7 +28,8 @@ def render_markdown(data: ReportData) -> str:
     alerts = [*map(escape_markdown, data.preflight.warnings), *headline.alerts]
     for sentence in alerts:
         lines += [f"> **Warning:** {sentence}", ""]
-    for sentence in (*headline.meaning, *headline.notes):
+    who = [] if data.results.jury is None else [str(data.results.jury)]
+    for sentence in (*headline.also, *headline.meaning, *headline.notes, *who, *filter(None, [data.results.no_jury])):
         lines += [sentence, ""]
     lines += _numbers(data) + _pairs(data) + _validity(data) + _provenance(data)
     return wording.clean_text("\n".join(lines).rstrip() + "\n")

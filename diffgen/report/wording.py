@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
+from diffgen.tasks.classification import ALL, SEVERAL
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -67,12 +68,14 @@ class Headline:
 
     Attributes:
         sentence: the result in one sentence.
+        also: who else is wrong, and what the jury cannot name, one sentence each.
         meaning: what a result without triggers means and does not mean; empty otherwise.
         notes: facts without which the numbers could be misread, one sentence each.
         alerts: what needs attention before the numbers are used, one sentence each.
     """
 
     sentence: str
+    also: tuple[str, ...]
     meaning: tuple[str, ...]
     notes: tuple[str, ...]
     alerts: tuple[str, ...]
@@ -80,19 +83,56 @@ class Headline:
 
 def headline(data: ReportData) -> Headline:
     """The sentences at the top of the report. They speak of the models as A and B and hold no names."""
-    return Headline(_sentence(data), _meaning(data), _notes(data), _alerts(data))
+    wrong, wide = verdicts(data), _sentence(data)
+    first, *others = [*wrong, wide] if wrong else [wide]
+    return Headline(first, (*others, *_unnamed(data)), _meaning(data), _notes(data), _alerts(data))
+
+
+def verdicts(data: ReportData) -> tuple[str, ...]:
+    """Who is wrong on how many pictures, one sentence for each verdict that has some."""
+    two = len(data.model_names) == 2
+    sentences = []
+    for verdict, counts in (data.results.faults or {}).items():
+        pictures, ways = counts["pictures"], counts["behaviours"]
+        if pictures:
+            on = f"on {count_of(pictures, 'picture')}{f', in {number(ways)} ways' if ways > 1 else ''}."
+            sentences.append(f"{who_is_wrong(verdict, two=two)} {on}")
+    return tuple(sentences)
+
+
+def who_is_wrong(verdict: str, *, two: bool) -> str:
+    """A verdict in words: ``B is wrong where A is right``."""
+    if verdict == ALL:
+        return f"{'Both' if two else 'All'} are wrong"
+    if verdict == SEVERAL:
+        return "More than one is wrong, but not all,"
+    return (
+        f"{verdict} is wrong where {'BA'['AB'.index(verdict)] if two else 'all others'} {'is' if two else 'are'} right"
+    )
+
+
+def _unnamed(data: ReportData) -> tuple[str, ...]:
+    """What the jury cannot name, or why there is none."""
+    found = data.results
+    if found.valid_triggers == 0 or found.recognised_triggers is None:
+        return ()
+    if found.recognised_triggers == 0:
+        return ("The jury can name none of these pictures, so that nobody is said to be wrong.",)
+    left = found.valid_triggers - found.recognised_triggers
+    return (f"The jury cannot name {number(left)} of the {count_of(found.valid_triggers, 'valid trigger')}.",) * (
+        left > 0
+    )
 
 
 def _sentence(data: ReportData) -> str:
     effort = f"{count_of(data.results.queries, 'query', 'queries')} in {duration(data.results.seconds)}"
     if data.results.queries == 0 and data.results.triggers == 0:
-        return f"No generated picture was asked about, so nothing can be said about {data.models}."
+        return f"No {data.noun} was asked about, so nothing can be said about {data.models}."
     if data.results.triggers == 0:
         return f"No disagreement found between {data.models}, with {effort}."
     if data.results.valid_triggers == 0:
         return f"No valid disagreement found between {data.models}, with {effort}."
-    kind = "valid generated" if data.filters else "generated"
-    pictures = count_of(data.headline_count, f"{kind} picture")
+    pictures = count_of(data.headline_count, f"{'valid ' if data.filters else ''}{data.noun}")
     if data.headline_count == 1:
         ways = ""
     elif data.results.behaviours == 1:
@@ -108,13 +148,13 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
     two = len(data.model_names) == 2
     if data.results.triggers == 0:
         means = (
-            f"What it means: on every generated picture that the search asked about, {'both' if two else 'all'} models "
+            f"What it means: on every {data.noun} that the search asked about, {'both' if two else 'all'} models "
             "gave the same label, or one of them was too undecided to count."
         )
     else:
         means = (
             f"What it means: {'both' if two else 'the'} models disagree on "
-            f"{count_of(data.results.triggers, 'generated picture')}, but the validity filters rejected every one as "
+            f"{count_of(data.results.triggers, data.noun)}, but the validity filters rejected every one as "
             "too unlike the real images."
         )
     seen, other = (

@@ -13,8 +13,7 @@ from diffgen.metrics.figures import figures
 from diffgen.metrics.richness import Discovery
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
-from diffgen.runs.triggers import TriggerTable
-from diffgen.tasks.classification import by_verdict
+from diffgen.runs.triggers import UNNAMED, TriggerTable
 
 _FILE = "results.json"
 
@@ -322,8 +321,9 @@ def recognised_figures(triggers: TriggerTable) -> dict[str, Any]:
         "recognised_distinct_triggers": len(kept),
         "recognised_behaviours": len(np.unique(kept.behaviours, axis=0)),
         "faults": {
-            name: {"pictures": int(rows.sum()), "behaviours": len(np.unique(kept.behaviours[rows], axis=0))}
-            for name, rows in by_verdict(kept.faults).items()
+            verdict: {"pictures": int(rows.sum()), "behaviours": len(np.unique(triggers.behaviours[rows], axis=0))}
+            for verdict, rows in triggers.distinct_by_verdict.items()
+            if verdict != UNNAMED
         },
     }
 

@@ -27,11 +27,12 @@ from diffgen.metrics.counting import (
 )
 from diffgen.origins import NO_SEED, Step, read_recipe
 from diffgen.runs.images import ImageColumn
-from diffgen.tasks.classification import behaviours, faults, labels_of
+from diffgen.tasks.classification import behaviours, by_verdict, faults, labels_of
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 HASH_BYTES = 16
 UNKNOWN_LABEL = -1
+UNNAMED = ""  # in place of a verdict, where the jury names nothing
 # names that columns had in run folders of schema 1
 _FORMER = {"latents": "genes", "sources": "seeds"}
 
@@ -318,6 +319,19 @@ class TriggerTable:
     def recognised_distinct(self) -> BoolArray:
         """bool (N,): valid, recognised, and no near-duplicate of an earlier one that is both."""
         return is_distinct_among(self.known.near_duplicate_of, self.valid & self.recognised)
+
+    @cached_property
+    def distinct_by_verdict(self) -> dict[str, BoolArray]:
+        """Verdict, as :func:`diffgen.tasks.classification.by_verdict` has them -> bool (N,): its distinct triggers.
+
+        Last come, under ``UNNAMED``, the distinct ones that the jury cannot name and that are no near-duplicates of any
+        that it can; all where there was no jury.
+        """
+        if not self.has_jury:
+            return {UNNAMED: self.distinct}
+        kept, repeats = self.recognised_distinct, self.known.near_duplicate_of
+        found = {verdict: kept & wrong for verdict, wrong in by_verdict(self.faults).items()}
+        return {**found, UNNAMED: self.distinct & ~np.isin(repeats, repeats[kept])}
 
     @cached_property
     def faults(self) -> BoolArray:

@@ -1,7 +1,7 @@
 """What a report shows, as plain values: the border between those who compute and those who draw."""
 
 from diffgen.report.data.gate import ConditionView, GateBehaviour, GateView
-from diffgen.report.data.pictures import BehaviourGroup, Picture, ShrunkPair
+from diffgen.report.data.pictures import BehaviourGroup, JuryOpinion, Picture, ShrunkPair
 from diffgen.report.data.run import FilterView, ReportData, RunFacts, VerdictData
 from diffgen.report.data.selection import SelectionView, TrustView
 
@@ -11,6 +11,7 @@ __all__ = [
     "FilterView",
     "GateBehaviour",
     "GateView",
+    "JuryOpinion",
     "Picture",
     "ReportData",
     "RunFacts",

@@ -8,6 +8,21 @@ from diffgen.types import Float32Array, UInt8Array
 
 
 @dataclass(frozen=True)
+class JuryOpinion:
+    """What the jury says of one picture.
+
+    Attributes:
+        named: the label that it gives.
+        recognised: it is sure enough, and contradicts no label of the image that the picture was made from.
+        instead_of: that label where it does, or None.
+    """
+
+    named: int
+    recognised: bool
+    instead_of: int | None = None
+
+
+@dataclass(frozen=True)
 class Picture:
     """One image with what the models say of it.
 
@@ -21,6 +36,7 @@ class Picture:
         rejected_by: name of the filter that rejected it, or None.
         nearest_real: uint8 (C, H, W), the real image with the highest SSIM, or None.
         origin: how it was made, in words; empty for a real image, or where it is not known.
+        jury: what the jury says of it, or None: nobody asked one.
     """
 
     image: UInt8Array
@@ -32,16 +48,30 @@ class Picture:
     rejected_by: str | None = None
     nearest_real: UInt8Array | None = None
     origin: str = ""
+    jury: JuryOpinion | None = None
+
+    @property
+    def wrong(self) -> tuple[int, ...]:
+        """The models that are wrong, by number; none where the jury cannot name the picture."""
+        if self.jury is None or not self.jury.recognised:
+            return ()
+        return tuple(index for index, label in enumerate(self.labels) if label != self.jury.named)
 
 
 @dataclass(frozen=True)
 class BehaviourGroup:
-    """The distinct valid triggers of one behaviour: what each model says, and a cell of the real images."""
+    """The distinct valid triggers of one behaviour: what each model says, and a cell of the real images.
+
+    Attributes:
+        verdict: who is wrong on them, see :func:`diffgen.tasks.classification.by_verdict`; empty where the jury cannot
+            name them, or where there was none.
+    """
 
     labels: tuple[int, ...]
     cell: int
     count: int
     pictures: tuple[Picture, ...]
+    verdict: str = ""
 
     @property
     def label_a(self) -> int:

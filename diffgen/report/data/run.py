@@ -68,7 +68,8 @@ class ReportData(RunFacts):
 
     Attributes:
         results: the figures of the run.
-        groups: one per behaviour, most frequent first; may be shortened (``results.behaviours`` has the full number).
+        groups: one per verdict and behaviour, most frequent first; may be shortened (``results.behaviours`` has the
+            full number).
         rejected: sample of rejected triggers.
         accepted: sample of valid triggers, to be looked at beside the rejected ones.
         real_disagreements: sample of real images on which A and B disagree; ``real_matrix.sum()`` is their number.
@@ -79,6 +80,7 @@ class ReportData(RunFacts):
         samples: uint8 (N, C, H, W), random pictures of the generator, not searched for.
         selection: the selector, when one was trained.
         gate: the verdict, when the run is a check.
+        noun: what a picture of the search is called: "generated picture", "changed real image", or "picture".
     """
 
     technique: str
@@ -95,6 +97,7 @@ class ReportData(RunFacts):
     shrunk: tuple[ShrunkPair, ...] = ()
     selection: SelectionView | None = None
     gate: GateView | None = None
+    noun: str = "generated picture"
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from diffgen.metrics.counting import ACCEPTED
-from diffgen.report.data import BehaviourGroup, Picture
+from diffgen.report.data import BehaviourGroup, JuryOpinion, Picture
 from diffgen.report.origins import origin_sentence
-from diffgen.runs.triggers import TriggerTable
+from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
 from diffgen.tasks.classification import labels_of
 
 _ACCEPTED_SHOWN = 24
@@ -69,23 +69,39 @@ def read_pictures(
                 rejected_by=None if rejected_by == ACCEPTED else filters[rejected_by],
                 nearest_real=nearest[position] if position < len(nearest) else None,
                 origin=origin_sentence(triggers.origin(number), class_names, drawn_by),
+                jury=_opinion(triggers, number, len(class_names)),
             )
         )
     return Pictures(tuple(made[: len(shown)]), tuple(made[len(shown) :]))
 
 
+def _opinion(triggers: TriggerTable, row: int, classes: int) -> JuryOpinion | None:
+    named, seeds = triggers.known.named, triggers.known.seed_labels
+    if named is None or not 0 <= named[row] < classes:
+        return None
+    recognised, seed = bool(triggers.recognised[row]), UNKNOWN_LABEL if seeds is None else int(seeds[row])
+    contradicts = not recognised and seed not in (UNKNOWN_LABEL, named[row]) and 0 <= seed < classes
+    return JuryOpinion(int(named[row]), recognised, seed if contradicts else None)
+
+
 def grouped(gallery: Sequence[Picture], triggers: TriggerTable) -> tuple[BehaviourGroup, ...]:
-    """The gallery by behaviour, in the order in which the pictures were chosen (most frequent behaviour first)."""
+    """The gallery by verdict and behaviour, in the order in which the pictures were chosen (most frequent first)."""
     behaviours = triggers.behaviours
-    unique, counts = np.unique(behaviours[triggers.distinct], axis=0, return_counts=True)
-    count_of = dict(zip(map(tuple, unique.tolist()), counts.tolist(), strict=True))
-    members: dict[tuple[int, ...], list[Picture]] = {}
-    for each in gallery:
-        members.setdefault(tuple(behaviours[each.identifier].tolist()), []).append(each)
-    return tuple(
-        BehaviourGroup(labels=key[:-1], cell=key[-1], count=count_of[key], pictures=tuple(pictures))
-        for key, pictures in members.items()
-    )
+    groups = []
+    for verdict, rows in triggers.distinct_by_verdict.items():
+        unique, counts = np.unique(behaviours[rows], axis=0, return_counts=True)
+        count_of = dict(zip(map(tuple, unique.tolist()), counts.tolist(), strict=True))
+        members: dict[tuple[int, ...], list[Picture]] = {}
+        for each in gallery:
+            if rows[each.identifier]:
+                members.setdefault(tuple(behaviours[each.identifier].tolist()), []).append(each)
+        groups += [
+            BehaviourGroup(
+                labels=key[:-1], cell=key[-1], count=count_of[key], pictures=tuple(pictures), verdict=verdict
+            )
+            for key, pictures in members.items()
+        ]
+    return tuple(groups)
 
 
 def read_real_pictures(arrays: dict[str, Any]) -> tuple[Picture, ...]:

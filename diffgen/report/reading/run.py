@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from diffgen.origins import NO_SEED
 from diffgen.report.data import ReportData, VerdictData
 from diffgen.report.reading.facts import read_facts
 from diffgen.report.reading.filters import calibration_sentence, diversity_sentence, read_filters
@@ -51,8 +54,17 @@ def read_run(folder: RunFolder, results: RunResults, triggers: TriggerTable) -> 
         diversity=diversity_sentence(results),
         shrunk=read_shrunk(folder, triggers),
         selection=read_selection(folder, triggers),
+        noun=_noun(results, triggers),
         gate=None if results.check is None else read_gate(folder, results.check),
     )
+
+
+def _noun(results: RunResults, triggers: TriggerTable) -> str:
+    """What a picture of the search is called, by what the triggers were made from."""
+    changed = np.zeros(0) if triggers.seeds is None else triggers.seeds != NO_SEED
+    if not len(triggers) or triggers.seeds is None:
+        return "changed real image" if results.mutated else "generated picture"
+    return "changed real image" if changed.all() else "picture" if changed.any() else "generated picture"
 
 
 def read_verdict(folder: RunFolder, results: UnfinishedCheck) -> VerdictData:

@@ -8,7 +8,7 @@
   if (form) {
     const [sideA, sideB] = form.querySelectorAll("select");
     const groups = [...document.querySelectorAll(".group")];
-    const rest = document.getElementById("rest-groups");
+    const rests = [...document.querySelectorAll(".rest-groups")];
     const output = form.querySelector("output");
     const apply = () => {
       let shown = 0, pictures = 0;
@@ -18,9 +18,9 @@
         if (!group.hidden) { shown += 1; pictures += Number(count); }
       }
       const filtered = sideA.value !== "" || sideB.value !== "";
-      if (rest) {
-        if (filtered) rest.open = true;
-        rest.hidden = !rest.querySelector(".group:not([hidden])");
+      for (const part of document.querySelectorAll(".rest-groups, .verdict-part")) {
+        if (filtered && part.matches(".rest-groups")) part.open = true;
+        part.hidden = !part.querySelector(".group:not([hidden])");
       }
       output.textContent = !filtered ? "" : shown === 0 ? "no such pictures here"
         : `${shown} ${shown === 1 ? "behaviour" : "behaviours"}, ${pictures.toLocaleString("en")} pictures`;
@@ -41,7 +41,7 @@
     for (const link of document.querySelectorAll(".glance a")) {
       link.addEventListener("click", () => {
         form.reset();
-        if (rest && rest.querySelector(link.hash)) rest.open = true;
+        for (const rest of rests) if (rest.querySelector(link.hash)) rest.open = true;
       });
     }
   }

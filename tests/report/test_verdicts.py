@@ -1,0 +1,161 @@
+"""Who is wrong: sentences, parts of the gallery, and what a card says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import cycle
+
+import pytest
+
+from diffgen.report import BehaviourGroup, Picture, ReportData, render_html, render_markdown
+from diffgen.report.cards import make_card
+from diffgen.report.data import JuryOpinion
+from diffgen.report.gallery import make_gallery
+from diffgen.report.wording import headline, verdicts, who_is_wrong
+from diffgen.runs.results import JuryFigures
+from tests.report.changes import changed
+
+_JURY = JuryFigures(
+    members=3,
+    trained_on=900,
+    agreed=False,
+    held_out=100,
+    accuracy=0.97,
+    threshold=-0.9,
+    unaided=-0.5,
+    recognised=0.91,
+    reliable=0.99,
+)
+
+
+def _judged(picture: Picture, verdict: str) -> Picture:
+    """The same picture with an opinion of the jury that makes for the verdict."""
+    a, b = picture.labels
+    other = next(label for label in range(10) if label not in (a, b))
+    named = {"B": a, "A": b, "all": other, "": a}[verdict]
+    return replace(picture, jury=JuryOpinion(named, recognised=bool(verdict)))
+
+
+@pytest.fixture
+def judged(report_data: ReportData) -> ReportData:
+    """The run with a jury; its verdicts take turns over the behaviours."""
+    turns = cycle(["B", "A", "all", ""])
+    groups = sorted(
+        (
+            replace(group, verdict=verdict, pictures=tuple(_judged(each, verdict) for each in group.pictures))
+            for group, verdict in zip(report_data.groups, turns, strict=False)
+        ),
+        key=lambda group: ["B", "A", "all", ""].index(group.verdict),
+    )
+    faults = {
+        verdict: {
+            "pictures": sum(group.count for group in groups if group.verdict == verdict),
+            "behaviours": sum(group.verdict == verdict for group in groups),
+        }
+        for verdict in ("B", "A", "all")
+    }
+    recognised = sum(each["pictures"] for each in faults.values())
+    return changed(
+        report_data,
+        groups=tuple(groups),
+        jury=_JURY,
+        faults=faults,
+        recognised_triggers=recognised,
+        recognised_distinct_triggers=recognised,
+        recognised_behaviours=sum(each["behaviours"] for each in faults.values()),
+    )
+
+
+def test_the_first_sentence_says_who_is_wrong(judged, report_data):
+    assert judged.results.faults is not None
+    pictures, ways = (judged.results.faults["B"][name] for name in ("pictures", "behaviours"))
+    said = headline(judged)
+    assert said.sentence == f"B is wrong where A is right on {pictures} pictures, in {ways} ways."
+    assert said.also[0].startswith("A is wrong where B is right on ")
+    assert said.also[1].startswith("Both are wrong on ")
+    assert said.also[2] == headline(report_data).sentence, "the wider count stays beside it"
+    assert said.also[3].startswith("The jury cannot name ")
+    assert headline(report_data).also == ()
+
+
+def test_one_picture_is_no_way_to_be_wrong_in(judged):
+    data = changed(judged, faults={"B": {"pictures": 1, "behaviours": 1}, "A": {"pictures": 0, "behaviours": 0}})
+    assert verdicts(data) == ("B is wrong where A is right on 1 picture.",)
+    none = changed(judged, recognised_triggers=0, faults={"B": {"pictures": 0, "behaviours": 0}})
+    assert verdicts(none) == ()
+    assert "nobody is said to be wrong" in headline(none).also[0]
+
+
+def test_of_three_models():
+    assert who_is_wrong("C", two=False) == "C is wrong where all others are right"
+    assert who_is_wrong("all", two=False) == "All are wrong"
+    assert who_is_wrong("several", two=False).startswith("More than one is wrong")
+
+
+def test_the_gallery_goes_by_verdict_and_folds_what_has_no_name(judged, read_page):
+    parts = make_gallery(judged).parts
+    assert [part.verdict for part in parts] == ["B", "A", "all", ""]
+    assert [part.folded for part in parts] == [False, False, False, True]
+    assert sum(part.pictures for part in parts) == judged.headline_count
+    page = read_page(render_html(judged))
+    assert page.problems == []
+    assert [own["class"] for own in page.all("div") if own.get("class", "").startswith("verdict-part")] == [
+        "verdict-part b",
+        "verdict-part a",
+        "verdict-part all",
+    ]
+    assert "the jury" in page.flat_text and "3 small classifiers" in page.flat_text
+    folded = page.flat_text.split("What the jury cannot name")[1]
+    assert "nobody is said to be wrong" in folded
+    assert [own["id"] for own in page.all("section")][3] == "jury"
+
+
+def test_a_gallery_without_a_jury_has_one_part(report_data):
+    (part,) = make_gallery(report_data).parts
+    assert (part.verdict, part.title, part.folded) == ("", "", False)
+
+
+def test_a_card_says_what_the_jury_says_and_who_is_wrong(report_data):
+    first = report_data.groups[0].pictures[0]
+
+    def card(picture: Picture):
+        return make_card(picture, source="", nearest=None, kind="trigger", names=report_data.class_names, filters=())
+
+    name = report_data.class_names[first.labels[0]]
+    sure = card(_judged(first, "B"))
+    assert (sure.jury, sure.blame, sure.wrong) == (f"the jury: {name} (sure)", "B is wrong", ("b",))
+    assert card(_judged(first, "all")).blame == "both are wrong"
+    unsure = card(_judged(first, ""))
+    assert (unsure.jury, unsure.blame) == (f"the jury: {name} (not sure)", "")
+    seed = next(label for label in range(10) if label != first.labels[0])
+    other = card(replace(first, jury=JuryOpinion(first.labels[0], recognised=False, instead_of=seed)))
+    assert other.jury == f"the jury: {name} (but made from {seed})"
+    assert (card(first).jury, card(first).blame, card(first).wrong) == ("", "", ())
+
+
+def test_three_models_may_be_wrong_together(report_data):
+    first = report_data.groups[0].pictures[0]
+    three = replace(first, labels=(1, 2, 1), probabilities=first.probabilities[[0, 1, 0]], jury=JuryOpinion(2, True))
+    card = make_card(three, source="", nearest=None, kind="trigger", names=report_data.class_names, filters=())
+    assert (card.blame, card.wrong) == ("A and C are wrong", ("a", "c"))
+
+
+def test_the_summary_leads_with_it(judged, report_data):
+    text = render_markdown(judged)
+    assert text.index("B is wrong where A is right") < text.index("A is wrong where B is right") < text.index("| |")
+    assert "The jury: 3 small classifiers of 900 labelled real images" in text
+    assert "jury" not in render_markdown(report_data)
+    assert "one label only" in render_markdown(changed(report_data, no_jury="No jury: one label only."))
+
+
+@pytest.mark.parametrize(("noun", "title"), [("changed real image", "Changed real images"), ("picture", "Pictures")])
+def test_pictures_made_from_real_ones_are_not_called_generated(report_data, read_page, noun, title):
+    text = read_page(render_html(replace(report_data, noun=noun))).flat_text
+    assert f"valid {noun}s, in" in text
+    assert f"{title} on which A and B disagree" in text
+    assert "enerated picture" not in text
+
+
+def test_groups_of_a_run_with_no_jury_have_no_verdict(report_data):
+    assert {group.verdict for group in report_data.groups} == {""}
+    assert BehaviourGroup((1, 2), 0, 1, ()).verdict == ""
