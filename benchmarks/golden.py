@@ -26,7 +26,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ import torch
 import diffgen
 from benchmarks.lenet_pair import train
 from diffgen.comparison import checkpoints
-from diffgen.config import Budget, CompareConfig, GanConfig
+from diffgen.config import Budget, CompareConfig, GanConfig, SourceConfig
 from diffgen.data import load
 from diffgen.events import Event, Listener, StageAdvanced
 from diffgen.runs.files import write_json
@@ -64,6 +64,11 @@ class Golden:
     technique: str
     preset: str
     queries: int
+
+    @property
+    def source(self) -> Literal["gan"] | None:
+        """The search of diffgan had a GAN as its source when golden runs were first made."""
+        return "gan" if self.technique == "diffgan" else None
 
     @property
     def name(self) -> str:
@@ -139,6 +144,7 @@ def run_golden(golden: Golden, folder: Path, output: Path, *, events: Listener |
             seed=_SEED,
             device="cpu",
             gan=GanConfig(steps=_GAN_STEPS),
+            source=SourceConfig(family=golden.source),
             verify_limit=200,
         ),
         output=output,

@@ -19,10 +19,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
-from diffgen.config import GanConfig
-from diffgen.errors import RunError
+from diffgen.config import GanConfig, replace
+from diffgen.errors import RunError, Stopped
 from diffgen.events import Progress
 from diffgen.gan_training import training_state
+from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.batches import Batches
 from diffgen.gan_training.half_precision import autocast, has_bfloat16
 from diffgen.gan_training.monitor import GanMonitor, Measurement
@@ -46,6 +47,7 @@ _BATCH_NORM_BATCH_SIZE = 256
 # runs do better with constant rates (benchmarks/results/gan.md).
 _DECAY_FROM = 0.5
 _DECAY_AFTER = 1_000
+_TRIED_IMAGES, _TRIED_UPDATES = 256, 7
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def train(
     state: Path | None = None,
     progress: Progress | None = None,
     after_measurement: Callable[[Measurement], None] | None = None,
+    ended: Callable[[], bool] | None = None,
 ) -> TrainedGan:
     """Train generator and discriminator on images.
 
@@ -104,9 +107,11 @@ def train(
         state: a file in which unfinished training is kept, and from which it is taken up; removed at the end.
         progress: draws the bar.
         after_measurement: is told every measurement of the guard, and may raise to end a training that leads nowhere.
+        ended: whether there is no more time; the state is kept then, and the training taken up another time.
 
     Raises:
         UserError: no network fits the image size.
+        Stopped: ``ended`` said so.
         RunError: the losses or the weights are no longer finite.
     """
     progress = progress or Progress()
@@ -125,6 +130,10 @@ def train(
     saved = time.monotonic()
     with progress.stage("Training the GAN", total=steps) as task:
         while training.step < steps:
+            if ended is not None and ended():
+                if state is not None:
+                    training_state.save(state, training)
+                raise Stopped(f"The training of the GAN was stopped at step {training.step:,} of {steps:,}.")
             started = time.monotonic()
             _update(training, batches, config, steps, half)
             if training.step % _REPORT_EVERY == 0 or training.step == steps:
@@ -164,6 +173,24 @@ def train(
         seconds=training.seconds,
         class_labels=tuple(batches.class_labels.tolist()),
     )
+
+
+def seconds_of_training(images: torch.Tensor, config: GanConfig, *, device: torch.device) -> float:
+    """About how long :func:`train` takes on images uint8 (N, C, H, W), from a few updates of throwaway networks."""
+    some = images[:_TRIED_IMAGES]
+    rng = torch.Generator().manual_seed(config.seed)
+    batches = Batches(some, None, replace(config, augment=False), rng=rng, device=device)
+    half = config.bfloat16 if config.bfloat16 is not None else has_bfloat16(device)
+    shape = (images.shape[1], images.shape[2], images.shape[3])
+    training = _begin(shape, 0, config, 2 * _TRIED_UPDATES, rng, device)
+    seconds = []
+    for _ in range(_TRIED_UPDATES):
+        started = time.monotonic()
+        _update(training, batches, config, 2 * _TRIED_UPDATES, half)
+        seconds.append(time.monotonic() - started)
+    copies = len(TRANSFORMATIONS) + 1 if config.augment else 1
+    # the median: the first update also warms up
+    return sorted(seconds)[_TRIED_UPDATES // 2] * number_of_steps(config, len(images) * copies)
 
 
 def _begin(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from diffgen import extensions
 from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
 from diffgen.data.split import DataSplit
@@ -13,8 +14,10 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.registry import FAMILIES, family_of
+from diffgen.techniques import preset_source
 
 _ROLES = ("file", "discriminator")  # settings that name files
+_WORDS: tuple[Literal["now", "later", "never"], ...] = ("now", "later", "never")  # a GAN's file of that name is ./now
 
 
 def settled_generator(
@@ -26,9 +29,15 @@ def settled_generator(
 ) -> CompareConfig:
     """The settings with those applied that were given by name, and with whole paths, as a run folder keeps them.
 
+    The family of the source is that which suits technique and preset, where none is named. ``--gan`` takes a file, or a
+    word that says when the GAN of the source ``mixed`` comes.
+
     Raises:
         UserError: they speak of a generator but name none, do not say how long its latent vector is, or name a GAN too.
     """
+    for word in _WORDS:
+        if config.gan_file == word:
+            config = replace(config, gan_file=None, source=replace(config.source, gan=word))
     own = config.generator
     own = replace(
         own,
@@ -46,7 +55,11 @@ def settled_generator(
         raise UserError("--gan and --generator both say where the pictures come from; leave one of them out.")
     if own.file is not None and own.latent_dim is None:
         raise UserError(f"The generator {own.file} needs the length of its latent vector; add --latent-dim N.")
-    return replace(config, generator=own, gan_file=_whole(config.gan_file))
+    config = replace(config, generator=own, gan_file=_whole(config.gan_file))
+    given = own.file is not None or extensions.in_use().generator is not None
+    if config.source.family is not None or given or not needs_of(config).source:
+        return config
+    return replace(config, source=replace(config.source, family=preset_source(config.technique, config.preset)))
 
 
 def _whole(path: str | Path | None) -> str | None:
@@ -90,7 +103,7 @@ def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyConte
     made = ImageSource(real=not needed)
     if needed or config.generator.file is not None:
         made = family.prepare(split, config, context)
-    if made.scorer is None and uses_gan(config):
+    if made.scorer is None and made.join is None and uses_gan(config):
         gan = FAMILIES["gan"].prepare(split, config, context)
         made = replace(made, scorer=gan.scorer, artifact=gan.artifact, facts={**gan.facts, **made.facts})
     if needed:

@@ -18,7 +18,7 @@ from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.technique_run import real_images, run_search
-from diffgen.config import roles
+from diffgen.config import replace, roles
 from diffgen.data.split import DataSplit
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
@@ -165,7 +165,9 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
     """Note in the manifest what the search will work with, and calibrate the filters."""
     source, jury = looked.source, looked.jury
     gan = None if source.artifact is None else file_digest(source.artifact)
-    if folder.manifest.get("gan", gan) != gan:
+    if source.join is not None:
+        gan = folder.manifest.get("gan")  # of one that joined before the run broke off
+    elif folder.manifest.get("gan", gan) != gan:
         given.progress.warn(
             "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
@@ -203,6 +205,7 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     models, folder, progress = prepared.models, prepared.folder, prepared.progress
     prepared.hooks.search_ready(prepared)
     outcome = run_search(prepared)
+    prepared = replace(prepared, source=outcome.source or prepared.source)
     triggers = judge_triggers(
         models,
         folder.read_triggers(images=outcome.images),

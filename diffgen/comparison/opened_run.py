@@ -97,6 +97,8 @@ class OpenedRun:
             UserError: another one is in its place, which draws other pictures.
         """
         made = prepare_source(split, self.config, context)
+        if made.join is not None and self.folder.manifest["gan"] is not None:
+            made = made.join(lambda: False)
         if (None if made.artifact is None else file_digest(made.artifact)) != self.folder.manifest["gan"]:
             raise UserError(
                 f"The GAN that the run {self.folder.path} was made with is no longer in the cache, and the one there "

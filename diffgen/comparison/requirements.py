@@ -25,12 +25,16 @@ def needs_of(config: CompareConfig) -> Needs:
 
 
 def uses_gan(config: CompareConfig) -> bool:
-    """Whether a GAN is trained: for the pictures, or for its discriminator, in the search or as a filter."""
-    needs = needs_of(config)
-    draws = needs.source and family_of(config).name == "gan"
+    """Whether there is a GAN before the search: for the pictures, or for its discriminator, there or as a filter."""
+    needs, family = needs_of(config), family_of(config).name
+    mixed = needs.source and family == "mixed"
+    draws = needs.source and (
+        family == "gan" or (mixed and (config.source.gan == "now" or config.gan_file is not None))
+    )
     names = config.filters.names
-    # where nobody named the filters, a GAN that is there already is asked
-    judges = config.gan_file is not None if names is None else "discriminator" in names
+    # where nobody named the filters, a GAN that is there already is asked; but that of a mixture may come in the midst
+    # of the search, whose filters must not change then
+    judges = (config.gan_file is not None and not mixed) if names is None else "discriminator" in names
     foreign = config.generator.file is not None or extensions.in_use().generator is not None
     return (draws or needs.discriminator or judges) and not foreign
 
@@ -44,7 +48,8 @@ def filter_names(config: CompareConfig) -> tuple[str, ...]:
     """
     if config.filters.names is not None:
         return config.filters.names
-    scored = uses_gan(config) or config.generator.discriminator is not None
+    mixed = needs_of(config).source and family_of(config).name == "mixed"
+    scored = (uses_gan(config) and not mixed) or config.generator.discriminator is not None
     return ("discriminator", "reconstruction", "ssim") if scored else ("reconstruction", "ssim")
 
 
@@ -69,7 +74,7 @@ def check_settings(config: CompareConfig) -> None:
             f"{extensions.name_of(given)} comes without; leave generator= out, or use another technique."
         )
     family.check(config)
-    if own.file is not None and family.name in ("gan", "seeds"):
+    if own.file is not None and family.name in ("gan", "seeds", "mixed"):
         raise UserError(
             f"--generator {own.file} and --source {family.name} both say where the pictures come from; leave one of "
             "them out."
@@ -80,10 +85,16 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique {config.technique} turns real images into genes, which the source {family.name} cannot; "
             + (f"use --source {' or '.join(able)}." if able else "use another technique.")
         )
-    if config.source.family == "seeds" and not needs.source:
+    if config.source.family in ("seeds", "mixed") and not needs.source:
         raise UserError(
             f"The technique {config.technique} makes its pictures from the real images itself; leave --source out."
         )
+    if config.technique == "seeds" and family.name != "seeds":
+        raise UserError(
+            f"The technique seeds draws from real images alone, not from the source {family.name}; leave --source and "
+            "--generator out, or use --technique diffgan."
+        )
+    _check_time_of_gan(config, mixed=needs.source and family.name == "mixed")
     if uses_gan(config):
         check_resize(config.resize)
     elif config.gan_file is not None and own.file is None:
@@ -108,6 +119,29 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique {config.technique} does not ask the filters in the search, but --validity is "
             f"{config.search.validity}; leave it out, or use --technique {' or '.join(able)}."
         )
+
+
+def _check_time_of_gan(config: CompareConfig, *, mixed: bool) -> None:
+    """See that what is said of when a GAN comes can be.
+
+    Raises:
+        UserError: it cannot.
+    """
+    when = config.source.gan
+    if when == "auto":
+        return
+    if not mixed:
+        raise UserError(
+            f"--gan {when} says when the GAN of the source mixed comes, which this search does not draw from; leave it "
+            "out, or use --source mixed."
+        )
+    if when != "now" and "discriminator" in (config.filters.names or ()):
+        raise UserError(
+            f"The filter discriminator is the GAN's, which has to be there before the search, but --gan is {when}; "
+            "leave the filter or --gan out."
+        )
+    if config.gan_file is not None and when == "never":
+        raise UserError("A GAN's file is named, but none shall be used (never); leave one of them out.")
 
 
 def asks_filters_in_search(config: CompareConfig) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
 from diffgen.comparison.device import search_batch_size
+from diffgen.comparison.joining import Joining, joined_before
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
@@ -22,6 +23,7 @@ from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
+from diffgen.sources.base import ImageSource
 from diffgen.techniques import RealImages, TechniqueContext, make
 from diffgen.types import ImageSet
 
@@ -34,6 +36,7 @@ class SearchOutcome:
         saturated: it ended because nothing new was found any more.
         images: those of the triggers, which need not be read again.
         history: equally long lists "seconds", "queries", "triggers", one entry a generation.
+        source: what the pictures came from at the end, where that is known.
     """
 
     queries: int = 0
@@ -42,6 +45,7 @@ class SearchOutcome:
     saturated: bool = False
     images: ImageColumn | None = None
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": []})
+    source: ImageSource | None = None
 
 
 def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:
@@ -71,12 +75,15 @@ def run_search(prepared: Prepared) -> SearchOutcome:
             saturated=state.get("saturated", False),
             images=found[1].image_column if found is not None and len(found[1]) else archive.image_column(),
             history=state["history"],
+            source=joined_before(prepared),
         )
     # what counts as a trigger must not change within a run
     loop = _make_loop(prepared, archive, margin=state.get("margin", prepared.real.summary.margin))
     outcome = SearchOutcome()
+    joining = Joining(prepared, loop)
     if found is not None:
         archive.restore(found[1])
+        joining.restore(state)
         _restore(loop, state, folder)
         outcome.history = state["history"]
         progress.say(f"Going on after {state['queries']:,} queries and {len(archive):,} triggers.")
@@ -86,14 +93,22 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     with progress.stage("Searching for disagreements", total=total) as stage, impatient(progress.stop):
         announce = Announcements(progress, stage, loop, folder.path, by_time=by_time)
         loop.start(queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
+
+        def after_generation() -> None:
+            checkpointer.after_generation()
+            joining.after_generation()
+
         try:
-            loop.run(on_generation=checkpointer.after_generation, on_answer=announce)
+            # a run may have broken off when the time had come
+            joining.after_generation()
+            loop.run(on_generation=after_generation, on_answer=announce)
         except BaseException as error:
             _keep_what_was_found(archive, error)
             raise
         outcome.queries, outcome.seconds = loop.evaluator.queries, loop.seconds
         outcome.interrupted = progress.stop.stopped
         outcome.saturated = loop.saturated
+        outcome.source = joining.source
         _say_why_it_ended(prepared, loop)
         checkpointer.record()
         if outcome.interrupted:

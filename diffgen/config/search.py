@@ -49,6 +49,25 @@ class SearchConfig:
         "How the population is shared out: among the ordered label pairs of its triggers, among label pairs and cells "
         "(behaviour), or not at all (none), as published.",
     )
+    sharing: Literal["auto", "bandit", "even", "none"] = setting(
+        "auto",
+        "How a generation is shared out among the parts of a source, and offspring and newcomers of each: by what they "
+        "brought lately (bandit), equally (even), or not at all, all being offspring (none); auto: bandit where "
+        "pictures are made from real images.",
+    )
+    sharing_decay: float = setting(
+        0.99, "What counts of a generation's finds in the next one, where a bandit shares out.", gt=0, le=1
+    )
+    niche_parents: float = setting(
+        0.5, "Share of the parents that are drawn niche by niche, where generations are shared out.", **_SHARE
+    )
+    inverted: int = setting(
+        250,
+        "Real images that a GAN begins to draw from where it is part of a mixture: those that the models lie furthest "
+        "apart on.",
+        ge=0,
+        le=10**5,
+    )
     objectives: Literal["both", "divergence", "diversity"] = setting(
         "both", "Search for both, or for one of them alone (paper, Table 3).", option="--objectives"
     )

@@ -13,12 +13,18 @@ from diffgen.config.tables import with_table
 class SourceConfig:
     """Which family of sources draws the images."""
 
-    family: Maybe[Literal["gan", "file", "seeds"]] = setting(
+    family: Maybe[Literal["mixed", "gan", "file", "seeds"]] = setting(
         None,
-        "Where images come from: a GAN trained on the data, a generator's file, or seeds, real images with operators "
-        "(default: file where --generator names one, else gan).",
+        "Where images come from: a GAN trained on the data, a generator's file, seeds (real images with operators), or "
+        "mixed, seeds and a GAN in one population (default: file where --generator names one, else what suits the "
+        "technique: mixed for diffgan).",
         option="--source",
         common=True,
+    )
+    gan: Literal["auto", "now", "later", "never"] = setting(
+        "auto",
+        "When the GAN of the source mixed comes: now, before the search; later, after the first finds; never; auto: at "
+        "once where it is in the cache, later where the budget pays for its training. --gan takes these words too.",
     )
     families: OpenTables = setting(factory=dict, about="Settings of single families, each in a table of its own.")
 

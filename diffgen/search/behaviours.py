@@ -15,6 +15,7 @@ import torch
 
 from diffgen.metrics.near_duplicates import DistinctPictures
 from diffgen.search.archive import Archive
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER
 from diffgen.tasks.classification import behaviours
 from diffgen.types import Int64Array, UInt8Array
 
@@ -49,7 +50,7 @@ class Behaviours:
 
     def add(
         self, images: UInt8Array, labels: Int64Array, cells: Int64Array, numbers: Int64Array, *, query: int
-    ) -> None:
+    ) -> Int64Array:
         """Count triggers that the archive did not hold before, in its order.
 
         Args:
@@ -58,13 +59,21 @@ class Behaviours:
             cells: int64 (N,).
             numbers: int64 (N,), ascending, numbers in the archive.
             query: queries asked when they were found.
+
+        Returns:
+            int64 (N,): ``NEW_BEHAVIOUR`` for the first picture of one, ``NEW_TRIGGER`` for others that are no
+            near-duplicates, 0 for the rest; see :class:`diffgen.search.proposal.Answers`.
         """
-        before = len(self._met)
         kept = self._distinct.add(images, labels, numbers) == numbers
         self.pictures += len(images)
-        self._met.update(map(tuple, behaviours(labels[kept], cells[kept]).tolist()))
-        if len(self._met) > before:
-            self.latest_query = query
+        news = np.where(kept, NEW_TRIGGER, 0)
+        rows = np.flatnonzero(kept)
+        for row, key in zip(rows.tolist(), map(tuple, behaviours(labels[kept], cells[kept]).tolist()), strict=True):
+            if key not in self._met:
+                self._met.add(key)
+                news[row] = NEW_BEHAVIOUR
+                self.latest_query = query
+        return news.astype(np.int64)
 
     def checkpoint(self) -> dict[str, Any]:
         """What was met, as arrays and JSON values."""

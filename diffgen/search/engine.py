@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pymoo.core.termination import NoTermination
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
+from diffgen.search.bandit import Bandit
 from diffgen.search.columns import Column, column, set_columns
 from diffgen.search.mating import ArrayMating
 from diffgen.search.niches import NicheSurvival
@@ -25,8 +26,9 @@ from diffgen.search.operators import (
 )
 from diffgen.search.problem import MAX_CELLS, GeneProblem
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.shares import SharedMating, SharedSampling, Shares
 from diffgen.search.survival import RescoringSurvival
-from diffgen.sources.space import Crossing, Mutating
+from diffgen.sources.space import Crossing, Genes, Mutating
 
 Checkpoint = dict[str, Any]  # arrays and JSON values, never an object that must be pickled
 _EVALUATED = {"F", "G", "H"}  # there are no constraints, G and H
@@ -48,10 +50,19 @@ class Nsga2Search:
         problem: the two objectives.
         config: population and operators.
         seed: of sampling, mating and survival.
+        beginners: genes that a part of the source begins with, where it has any of its own; None: none has.
     """
 
-    def __init__(self, problem: GeneProblem, config: SearchConfig, *, seed: int) -> None:
+    def __init__(
+        self,
+        problem: GeneProblem,
+        config: SearchConfig,
+        *,
+        seed: int,
+        beginners: Callable[[int], Genes | None] | None = None,
+    ) -> None:
         self.problem = problem
+        self._shares = _shares(problem, config, beginners or (lambda part: None))
         repair = SpaceRepair()
         crossover = SpaceCrossover(
             config.crossover_probability,
@@ -68,8 +79,10 @@ class Nsga2Search:
         # every operator is made anew: pymoo's default instances are shared between algorithms
         self.algorithm = FirstFrontNsga2(
             pop_size=config.population,
-            sampling=SpaceSampling(),
-            mating=ArrayMating(None, crossover, mutation, repair=repair),
+            sampling=SpaceSampling() if self._shares is None else SharedSampling(self._shares),
+            mating=ArrayMating(None, crossover, mutation, repair=repair)
+            if self._shares is None
+            else SharedMating(self._shares, crossover, mutation, repair),
             survival=_survival(config),
             repair=repair,
             eliminate_duplicates=HashDuplicateElimination(),
@@ -110,7 +123,10 @@ class Nsga2Search:
         if sum(len(part) for _, part in self._told) < len(self._offspring):
             return
         pictures = torch.cat([images for images, _ in self._told])
-        set_columns(self._offspring, self.problem.judge(pictures, Answers.joined([part for _, part in self._told])))
+        whole = Answers.joined([part for _, part in self._told])
+        set_columns(self._offspring, self.problem.judge(pictures, whole))
+        if self._shares is not None:
+            self._shares.learn(self._genes, whole.news.numpy())
         for individual in self._offspring.tolist():
             individual.evaluated.update(_EVALUATED)
         self.algorithm.tell(infills=self._offspring)
@@ -128,6 +144,7 @@ class Nsga2Search:
         """The state after a whole generation: arrays and JSON values only."""
         population, diversity = self.algorithm.pop, self.problem.diversity
         return {
+            **({} if self._shares is None else self._shares.checkpoint()),
             "X": population.get("X"),
             "F": population.get("F"),
             "rank": population.get("rank").astype(np.int64),
@@ -152,11 +169,25 @@ class Nsga2Search:
         for individual in population:
             individual.evaluated = set(_EVALUATED)
         self._forget()
+        if self._shares is not None:
+            self._shares.restore(state)
         self.algorithm.pop = population
         self.algorithm.off = None
         self.algorithm.is_initialized = True
         self.algorithm.n_iter = state["next_generation"]
         self.algorithm.random_state.bit_generator.state = state["random_state"]
+
+
+def _shares(problem: GeneProblem, config: SearchConfig, beginners: Callable[[int], Genes | None]) -> Shares | None:
+    """Who shares generations out; None where all of them are offspring, as published."""
+    if config.sharing == "none" or (config.sharing == "auto" and not problem.space.real):
+        return None
+    return Shares(
+        problem.space,
+        Bandit(2 * problem.space.part_count, decay=config.sharing_decay, even=config.sharing == "even"),
+        niche_parents=config.niche_parents,
+        beginners=beginners,
+    )
 
 
 def _survival(config: SearchConfig) -> RescoringSurvival:

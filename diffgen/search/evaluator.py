@@ -81,6 +81,7 @@ class Evaluator:
         numbers = torch.full((len(images),), NOT_ARCHIVED, dtype=torch.int64)
         cells = torch.zeros(len(images), dtype=torch.int64)
         violation = torch.zeros(len(images), dtype=torch.float32)
+        news = torch.zeros(len(images), dtype=torch.int64)
         rows = triggers.nonzero().squeeze(1)
         if len(rows) > 0:
             on_cpu = rows.cpu()
@@ -96,16 +97,24 @@ class Evaluator:
                 new, first_rows = np.unique(archived, return_index=True)
                 fresh = first_rows[new >= known]
                 fresh = fresh[violation[on_cpu].numpy()[fresh] == 0]
-                self.behaviours.add(
-                    found.images[fresh],
-                    found.labels[fresh],
-                    cells[on_cpu].numpy()[fresh],
-                    archived[fresh],
-                    query=self.queries,
+                news[on_cpu[torch.from_numpy(fresh)]] = torch.from_numpy(
+                    self.behaviours.add(
+                        found.images[fresh],
+                        found.labels[fresh],
+                        cells[on_cpu].numpy()[fresh],
+                        archived[fresh],
+                        query=self.queries,
+                    )
                 )
         pairs = label_numbers(probabilities.argmax(dim=2), probabilities.shape[2]).masked_fill(~triggers, NO_PAIR)
         return Answers(
-            probabilities, divergence, archive_numbers=numbers, label_pairs=pairs, cells=cells, violation=violation
+            probabilities,
+            divergence,
+            archive_numbers=numbers,
+            label_pairs=pairs,
+            cells=cells,
+            violation=violation,
+            news=news,
         )
 
 

@@ -70,3 +70,14 @@ def tournament_winners(F: Column, crowding: Column, count: int, rng: np.random.G
     for row in np.flatnonzero(undecided & (crowding[first] == crowding[second])):
         winners[row] = rng.choice([first[row], second[row]])
     return winners
+
+
+def niche_winners(niche: Column, F: Column, crowding: Column, count: int, rng: np.random.Generator) -> Column:
+    """int64 (count,): of a niche drawn evenly among all, the better one of two of its members drawn at random."""
+    order = np.argsort(niche, kind="stable")
+    _, starts, sizes = np.unique(niche[order], return_index=True, return_counts=True)
+    drawn = rng.integers(len(starts), size=count)
+    picks = starts[drawn, None] + (rng.random((count, 2)) * sizes[drawn, None]).astype(np.int64)
+    first, second = order[picks].T
+    better, worse = (F[first] < F[second]).any(axis=1), (F[first] > F[second]).any(axis=1)
+    return np.where(np.where(better == worse, crowding[first] >= crowding[second], better), first, second)

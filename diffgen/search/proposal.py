@@ -12,6 +12,7 @@ from diffgen.origins import Origins, read_recipe
 
 NOT_ARCHIVED = -1
 NO_PAIR = -1
+NEW_TRIGGER, NEW_BEHAVIOUR = 1, 2
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class Answers:
         cells: int64 (N,) on the CPU: the cell of each trigger; 0 for the rest, and when there are no cells.
         violation: float32 (N,) on the CPU: by how much the validity filters reject each trigger; 0 for those that they
             accept, for the rest, and when the filters are not asked.
+        news: int64 (N,) on the CPU: ``NEW_BEHAVIOUR`` where a trigger that the filters accept showed one that was not
+            met before, ``NEW_TRIGGER`` for any other accepted one that is no near-duplicate of what was found, 0 for
+            the rest.
     """
 
     probabilities: torch.Tensor
@@ -67,6 +71,7 @@ class Answers:
     label_pairs: torch.Tensor
     cells: torch.Tensor
     violation: torch.Tensor
+    news: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -75,7 +80,7 @@ class Answers:
     def none(cls, models: int, classes: int) -> Answers:
         """The answers to nothing."""
         numbers = torch.empty(0, dtype=torch.int64)
-        return cls(torch.empty(0, models, classes), torch.empty(0), numbers, numbers, numbers, torch.empty(0))
+        return cls(torch.empty(0, models, classes), torch.empty(0), numbers, numbers, numbers, torch.empty(0), numbers)
 
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Answers:

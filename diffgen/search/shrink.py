@@ -15,7 +15,6 @@ import torch
 
 from diffgen.events import Progress
 from diffgen.sources.base import Source
-from diffgen.sources.space import random_genes
 from diffgen.types import Float32Array, UInt8Array
 
 # 8 ways of 16 stops: 128 pictures to find the nearest agreeing one among
@@ -110,5 +109,5 @@ def smallest_steps(
 
 def _ways(one: torch.Tensor, source: Source, rng: torch.Generator) -> torch.Tensor:
     """float32 (ways x stops, L): stops on straight ways to random genes of the same categories."""
-    ends = source.space.with_categories_of(random_genes(source.space, _WAYS, rng), one)
+    ends = source.space.others_like(one, _WAYS, rng)
     return source.space.interpolate(one, ends, torch.tensor(_STOPS)[:, None, None]).flatten(0, 1)

@@ -66,6 +66,9 @@ class ImageSource:
         artifact: the file that holds source and scorer, or None: there is no such file.
         facts: what a report says about them, name -> text.
         real: whether images are made from real ones, instead of drawn by a network.
+        join: makes a part of the source that is still missing, in the search; gives what is there then. It is told how
+            to find out that there is no more time, and raises :class:`diffgen.errors.Stopped` then. None: nothing is
+            missing.
     """
 
     source: Source | None = None
@@ -73,6 +76,7 @@ class ImageSource:
     artifact: Path | None = None
     facts: dict[str, str] = field(default_factory=dict)
     real: bool = False
+    join: Callable[[Callable[[], bool]], ImageSource] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ class FamilyContext:
         recogniser: says whether a picture can be recognised, or None: there is no jury.
         auto_encoder: gives that of the data set, trained now where it is not there; None: there is none to be had.
         answers: float32 (N, M, K), the probabilities of M models for the real images, or None: nobody has asked them.
+        ended: whether there is no more time for what is trained in a search; None: there is.
     """
 
     encoder: FeatureExtractor
@@ -94,6 +99,7 @@ class FamilyContext:
     recogniser: Recogniser | None = None
     auto_encoder: Callable[[], Vae] | None = None
     answers: Float32Array | None = None
+    ended: Callable[[], bool] | None = None
 
 
 class Family(ABC):

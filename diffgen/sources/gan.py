@@ -11,8 +11,11 @@ from diffgen.gan_training.header import class_labels
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_uint8, to_unit
 from diffgen.origins import Origins
 from diffgen.sources.base import Source
-from diffgen.sources.space import latent_space
+from diffgen.sources.space import latent_space, random_genes
 from diffgen.types import Scorer
+
+_ENCODING_STEPS, _ENCODING_RATE = 30, 0.1
+_TRIED = 64  # random pictures of each class that descent may begin with
 
 
 class GanSource:
@@ -27,6 +30,7 @@ class GanSource:
     def __init__(self, network: DcganGenerator, *, device: torch.device, class_labels: tuple[int, ...] = ()) -> None:
         self._network = network.to(device).eval()
         self._device = device
+        self._class_labels = class_labels
         self.space = latent_space(network.latent_dim, "normal", network.classes, class_labels)
         self.image_shape = network.image_shape
 
@@ -34,6 +38,47 @@ class GanSource:
     def draw(self, genes: torch.Tensor) -> torch.Tensor:
         """uint8 (N, C, H, W) for float32 (N, latent_dim), or (N, latent_dim + 1) when conditional."""
         return to_uint8(self._network(genes.to(self._device, torch.float32)))
+
+    def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        """Genes whose pictures come near to images: descent on the squared difference (Zhu et al. 2016, section 4).
+
+        Args:
+            images: uint8 (N, C, H, W).
+            labels: int64 (N,), the class that a conditional generator is asked for; None: that of the nearest picture
+                among those that the descent could begin with.
+
+        Returns:
+            float32 (N, space.length) on the CPU.
+        """
+        if len(images) == 0:
+            return torch.empty(0, self.space.length)
+        wanted = to_unit(images.to(self._device))
+        genes = self._nearest_random(wanted, labels)
+        values = genes[:, : self.space.continuous].clone().requires_grad_(True)
+        classes = genes[:, self.space.continuous :]
+        optimiser = torch.optim.Adam([values], lr=_ENCODING_RATE)
+        with torch.enable_grad():
+            for _ in range(_ENCODING_STEPS):
+                drawn = self._network(torch.cat([values, classes], dim=1))
+                optimiser.zero_grad(set_to_none=True)
+                (drawn - wanted).square().flatten(1).sum(dim=1).sum().backward()
+                optimiser.step()
+        return torch.cat([values.detach(), classes], dim=1).cpu()
+
+    @torch.no_grad()
+    def _nearest_random(self, wanted: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
+        """For each image float32 (N, C, H, W) the random genes whose picture is nearest, float32 (N, space.length)."""
+        rng = torch.Generator().manual_seed(0)
+        own = max(1, self._network.classes)
+        genes = random_genes(self.space, _TRIED * own, rng).to(self._device)
+        if self._network.classes:
+            genes[:, -1] = torch.arange(own, device=self._device).repeat_interleave(_TRIED)
+        far = torch.cdist(wanted.flatten(1), self._network(genes).flatten(1))
+        if labels is not None and self._network.classes:
+            stands_for = torch.tensor(self._class_labels or tuple(range(own)), device=self._device)
+            asked = stands_for[genes[:, -1].long()]
+            far = far.masked_fill(labels.to(self._device)[:, None] != asked, torch.inf)
+        return genes[far.argmin(dim=1)].clone()
 
     def origins(self, genes: torch.Tensor) -> Origins | None:
         """None: no real image goes into it."""

@@ -34,6 +34,7 @@ class GanFamily(Family):
     """A GAN that is trained on the data once, or one that was trained before and is named by ``gan_file``."""
 
     name = "gan"
+    encodes = True
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class."""
@@ -172,6 +173,7 @@ def train_and_save(
         state=path.with_suffix(".unfinished"),
         progress=context.progress,
         after_measurement=after_measurement,
+        ended=context.ended,
     )
     header = {
         **made_from(split, config, context.device),

@@ -26,6 +26,8 @@ class SeedsAndOperators(WithCategories):
         weights: float64 (rows,), how often each seed is drawn against the others, by a search; None: all alike.
     """
 
+    real = True
+
     def __init__(self, rows: int, operators: int, steps: int, weights: Weights | None = None) -> None:
         super().__init__(Box(STRENGTHS * steps), (rows, rows, operators, *[operators + 1] * (steps - 1)))
         self.steps = steps

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -70,10 +70,12 @@ class Space(ABC):
     Attributes:
         continuous: number of continuous columns.
         categories: size of each categorical column; they come after the continuous ones.
+        real: whether its genes name real images, which a search then has to choose among.
     """
 
     continuous: int
     categories: tuple[int, ...] = ()
+    real: ClassVar[bool] = False
 
     @property
     def length(self) -> int:
@@ -122,6 +124,28 @@ class Space(ABC):
     def with_categories_of(self, genes: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
         """Genes (N, length) with the categories of ``one``, (length,), in place of their own."""
         return torch.cat([genes[:, : self.continuous], one[self.continuous :].expand(len(genes), -1)], dim=1)
+
+    def others_like(self, one: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
+        """float32 (count, length): random genes with the categories of ``one``, (length,)."""
+        return self.with_categories_of(random_genes(self, count, rng), one)
+
+    @property
+    def part_count(self) -> int:
+        """Parts that it consists of, opened or not."""
+        return 1
+
+    @property
+    def opened(self) -> tuple[int, ...]:
+        """Numbers of the parts that draw pictures by now, ascending; a space that is no mixture is its own part 0."""
+        return (0,)
+
+    def part_of(self, genes: Genes) -> Int64Array:
+        """int64 (N,): the part that each row of genes (N, length) belongs to."""
+        return np.zeros(len(genes), dtype=np.int64)
+
+    def sample_part(self, number: int, count: int, draws: Draws) -> Genes:
+        """(count, length): random genes of one part."""
+        return self.sample(count, draws)
 
     def searched(self, prior: Literal["generator", "box"], bound: float) -> Space:
         """The part of this space that a search stays in; see ``prior`` of :class:`diffgen.config.SearchConfig`."""

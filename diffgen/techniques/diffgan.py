@@ -35,11 +35,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import torch
+
 from diffgen.config import SearchConfig
+from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.sources.mixed import MixedSource
+from diffgen.sources.space import Genes
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
 PRESETS: dict[str, SearchConfig] = {
@@ -54,6 +60,7 @@ PRESETS: dict[str, SearchConfig] = {
         mutation_gene_probability=None,
         mutation_eta=20.0,
         niches="none",
+        sharing="none",
         validity="post",
         reducer="umap",
         reducer_dim=2,
@@ -90,7 +97,24 @@ class DiffGan(Technique):
             has_cells=context.has_cells,
             guided=context.guided,
         )
-        self._search = Nsga2Search(problem, context.config, seed=context.seed)
+        self._search = Nsga2Search(problem, config, seed=context.seed, beginners=self._beginners)
+
+    def _beginners(self, part: int) -> Genes | None:
+        """Genes of the real images that the models lie furthest apart on, as a part of the source draws them again.
+
+        None where the part does not turn images into genes.
+        """
+        source, real, count = self.context.source, self.context.real, self.context.config.inverted
+        if not isinstance(source, MixedSource) or real is None or not count:
+            return None
+        encode = getattr(source.part(part), "encode", None)
+        if encode is None:
+            return None
+        apart = DIVERGENCES[self.context.config.divergence](torch.from_numpy(real.probabilities)).numpy()
+        rows = np.sort(np.argsort(-apart, kind="stable")[:count])
+        labels = None if real.labels is None else torch.from_numpy(real.labels[rows])
+        own: torch.Tensor = encode(torch.from_numpy(real.images[rows]), labels)
+        return source.space.placed(part, own.cpu().numpy().astype(np.float64))
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
@@ -111,3 +135,7 @@ class DiffGan(Technique):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._search.restore(state)
+
+
+class Seeds(DiffGan):
+    """The same search over real images with operators alone: no GAN is ever trained for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import Any
+from typing import Any, Literal
 
 from diffgen import extensions
 from diffgen.config import GanConfig, SearchConfig, replace
@@ -21,10 +21,15 @@ _TECHNIQUES: dict[str, type[Technique]] = {
     "real_data": real_data.RealData,
     "drfuzz": drfuzz.DrFuzz,
     "dflare": dflare.DFlare,
+    "seeds": diffgan.Seeds,
 }
 PRESETS: dict[str, dict[str, SearchConfig]] = {
     **{name: {"default": SearchConfig()} for name in _TECHNIQUES},
     "diffgan": diffgan.PRESETS,
+}
+# where pictures come from, unless that is said; from a GAN where nothing is named
+_SOURCES: dict[str, dict[str, Literal["mixed", "seeds"]]] = {
+    "seeds": {"default": "seeds"},
 }
 _ONLY_DEFAULT = {"default": SearchConfig()}
 _GAN_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"diffgan": diffgan.GAN_SETTINGS}
@@ -55,6 +60,11 @@ def preset_gan(technique: str, name: str, gan: GanConfig) -> GanConfig:
     """
     preset(technique, name)
     return replace(gan, **_GAN_SETTINGS.get(technique, {}).get(name, {}))
+
+
+def preset_source(technique: str, name: str) -> Literal["mixed", "gan", "seeds"]:
+    """The family of sources that a technique's preset draws from, unless another one is named."""
+    return _SOURCES.get(technique, {}).get(name, "gan")
 
 
 def technique_class(technique: str) -> type[Technique]:

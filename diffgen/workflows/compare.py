@@ -15,6 +15,7 @@ import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests, settled_generator
+from diffgen.comparison.joining import with_time_of_gan
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.own_settings import with_own_settings
@@ -139,6 +140,7 @@ def run_comparison(
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)
     check_free(path)
+    config = with_time_of_gan(config, images, device=place, progress=progress)
     if config.gan_file is not None:
         config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
     check_query_budgets(black_boxes, images)

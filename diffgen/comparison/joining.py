@@ -1,0 +1,130 @@
+"""When the GAN of the source ``mixed`` comes: decided before a run, done in its search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+
+from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.requirements import needs_of
+from diffgen.config import CompareConfig, replace
+from diffgen.data.split import DataSplit
+from diffgen.errors import Stopped
+from diffgen.events import Progress
+from diffgen.gan_training.trainer import seconds_of_training
+from diffgen.models.loading import file_digest
+from diffgen.search.loop import SearchLoop
+from diffgen.sources.base import ImageSource
+from diffgen.sources.gan_family import gan_artifact
+from diffgen.sources.mixed_family import fits_gan
+from diffgen.sources.registry import family_of
+from diffgen.types import ImageSet
+
+# The seeds alone are searched for so many queries. A number of queries, not of seconds or finds: the same for each run.
+QUERIES = 2_000
+# A budget in queries pays for a GAN when it is so many times that number; one in seconds, when its training takes no
+# more than a third of it.
+_TIMES = 10
+_SHARE = 1 / 3
+
+When = Literal["now", "later", "never"]
+
+
+def with_time_of_gan(
+    config: CompareConfig, images: ImageSet, *, device: torch.device, progress: Progress
+) -> CompareConfig:
+    """The settings with ``source.gan`` decided, where it is left to the budget; said aloud.
+
+    With a budget in queries alone nothing but their number decides: a run shall not depend on what is in the cache.
+    """
+    if not needs_of(config).source or family_of(config).name != "mixed":
+        return config
+    when = config.source.gan
+    if not fits_gan(images.image_shape) and config.gan_file is None:
+        if when in ("auto", "later"):
+            progress.say("No GAN fits images of this size, so that all pictures are made from real ones.")
+        when = "now" if when == "now" else "never"
+    elif "discriminator" in (config.filters.names or ()):
+        when = "now"
+    elif when == "auto":
+        when = _decided(config, images, device, progress)
+    return replace(config, source=replace(config.source, gan=when))
+
+
+def _decided(config: CompareConfig, images: ImageSet, device: torch.device, progress: Progress) -> When:
+    queries, seconds = config.budget.queries, config.budget.seconds
+    if config.gan_file is not None:
+        return "now"
+    if seconds is None:
+        assert queries is not None
+        return "later" if queries >= _TIMES * QUERIES else "never"
+    split = DataSplit(images, config.split)
+    if gan_artifact(split, config.gan, device).path.is_file():
+        return "now"
+    needed = seconds_of_training(split.reference, config.gan, device=device)
+    takes = f"The GAN of these images takes about {_about(needed)} to train"
+    if needed > _SHARE * seconds:
+        progress.say(
+            f"{takes}; the budget of {seconds:g} s is too short to pay for it, so that all pictures are made from real "
+            "ones; --gan now trains it anyway."
+        )
+        return "never"
+    progress.say(f"{takes}, which the budget of {seconds:g} s pays for, after the first finds.")
+    return "later"
+
+
+def _about(seconds: float) -> str:
+    return f"{max(1, round(seconds)):,} s" if seconds < 90 else f"{round(seconds / 60):,} minutes"
+
+
+class Joining:
+    """Lets the missing part of a source join a search.
+
+    Args:
+        prepared: what the search works with.
+        loop: the search.
+
+    Attributes:
+        source: what pictures come from by now.
+    """
+
+    def __init__(self, prepared: Prepared, loop: SearchLoop) -> None:
+        self._prepared = prepared
+        self._loop = loop
+        self.source = prepared.source
+
+    def after_generation(self) -> None:
+        """Let it join when its time has come."""
+        if self.source.join is not None and self._loop.evaluator.queries >= QUERIES and self._loop.room() > 0:
+            self._join()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Let it join when it had joined before the checkpoint ``state``."""
+        if self.source.join is not None and len(state.get("opened", ())) > 1:
+            self._join()
+
+    def _join(self) -> None:
+        loop, folder = self._loop, self._prepared.folder
+        assert self.source.join is not None
+        try:
+            self.source = self.source.join(lambda: loop.room() < 1)
+        except Stopped:
+            return  # the search ends now; what was trained is kept for the next one
+        assert self.source.artifact is not None
+        digest, before = file_digest(self.source.artifact), folder.manifest.get("gan")
+        if before not in (None, digest):
+            self._prepared.progress.warn(
+                "The GAN that joined the run before it broke off is no longer in the cache, and the one that was "
+                "trained now differs; the run goes on, but ends with other triggers than without the break."
+            )
+        folder.save_manifest(gan=digest)
+
+
+def joined_before(prepared: Prepared) -> ImageSource:
+    """The source of a search that is finished, with the part that joined in it."""
+    source = prepared.source
+    if source.join is None or prepared.folder.manifest.get("gan") is None:
+        return source
+    return source.join(lambda: False)

@@ -1,0 +1,202 @@
+"""Shares a generation out among the parts of a source, and among offspring and newcomers of each part.
+
+Seeds and a GAN's pictures live in one population and compete for their places there; who gets to try next is decided
+here, by what each brought lately. Parents are of one part, since genes of different parts have nothing to be crossed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from pymoo.core.population import Population
+
+from diffgen.search.bandit import Bandit
+from diffgen.search.columns import Column, column, new_population
+from diffgen.search.mating import ArrayMating, niche_winners, tournament_winners
+from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair, SpaceSampling
+from diffgen.search.problem import GeneProblem
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER
+from diffgen.sources.draws import NumpyDraws
+from diffgen.sources.space import Genes, Space
+from diffgen.types import Int64Array
+
+# A new behaviour is what is searched for; another picture of one that is known is worth something, too.
+REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
+_BEGINNERS_SHARE = 0.5  # of a generation at most
+_OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
+
+
+class Shares:
+    """Decides who fills the places of a generation, and learns from what came of it.
+
+    Args:
+        space: that is searched; its parts may become more on the way.
+        bandit: with two arms for every part, offspring and newcomers.
+        niche_parents: share of the parents that are drawn niche by niche.
+        beginners: genes that a part begins with when it is first there, or None: random ones.
+    """
+
+    def __init__(
+        self, space: Space, bandit: Bandit, *, niche_parents: float, beginners: Callable[[int], Genes | None]
+    ) -> None:
+        self._space = space
+        self._bandit = bandit
+        self.niche_parents = niche_parents
+        self._beginners = beginners
+        self._begun: set[int] = set()
+        self._made: dict[bytes, int] = {}
+
+    def first(self, count: int, rng: np.random.Generator) -> Genes:
+        """(count, length): newcomers of all parts, equally many of each; those that they begin with first."""
+        parts = self._space.opened
+        shares = np.bincount(np.arange(count) % len(parts), minlength=len(parts)).tolist()
+        genes = np.concatenate([self._begin(part, share, rng) for part, share in zip(parts, shares, strict=True)])
+        self._made = {}
+        return genes
+
+    def _begin(self, part: int, count: int, rng: np.random.Generator) -> Genes:
+        self._begun.add(part)
+        given = self._beginners(part)
+        own = self._space.sample_part(part, count, NumpyDraws(rng))
+        if given is not None:
+            rows = rng.permutation(len(given))[:count]
+            own[: len(rows)] = given[rows]
+        return self._space.repair(own)
+
+    def joined(self, count: int, rng: np.random.Generator) -> list[tuple[int, Genes]]:
+        """For each part that is new, its arm and what it begins with in a generation of ``count``."""
+        new = [part for part in self._space.opened if part not in self._begun]
+        share = int(_BEGINNERS_SHARE * count / max(1, len(new)))
+        return [(2 * part + _NEWCOMERS, self._begin(part, share, rng)) for part in new]
+
+    def choose(self, count: int, rng: np.random.Generator) -> Int64Array:
+        """int64 (count,): the arm that fills each of so many places."""
+        return self._bandit.choose(count, [2 * part + way for part in self._space.opened for way in (0, 1)], rng)
+
+    def newcomers(self, part: int, count: int, rng: np.random.Generator) -> Genes:
+        """(count, length): random genes of a part."""
+        return self._space.repair(self._space.sample_part(part, count, NumpyDraws(rng)))
+
+    def made(self, arms: dict[bytes, int]) -> None:
+        """Note the arm of all genes of the generation that is asked about now."""
+        self._made = arms
+
+    def learn(self, genes: Genes, news: Int64Array) -> None:
+        """Take in what the generation brought: news as in :class:`diffgen.search.proposal.Answers`."""
+        new = 2 * self._space.part_of(genes) + _NEWCOMERS  # all of a first generation
+        arms = np.array(
+            [self._made.get(row.tobytes(), arm) for row, arm in zip(genes, new.tolist(), strict=True)], dtype=np.int64
+        )
+        rewards = np.zeros(len(news))
+        for kind, reward in REWARDS.items():
+            rewards[news == kind] = reward
+        self._bandit.learn(arms, rewards)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Arrays and JSON values."""
+        return {**self._bandit.checkpoint(), "opened": sorted(self._begun)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`checkpoint` gave."""
+        self._bandit.restore(state)
+        self._begun = set(state["opened"])
+
+
+class SharedSampling(SpaceSampling):
+    """The first generation."""
+
+    def __init__(self, shares: Shares) -> None:
+        super().__init__()
+        self._shares = shares
+
+    def _do(
+        self, problem: GeneProblem, n_samples: int, *args: Any, random_state: np.random.Generator, **kwargs: Any
+    ) -> Genes:
+        return self._shares.first(n_samples, random_state)
+
+
+class SharedMating(ArrayMating):
+    """Fills every place of a generation as it was shared out: with a child of two parents of a part, or a newcomer."""
+
+    def __init__(self, shares: Shares, crossover: SpaceCrossover, mutation: SpaceMutation, repair: SpaceRepair) -> None:
+        super().__init__(None, crossover, mutation, repair=repair)
+        self._shares = shares
+
+    def do(
+        self,
+        problem: GeneProblem,
+        pop: Population,
+        n_offsprings: int,
+        random_state: np.random.Generator | None = None,
+        n_max_iterations: int | None = None,
+        **kwargs: Any,
+    ) -> Population:
+        assert random_state is not None
+        rng = random_state
+        X = column(pop, "X")
+        parents = _Parents(
+            X,
+            column(pop, "F"),
+            column(pop, "crowding").astype(np.float64),
+            column(pop, "niche").astype(np.int64),
+            problem.space.part_of(X),
+        )
+        seen = {genes.tobytes() for genes in X}
+        made: dict[bytes, int] = {}
+        rows: list[Column] = []
+
+        def take(genes: Column, arm: int) -> None:
+            for row in genes:
+                key = row.tobytes()
+                if key not in seen:
+                    seen.add(key)
+                    made[key] = arm
+                    rows.append(row)
+
+        for arm, genes in self._shares.joined(n_offsprings, rng):
+            take(genes, arm)
+        for _ in range(n_max_iterations or self.n_max_iterations):
+            if len(rows) >= n_offsprings:
+                break
+            for arm, count in zip(
+                *np.unique(self._shares.choose(n_offsprings - len(rows), rng), return_counts=True), strict=True
+            ):
+                take(self._filled(problem, parents, int(arm), int(count), rng), int(arm))
+        order = rng.permutation(len(rows))[:n_offsprings]
+        self._shares.made(made)
+        return new_population(np.array([rows[row] for row in order]))
+
+    def _filled(
+        self, problem: GeneProblem, parents: _Parents, arm: int, count: int, rng: np.random.Generator
+    ) -> Column:
+        """Genes for so many places of an arm."""
+        part, way = divmod(arm, 2)
+        own = parents.of(part)
+        if way == _NEWCOMERS or len(own.X) == 0:
+            return self._shares.newcomers(part, count, rng)
+        matings = math.ceil(count / 2)
+        chosen = own.chosen(2 * matings, self._shares.niche_parents, rng).reshape(matings, 2)
+        children = self.crossover.apply(problem, own.X[chosen.T], rng)
+        mutated = self.mutation.apply(problem, children.reshape(-1, own.X.shape[1]), rng)
+        return np.asarray(self.repair._do(problem, mutated, random_state=rng))[:count]
+
+
+class _Parents:
+    """A population as arrays, row by row."""
+
+    def __init__(self, X: Column, F: Column, crowding: Column, niche: Column, part: Column) -> None:
+        self.X, self.F, self.crowding, self.niche, self.part = X, F, crowding, niche, part
+
+    def of(self, part: int) -> _Parents:
+        """Those of one part."""
+        rows = self.part == part
+        return _Parents(self.X[rows], self.F[rows], self.crowding[rows], self.niche[rows], self.part[rows])
+
+    def chosen(self, count: int, by_niche: float, rng: np.random.Generator) -> Int64Array:
+        """int64 (count,): rows of winners of tournaments, a share of them held niche by niche."""
+        turns = round(by_niche * count)
+        winners = tournament_winners(self.F, self.crowding, count - turns, rng)
+        return rng.permutation(np.r_[winners, niche_winners(self.niche, self.F, self.crowding, turns, rng)])
