@@ -14,6 +14,7 @@ import copy
 import torch
 
 from diffgen.features.vae import Vae
+from diffgen.runs.artifacts import tensors_digest
 
 _MEASURED = 512  # real images that the spread of codes is measured on
 
@@ -27,10 +28,12 @@ class AutoEncoder:
 
     Attributes:
         code_shape: of one code.
+        digest: of the network's weights.
         spread: float64, of ``code_shape`` or what can be expanded to it: standard deviation among real images' codes.
     """
 
     def __init__(self, network: Vae, real: torch.Tensor) -> None:
+        self.digest = tensors_digest(network.state_dict())
         self._network = copy.deepcopy(network).to("cpu", torch.float64)
         # spread over the data, which may be in order of class
         rows = torch.linspace(0, len(real) - 1, min(len(real), _MEASURED)).long()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -124,6 +125,14 @@ def read_tensors(path: Path, *, weights: bool = True) -> tuple[dict[str, Any], d
     if not isinstance(header, dict):
         raise ValueError("its header is no table of names and values")
     return header, tensors
+
+
+def tensors_digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """The digest of a network's weights, for the key of what is made with it."""
+    digest = blake2b(digest_size=16)
+    for name in sorted(tensors):
+        digest.update(name.encode() + tensors[name].detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def unreadable(what: str, path: Path, reason: object, again: str = "delete the file and it is made anew") -> UserError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 
@@ -16,11 +14,13 @@ from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.operators import OPERATORS, STRENGTHS, Range, Scene, step_of
+from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
+from diffgen.sources.energy import seed_weights
+from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, step_of
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
 from diffgen.types import Int64Array
 
-Ranges = Mapping[str, Mapping[str, Range]]  # operator -> strength -> range
+_CALIBRATED = f"as far as the jury gives {KEPT:.0%} of held-out real images the names that it gave them unchanged"
 
 
 @settings("source.seeds")
@@ -88,8 +88,12 @@ class SeedsSource:
         count, channels, height, width = scene.seeds.shape
         self.image_shape = (channels, height, width)
         self.scene = scene
-        self.operators = config.fitting(self.image_shape, learned=scene.auto_encoder is not None)
-        self.ranges = {name: OPERATORS[name].usual((height, width)) for name in self.operators} | dict(ranges or {})
+        names = config.fitting(self.image_shape, learned=scene.auto_encoder is not None)
+        every = {name: OPERATORS[name].usual((height, width)) for name in names} | dict(ranges or {})
+        # what the jury lets go nowhere changes nothing
+        self.operators = tuple(name for name in names if any(each.low < each.high for each in every[name].values()))
+        self.operators = self.operators or names
+        self.ranges = {name: every[name] for name in self.operators}
         self.space = SeedsAndOperators(count, len(self.operators), config.steps, weights)
         self._device = device
 
@@ -145,6 +149,14 @@ def applied(chains: list[tuple[Step, ...]], images: torch.Tensor, scene: Scene) 
     return images
 
 
+def _described(source: SeedsSource) -> str:
+    """The operators and how far each goes."""
+    return "; ".join(
+        f"{name.replace('_', ' ')} {', '.join(axis.text(own[axis.name]) for axis in OPERATORS[name].axes)}"
+        for name, own in source.ranges.items()
+    )
+
+
 class SeedsFamily(Family):
     """Nothing is trained but the auto-encoder of the filters: the seeds are all real images that were given."""
 
@@ -161,10 +173,18 @@ class SeedsFamily(Family):
         network = None
         if context.auto_encoder is not None and any(OPERATORS[name].learned for name in own.operators):
             network = AutoEncoder(context.auto_encoder(), split.reference)
-        source = SeedsSource(Scene(images, plain_background(images), network), own, device=context.device)
+        scene = Scene(images, plain_background(images), network)
+        ranges = None
+        if context.recogniser is not None:
+            names = own.fitting(split.data.image_shape, learned=network is not None)
+            ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
+        weights = None if context.answers is None else seed_weights(context.answers)
+        source = SeedsSource(scene, own, ranges=ranges, weights=weights, device=context.device)
         facts = {
             "kind": "real images, with operators that keep their label",
-            "seeds": f"{len(split.data):,} real images",
-            "operators": f"{', '.join(source.operators)}; at most {own.steps} for each image",
+            "seeds": f"{len(split.data):,} real images"
+            + ("" if weights is None else "; those near a margin, or on which the models differ, come first"),
+            "operators": f"at most {own.steps} for each image: {_described(source)}",
+            "ranges": _CALIBRATED if ranges is not None else "as they are usual: there is no jury to find them",
         }
         return ImageSource(source, facts=facts, real=True)

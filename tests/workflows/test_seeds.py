@@ -15,6 +15,7 @@ import torch
 
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
+from diffgen.comparison.jury import stored_jury
 from diffgen.comparison.requirements import check_settings, filter_names, uses_gan
 from diffgen.config import (
     Budget,
@@ -57,13 +58,14 @@ def config(small_config: CompareConfig) -> CompareConfig:
     return replace(small_config, source=SEEDS)
 
 
-def source_of_run(config: CompareConfig, digits: ImageSet) -> SeedsSource:
-    """The source as a run has it; the auto-encoder is in the cache."""
+def source_of_run(folder: RunFolder, config: CompareConfig, digits: ImageSet) -> SeedsSource:
+    """The source as a run has it; auto-encoder, jury and ranges are in the cache."""
     cpu, silent = torch.device("cpu"), Progress()
     split = DataSplit(digits, config.split)
     network = functools.partial(prepare_auto_encoder, split, config, device=cpu, progress=silent)
     encoder = cells.prepare(digits, device=cpu, progress=silent).encoder
-    source = prepare_source(split, config, FamilyContext(encoder, cpu, silent, auto_encoder=network)).source
+    jury = stored_jury(folder, split, config, device=cpu, progress=silent)
+    source = prepare_source(split, config, FamilyContext(encoder, cpu, silent, jury, network)).source
     assert isinstance(source, SeedsSource)
     return source
 
@@ -84,7 +86,7 @@ def test_a_run_to_its_end(
     assert results["mutated"] is True
     assert folder.manifest["gan"] is None
     # genes draw the stored image again, from the seed and by the operators that are named
-    source = source_of_run(config, digits)
+    source = source_of_run(folder, config, digits)
     assert triggers.genes is not None
     genes = torch.from_numpy(triggers.genes)
     np.testing.assert_array_equal(source.draw(genes).numpy(), triggers.images)

@@ -77,7 +77,13 @@ class Axis:
     def value(self, ranges: Range, gene: float) -> float:
         """The strength for a gene, within a range in the unit of the strength."""
         value = ranges.at(gene)
-        return float(round(value)) if self.whole else value
+        # as a recipe writes it, so that a recipe makes the very same image again
+        return float(round(value)) if self.whole else float(f"{value:.6g}")
+
+    def text(self, ranges: Range) -> str:
+        """A range in words: ``-14 to 15 degrees``."""
+        direction = f" {self.name}" if self.name in ("right", "down") else ""
+        return f"{ranges.low:.3g} to {ranges.high:.3g}{self.unit}{direction}"
 
 
 @dataclass(frozen=True, eq=False)

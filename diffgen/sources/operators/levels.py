@@ -28,6 +28,6 @@ def _gamma(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Te
 
 OPERATORS = {
     "brightness": Operator((Axis("factor", _around_one(BRIGHTNESS_PERCENT / 100), Range(0.3, 1, 2)),), _brighten),
-    "contrast": Operator((Axis("factor", _around_one(0.3), Range(0.2, 1, 2.5)),), _contrast),
+    "contrast": Operator((Axis("factor", _around_one(0.3), Range(0.3, 1, 2)),), _contrast),
     "gamma": Operator((Axis("exponent", Range(0.7, 1, 1.4), Range(0.3, 1, 3)),), _gamma),
 }

@@ -86,5 +86,5 @@ OPERATORS = {
     "stroke": Operator(
         (Axis("pixels", Range(-1.5, 0, 2), Range(-7, 0, 7), percent_of="width", unit=" pixels"),), _thicken, grey=True
     ),
-    "noise": Operator((Axis("levels", Range(0, 0, 10), Range(0, 0, 60), unit=" grey levels"),), _noise, patterned=True),
+    "noise": Operator((Axis("levels", Range(0, 0, 10), Range(0, 0, 30), unit=" grey levels"),), _noise, patterned=True),
 }

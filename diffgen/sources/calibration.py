@@ -1,0 +1,165 @@
+"""How far each operator may go: as far as the jury still gives real images the names that it gave them unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from diffgen.data.split import DataSplit
+from diffgen.events import Progress
+from diffgen.features.recognition import Recogniser
+from diffgen.runs.artifacts import Artifact, read_tensors, tensors_digest, unreadable, write_tensors
+from diffgen.sampling import random_rows
+from diffgen.sources.operators import OPERATORS, Axis, Operator, Range, Scene, Strengths
+from diffgen.types import Int64Array
+
+Ranges = Mapping[str, Mapping[str, Range]]  # operator -> strength -> range
+
+KEPT = 0.95  # share of the images that keep their name at the end of a range
+FORMAT = "diffgen-ranges-1"
+_IMAGES = 200
+_FEWEST = 40  # one image is to weigh no more than half of what may be lost
+_HALVINGS = 4  # after a look at the widest: a range is known to a sixteenth of that
+_SEED = 0
+
+Names = Callable[[torch.Tensor], Int64Array]
+
+
+def prepare_ranges(
+    split: DataSplit, scene: Scene, names: Sequence[str], recogniser: Recogniser, progress: Progress
+) -> dict[str, dict[str, Range]] | None:
+    """The ranges of operators for a data set, from the cache or found now.
+
+    They are found on held-out real images that the jury knows: of those with a label the ones that it names so.
+
+    Args:
+        split: says which images are held out.
+        scene: what operators know.
+        names: of the operators.
+        recogniser: the jury.
+        progress: draws the bar.
+
+    Returns:
+        Operator -> strength -> range; None where too few held-out images are known to the jury.
+    """
+    images = _known(split, recogniser)
+    if len(images) < _FEWEST:
+        return None
+
+    def make(path: Path) -> dict[str, dict[str, Range]]:
+        found = calibrated(images, scene, names, lambda pictures: recogniser.read(pictures).named, progress)
+        ends = {f"{name}.{axis}": each for name, own in found.items() for axis, each in own.items()}
+        values = {key: [each.low, each.neutral, each.high] for key, each in ends.items()}
+        write_tensors(path, {key: torch.tensor(each, dtype=torch.float64) for key, each in values.items()})
+        return found
+
+    made_from = {
+        "ranges": FORMAT,
+        "data": split.data.digest,
+        "held out": split.key,
+        "jury": tensors_digest(recogniser.jury.state_dict()),
+        "auto-encoder": "" if scene.auto_encoder is None else scene.auto_encoder.digest,
+        "operators": list(names),
+    }
+    return Artifact("filters", made_from).obtain(lambda path: _read(path, names), make, progress)
+
+
+def calibrated(
+    images: torch.Tensor, scene: Scene, names: Sequence[str], named: Names, progress: Progress
+) -> dict[str, dict[str, Range]]:
+    """For each operator the largest strengths at which 95 % of the images keep their name, each direction by itself.
+
+    Args:
+        images: uint8 (n, C, H, W).
+        scene: what operators know.
+        names: of the operators.
+        named: gives the name of each picture, int64 (n,) for uint8 (n, C, H, W).
+        progress: draws the bar.
+    """
+    before, sides = named(images), (images.shape[2], images.shape[3])
+    found: dict[str, dict[str, Range]] = {}
+    with progress.stage("Finding how far operators may go", total=len(names)) as task:
+        for name in names:
+            operator = OPERATORS[name]
+
+            def kept(axis: Axis, strength: float, operator: Operator = operator) -> bool:
+                strengths = probes(operator, axis, strength, len(images), len(scene.seeds))
+                return bool((named(operator.apply(images, scene, strengths)) == before).mean() >= KEPT)
+
+            ends = operator.widest(sides)
+            found[name] = {axis.name: _longest(axis, ends[axis.name], partial(kept, axis)) for axis in operator.axes}
+            task.advance()
+    return found
+
+
+def _longest(axis: Axis, widest: Range, kept: Callable[[float], bool]) -> Range:
+    """The longest range whose ends keep enough names."""
+    low, high = (
+        end if end == widest.neutral else _farthest(axis, widest.neutral, end, kept)
+        for end in (widest.low, widest.high)
+    )
+    return Range(low, widest.neutral, high)
+
+
+def probes(operator: Operator, axis: Axis, strength: float, count: int, seeds: int) -> Strengths:
+    """Strengths of an operator for several images, with one axis as given and the others neutral.
+
+    Each image has a pattern and another image of its own, always the same ones.
+    """
+    neutral = {each.name: each.usual.neutral for each in operator.axes}
+    rng = np.random.default_rng(_SEED)
+    patterns, others = rng.integers(1_000_000, size=count), rng.integers(seeds, size=count)
+    return [
+        {
+            **neutral,
+            axis.name: strength,
+            **({"seed": int(pattern)} if operator.patterned else {}),
+            **({"other": int(other)} if operator.towards else {}),
+        }
+        for pattern, other in zip(patterns, others, strict=True)
+    ]
+
+
+def _farthest(axis: Axis, neutral: float, end: float, kept: Callable[[float], bool]) -> float:
+    """The strength between neutral and the end that lies farthest out and keeps enough names, by bisection."""
+
+    def at(share: float) -> float:
+        value = neutral + share * (end - neutral)
+        # towards neutral: no farther than what was tried
+        return float(int(value)) if axis.whole else value
+
+    if kept(at(1)):
+        return at(1)
+    inside, outside = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        if kept(at(middle)):
+            inside = middle
+        else:
+            outside = middle
+    return at(inside)
+
+
+def _known(split: DataSplit, recogniser: Recogniser) -> torch.Tensor:
+    """uint8 (n, C, H, W): held-out images that the jury recognises, and names as their label says where it is known."""
+    rows = split.rows[1]
+    rows = rows[torch.from_numpy(random_rows(len(rows), 2 * _IMAGES))]
+    images = torch.from_numpy(split.data.images)[rows]
+    labels = None if split.data.labels is None else split.data.labels[rows.numpy()]
+    reading = recogniser.read(images, labels)
+    return images[torch.from_numpy(reading.recognised)][:_IMAGES]
+
+
+def _read(path: Path, names: Sequence[str]) -> dict[str, dict[str, Range]]:
+    try:
+        stored = read_tensors(path)[1]
+        return {
+            name: {axis.name: Range(*stored[f"{name}.{axis.name}"].tolist()) for axis in OPERATORS[name].axes}
+            for name in names
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise unreadable("The file of the operators' ranges", path, error) from error

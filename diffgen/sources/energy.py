@@ -1,0 +1,39 @@
+"""Which seeds a search shall begin with: those near the margin of a model, and those on which probabilities differ.
+
+A small change of an image that a model is in two minds about may change its label; of one that it is sure about,
+hardly (a power schedule over seeds, as in Böhme et al. 2016, "Coverage-based greybox fuzzing as Markov chain").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffgen.types import Float32Array
+
+_EVENLY = 0.25  # share of the seeds that are drawn as if all had the same energy: the models may be surely wrong
+
+
+def energies(answers: Float32Array) -> NDArray[np.float64]:
+    """How promising each real image is.
+
+    Args:
+        answers: float32 (N, M, K), the probabilities of M models.
+
+    Returns:
+        float64 (N,), from 0 (all models are sure, of the same) to 2: one minus the smallest margin of any model
+        between its two likeliest labels, plus the largest difference between what two models give one label.
+    """
+    values = answers.astype(np.float64)
+    two = np.partition(values, -2, axis=2)[:, :, -2:]
+    margin = (two[:, :, 1] - two[:, :, 0]).min(axis=1)
+    apart = np.ptp(values, axis=1).max(axis=1)
+    return np.asarray(1 - margin + apart)
+
+
+def seed_weights(answers: Float32Array) -> NDArray[np.float64]:
+    """How often a search draws each real image, float64 (N,), with a mean of 1."""
+    energy = energies(answers)
+    total = energy.sum()
+    share = energy / total if total > 0 else np.full(len(energy), 1 / len(energy))
+    return np.asarray(len(energy) * ((1 - _EVENLY) * share + _EVENLY / len(energy)))

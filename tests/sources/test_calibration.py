@@ -1,0 +1,102 @@
+"""Operators go as far as a jury still names real images as before, and no farther."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import SplitConfig
+from diffgen.data import load
+from diffgen.data.split import DataSplit
+from diffgen.events import Progress
+from diffgen.features import jury as juries
+from diffgen.features.recognition import Recogniser
+from diffgen.gan_training.augmentation import plain_background
+from diffgen.runs.cache import cache_folder
+from diffgen.sources.calibration import KEPT, calibrated, prepare_ranges, probes
+from diffgen.sources.operators import OPERATORS, Range, Scene
+from diffgen.types import Int64Array
+
+NAMES = ("rotation", "shift", "brightness", "noise")
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scene:
+    images = torch.from_numpy(load("digits:test").images)
+    return Scene(images, plain_background(images))
+
+
+def brightest(images: torch.Tensor) -> Int64Array:
+    """Names by the mean grey level, in classes of 10: only what makes an image darker or lighter changes them."""
+    return np.asarray(images.float().mean(dim=(1, 2, 3)).numpy() // 10, dtype=np.int64)
+
+
+def test_each_end_keeps_enough_names_and_a_little_more_would_not(scene: Scene) -> None:
+    images = scene.seeds[:150]
+    found = calibrated(images, scene, NAMES, brightest, Progress())
+    before = brightest(images)
+    # a shift of a digit in its margin changes no mean, so that the way is free to the widest
+    assert found["shift"]["right"].high >= 2
+    assert found["noise"]["levels"].low == found["noise"]["levels"].neutral == 0
+    for name in NAMES:
+        for axis, limit in OPERATORS[name].widest((28, 28)).items():
+            own = found[name][axis]
+            for end, farthest in ((own.low, limit.low), (own.high, limit.high)):
+                assert share_kept(scene, images, before, name, axis, end) >= KEPT
+                if end != farthest:
+                    step = (farthest - own.neutral) / 16
+                    beyond = end + (np.sign(step) if name == "shift" else step)
+                    assert share_kept(scene, images, before, name, axis, beyond) < KEPT
+
+
+def share_kept(scene: Scene, images: torch.Tensor, before: Int64Array, name: str, axis: str, strength: float) -> float:
+    """Share of the images that keep their name."""
+    operator = OPERATORS[name]
+    (own,) = (each for each in operator.axes if each.name == axis)
+    strengths = probes(operator, own, strength, len(images), len(scene.seeds))
+    return float((brightest(operator.apply(images, scene, strengths)) == before).mean())
+
+
+def test_directions_differ(scene: Scene) -> None:
+    """Of a jury that minds only what becomes lighter."""
+    before = scene.seeds[:100].float().mean()
+
+    def lighter(images: torch.Tensor) -> Int64Array:
+        return np.full(len(images), int(images.float().mean() > before + 0.5))
+
+    found = calibrated(scene.seeds[:100], scene, ("brightness",), lighter, Progress())["brightness"]["factor"]
+    assert found.low == pytest.approx(OPERATORS["brightness"].widest((28, 28))["factor"].low)
+    assert found.high < 1.1
+
+
+def test_ranges_are_kept_in_the_cache(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path))
+    data = load("digits:test")
+    split = DataSplit(data, SplitConfig(holdout=0.3))
+    labels = torch.from_numpy(data.labels)[split.rows[0]]
+    jury = juries.train(split.reference, labels, shown=6_000)
+    recogniser = Recogniser(jury, threshold=-1.0)
+    found = prepare_ranges(split, scene, NAMES, recogniser, Progress())
+    assert found is not None
+    assert found["rotation"]["degrees"].low < -3
+    assert found["rotation"]["degrees"].high > 3
+    (file,) = (cache_folder() / "filters").glob("*.safetensors")
+    stamp = file.stat().st_mtime_ns
+    assert prepare_ranges(split, scene, NAMES, recogniser, Progress()) == found
+    assert file.stat().st_mtime_ns == stamp
+    file.write_bytes(b"not a range")
+    assert prepare_ranges(split, scene, NAMES, recogniser, Progress()) == found
+
+
+def test_a_jury_that_recognises_too_few_says_nothing(scene: Scene) -> None:
+    data = load("digits:test")
+    jury = juries.Jury(data.image_shape, np.arange(10))
+    assert prepare_ranges(DataSplit(data, SplitConfig()), scene, NAMES, Recogniser(jury, 0.1), Progress()) is None
+
+
+def test_a_range_is_read_from_genes() -> None:
+    assert [Range(-2, 0, 4).at(gene) for gene in (-1, -0.5, 0, 0.5, 1)] == [-2, -1, 0, 2, 4]
+    assert [Range(0, 0, 4).at(gene) for gene in (-1, 0, 1)] == [0, 2, 4]
