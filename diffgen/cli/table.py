@@ -34,9 +34,9 @@ def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
         name = names.get(verdict, f"{verdict} is wrong where {others.get(verdict, 'the others are')} right")
         pictures, ways = counts["pictures"], counts["behaviours"]
         rows.append((name, f"{pictures:,}{f', in {ways:,} ways' if ways > 1 else ''}"))
-    unnamed = result.valid_triggers - (result.recognised_triggers or 0)
+    unnamed = result.distinct_valid_triggers - (result.recognised_distinct_triggers or 0)
     if unnamed:
-        rows.append(("the jury cannot name", f"{unnamed:,} of {result.valid_triggers:,} valid triggers"))
+        rows.append(("the jury cannot name", f"{unnamed:,} of {result.distinct_valid_triggers:,} valid triggers"))
     return rows
 
 

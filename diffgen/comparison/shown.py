@@ -15,7 +15,7 @@ from diffgen.sampling import random_rows
 from diffgen.sources.space import random_genes
 from diffgen.types import Int64Array, UInt8Array
 
-_BEHAVIOURS_SHOWN = 60  # half as many of each verdict, where there is a jury
+_BEHAVIOURS_SHOWN, _BEHAVIOURS_OF_A_VERDICT = 60, 40  # without a jury and with one
 _REJECTED_SHOWN = 24
 _REAL_SHOWN = 60
 _SAMPLES_SHOWN = 80
@@ -57,7 +57,7 @@ def _samples(prepared: Prepared) -> UInt8Array:
 def _choose_shown(triggers: TriggerTable) -> Int64Array:
     """Trigger numbers of the gallery: what the jury recognises, verdict by verdict, then what it does not."""
     parts = triggers.distinct_by_verdict
-    most = _BEHAVIOURS_SHOWN // 2 if len(parts) > 1 else _BEHAVIOURS_SHOWN
+    most = _BEHAVIOURS_OF_A_VERDICT if len(parts) > 1 else _BEHAVIOURS_SHOWN
     return np.concatenate([_some_of_each(triggers, np.flatnonzero(rows), most) for rows in parts.values()])
 
 

@@ -144,7 +144,7 @@ def _part(data: ReportData, verdict: str, groups: tuple[GroupView, ...]) -> Part
         title = wording.who_is_wrong(verdict, two=len(data.model_names) == 2)
         counts = found.faults[verdict]
         return PartView(verdict, title, counts["pictures"], counts["behaviours"], groups)
-    left = sum(group.count for group in groups)
+    left = found.distinct_valid_triggers - found.recognised_distinct_triggers
     return PartView(verdict, "What the jury cannot name", left, len(groups), groups, folded=True)
 
 

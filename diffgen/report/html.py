@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -26,11 +27,11 @@ _SHORT_NAME = 3
 _MATRIX_TITLES = {"generated picture": "Generated", "changed real image": "Changed"}
 _PARTS = (
     ("gate", "Verdict"),
-    ("preflight", "Real images first"),
-    ("matrix", "Who says what"),
     ("gallery", "Pictures"),
     ("jury", "The jury"),
+    ("matrix", "Who says what"),
     ("shrunk", "Smallest steps"),
+    ("preflight", "Real images first"),
     ("real", "Real disagreements"),
     ("selector", "Which model to trust"),
     ("search", "Search"),
@@ -187,12 +188,16 @@ def _picture_size(data: ReportData) -> tuple[int, int]:
 
 
 def _glance(shown: gallery.Gallery) -> tuple[gallery.GroupView, ...]:
-    """The most frequent behaviour of each of the first label pairs; of those with a verdict where there are any."""
-    groups = [group for part in shown.parts if not part.folded for group in part.groups] or shown.groups
-    first: dict[tuple[int, int], gallery.GroupView] = {}
-    for group in groups:
-        first.setdefault((group.label_a, group.label_b), group)
-    return tuple(first.values())[: gallery.GLANCE_PICTURES]
+    """The most frequent behaviour of the first label pairs, the verdicts in turn; what has none only where all have."""
+    parts = [part for part in shown.parts if not part.folded] or list(shown.parts)
+    columns = []
+    for part in parts:
+        first: dict[tuple[int, int], gallery.GroupView] = {}
+        for group in part.groups:
+            first.setdefault((group.label_a, group.label_b), group)
+        columns.append(list(first.values()))
+    turns = [group for row in zip_longest(*columns) for group in row if group is not None]
+    return tuple(turns[: gallery.GLANCE_PICTURES])
 
 
 def _matrix_title(kind: str, view: matrix.MatrixView, noun: str) -> str:

@@ -114,14 +114,12 @@ def who_is_wrong(verdict: str, *, two: bool) -> str:
 def _unnamed(data: ReportData) -> tuple[str, ...]:
     """What the jury cannot name, or why there is none."""
     found = data.results
-    if found.valid_triggers == 0 or found.recognised_triggers is None:
+    if found.valid_triggers == 0 or found.recognised_distinct_triggers is None:
         return ()
-    if found.recognised_triggers == 0:
+    if found.recognised_distinct_triggers == 0:
         return ("The jury can name none of these pictures, so that nobody is said to be wrong.",)
-    left = found.valid_triggers - found.recognised_triggers
-    return (f"The jury cannot name {number(left)} of the {count_of(found.valid_triggers, 'valid trigger')}.",) * (
-        left > 0
-    )
+    left = found.distinct_valid_triggers - found.recognised_distinct_triggers
+    return (f"The jury cannot name {number(left)} of these; nobody is said to be wrong there.",) if left > 0 else ()
 
 
 def _sentence(data: ReportData) -> str:

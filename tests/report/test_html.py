@@ -190,7 +190,7 @@ def test_three_hundred_pictures_stay_small(with_pictures, shape, classes):
 def test_each_part_is_there_in_its_order(report_data, read_page):
     page = read_page(render_html(report_data))
     parts = [own["id"] for own in page.all("section")]
-    assert parts == ["preflight", "matrix", "gallery", "real", "search", "validity", "generator", "settings"]
+    assert parts == ["gallery", "matrix", "preflight", "real", "search", "validity", "generator", "settings"]
     assert [own["href"][1:] for own in page.all("a") if own["href"][1:] in parts] == parts
 
 
