@@ -59,7 +59,7 @@ def add_parser(verbs: Any) -> None:
         "undecided on many real images, seems to get the wrong pre-processing, or is grossly worse on labelled real\n"
         "images; a model that does not answer alike twice is an error (docs/check.md).",
     )
-    own = [each for each in every if each.key.startswith("limits.") or each.key == "random_images"]
+    own = [each for each in every if each.key.startswith("limits.") or each.key in ("random_images", "variations")]
     parser.set_defaults(run=run, options=compare.add_options(parser, CheckConfig, (*title, own)))
 
 

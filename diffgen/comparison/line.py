@@ -126,6 +126,7 @@ class _Looked:
     source: ImageSource
     cells: Cells
     jury: PreparedJury
+    context: FamilyContext
 
 
 def _look_at_data(given: Given) -> _Looked:
@@ -157,8 +158,7 @@ def _look_at_data(given: Given) -> _Looked:
         auto_encoder=partial(prepare_auto_encoder, split, config, device=device, progress=progress),
         answers=real.probabilities,
     )
-    source = prepare_source(split, config, context)
-    return _Looked(real, split, source, cells, jury)
+    return _Looked(real, split, prepare_source(split, config, context), cells, jury, context)
 
 
 def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:

@@ -19,7 +19,7 @@ from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
-from diffgen.sources.base import ImageSource
+from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.types import ImageSet
 
 
@@ -56,6 +56,7 @@ class Prepared(Given):
         pipeline: the validity filters, calibrated.
         cells: of the real images.
         jury: says what pictures show, or why there is no jury.
+        context: what families of sources work with.
         batch_size: images handed to a network at once.
     """
 
@@ -66,6 +67,7 @@ class Prepared(Given):
     pipeline: FilterPipeline
     cells: Cells
     jury: PreparedJury
+    context: FamilyContext
     batch_size: int
 
     @property

@@ -10,6 +10,8 @@ from diffgen.config.check import (
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_REGRESSION_FAULTS,
     GROSS_UNDECIDED,
+    GROSS_VARIATION_DROP,
+    GROSS_VARIATION_FAULTS,
     CheckConfig,
     Limits,
 )
@@ -48,6 +50,8 @@ __all__ = [
     "GROSS_CLASS_ACCURACY_DROP",
     "GROSS_REGRESSION_FAULTS",
     "GROSS_UNDECIDED",
+    "GROSS_VARIATION_DROP",
+    "GROSS_VARIATION_FAULTS",
     "MAX_MODELS",
     "Budget",
     "CheckConfig",

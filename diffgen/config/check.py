@@ -15,6 +15,8 @@ from diffgen.config.schema import Maybe, setting, settings
 GROSS_ACCURACY_DROP = 0.01
 GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
+GROSS_VARIATION_DROP = 0.03  # accuracy on random variations of the real images
+GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
 GROSS_UNDECIDED = 0.02  # share of the real images that the candidate ties on, and the base does not
 
 
@@ -85,6 +87,24 @@ class Limits:
         common=True,
         ge=0,
     )
+    max_new_faults: Maybe[int] = setting(
+        None,
+        "Most behaviours that the store does not know in which the candidate is wrong where the base is right, as the "
+        "jury says.",
+        option="--max-new-faults",
+        metavar="N|none",
+        common=True,
+        ge=0,
+    )
+    max_variation_faults: Share = setting(
+        None,
+        "Largest share of random variations of the real images (turned, moved, ...) that the base gets right and the "
+        f"candidate wrong (default: fails if it is shown to be above {GROSS_VARIATION_FAULTS:.0%}).",
+        option="--max-variation-faults",
+        metavar="1%",
+        common=True,
+        **_SHARE,
+    )
     max_shift: Share = setting(
         None,
         "Largest change of any class's probability, on any real or random valid generated image.",
@@ -122,6 +142,13 @@ class CheckConfig:
         option="--random-images",
         metavar="N",
         ge=1,
+    )
+    variations: int = setting(
+        2000,
+        "Random variations of real images that both models are asked about, one of each image at most; 0 for none.",
+        option="--variations",
+        metavar="N",
+        ge=0,
     )
     pictures: int = setting(4, "Most pictures of one behaviour that the store keeps.", ge=1)
     reach: float = setting(

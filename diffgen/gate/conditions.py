@@ -14,6 +14,8 @@ from diffgen.config import (
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_REGRESSION_FAULTS,
     GROSS_UNDECIDED,
+    GROSS_VARIATION_DROP,
+    GROSS_VARIATION_FAULTS,
     Limits,
 )
 from diffgen.gate.values import AccuracyDrop, ClassDrop, GateValues, Rate, Shift
@@ -75,7 +77,9 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield _smells(values)
     yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, percent)
     if limits.max_new_behaviours is not None:
-        yield _new_behaviours(values, limits.max_new_behaviours)
+        yield _new("new_behaviours", len(values.new), values, limits.max_new_behaviours)
+    if limits.max_new_faults is not None:
+        yield _new("new_faults", len(values.new_faults), values, limits.max_new_faults)
     if limits.max_disagreement is not None:
         yield _rate("disagreement_real", values.real, limits.max_disagreement, percent)
         yield _rate("disagreement_random", values.random, limits.max_disagreement, percent)
@@ -88,6 +92,11 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _faults(values.faults, limits.max_regression_faults)
     else:
         yield from _gross("regression_faults", values.faults, GROSS_REGRESSION_FAULTS, percent)
+    if limits.max_variation_faults is not None:
+        yield _rate("variation_faults", values.variation_faults, limits.max_variation_faults, percent)
+    else:
+        yield from _gross("variation_faults", values.variation_faults, GROSS_VARIATION_FAULTS, percent)
+    yield from _gross("variation_drop", values.variations, GROSS_VARIATION_DROP, points)
     if limits.max_shift is not None:
         yield _shift("shift_real", values.shift_real, limits.max_shift)
         yield _shift("shift_random", values.shift_random, limits.max_shift)
@@ -157,17 +166,18 @@ def _class_accuracy(drop: ClassDrop | None, limit: float | None) -> Iterator[Con
         yield Condition(name, Status.PASS, said, f"No class is shown to lose more than {shown}.")
 
 
-def _new_behaviours(values: GateValues, limit: int) -> Condition:
-    new, allowed = len(values.new), f"{limit:,}"
+def _new(name: str, new: int, values: GateValues, limit: int) -> Condition:
+    """On behaviours that the store does not know."""
+    allowed = f"{limit:,}"
     if new > limit:
         # what was found stays found, also when the search broke off afterwards
         sentence = f"{count_of(new, 'behaviour')} that the store does not know; {allowed} allowed."
-        return Condition("new_behaviours", Status.FAIL, allowed, sentence)
+        return Condition(name, Status.FAIL, allowed, sentence)
     if values.search.problem:
         sentence = "The search did not come to its end, so behaviours may have been missed."
-        return Condition("new_behaviours", Status.ERROR, allowed, sentence)
+        return Condition(name, Status.ERROR, allowed, sentence)
     sentence = f"{values.search.queries:,} queries found {new or 'none'} that the store does not know."
-    return Condition("new_behaviours", Status.PASS, allowed, sentence)
+    return Condition(name, Status.PASS, allowed, sentence)
 
 
 def _rate(name: str, rate: Rate | AccuracyDrop | None, limit: float, shown: Callable[[float], str]) -> Condition:

@@ -20,6 +20,9 @@ TITLES = {
     "accuracy_drop": "accuracy drop on real images",
     "class_accuracy_drop": "accuracy drop of the worst class, on real images",
     "regression_faults": "regression faults on real images",
+    "variation_faults": "random variations of real images that the base gets right and the candidate wrong",
+    "variation_drop": "accuracy drop on random variations of real images",
+    "new_faults": "new behaviours in which the candidate is wrong and the base right",
     "shift_real": "largest probability shift, real images",
     "shift_random": "largest probability shift, random valid generated images",
     "replay": "pictures of the store",
@@ -72,6 +75,7 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield from _rate("undecided_real", values.undecided)
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
+    yield Measured("new_faults", f"{len(values.new_faults):,}")
     yield from _rate("disagreement_real", values.real)
     yield from _rate("disagreement_random", values.random)
     yield from _drop("accuracy_drop", values.accuracy)
@@ -79,6 +83,8 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     if worst is not None:
         yield from _drop("class_accuracy_drop", worst, f" of {count_of(worst.of, 'image')} of class {worst.name}")
     yield from _rate("regression_faults", values.faults)
+    yield from _rate("variation_faults", values.variation_faults)
+    yield from _drop("variation_drop", values.variations)
     yield from _shift("shift_real", values.shift_real)
     yield from _shift("shift_random", values.shift_random)
     replay = values.replay

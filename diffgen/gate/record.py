@@ -73,6 +73,8 @@ def make_record(
             "disagreement_real": _rate(values.real),
             "disagreement_random": _rate(values.random),
             "random_images": {"drawn": values.drawn, "accepted": values.accepted},
+            "variations": {"drawn": values.varied, "accuracy_drop": _drop(values.variations)},
+            "new_faults": len(values.new_faults),
             "accuracy_drop": _drop(values.accuracy),
             "class_accuracy_drop": _drop(values.class_accuracy),
             "regression_faults": _rate(values.faults),
@@ -96,6 +98,7 @@ def _behaviour(each: Behaviour, class_names: Sequence[str]) -> dict[str, Any]:
         "pictures": each.count,
         "known_pictures": each.known,
         "new": each.new,
+        "faults": each.faults,
         "shift": each.shift,
         "found_by": "replay" if each.replayed else "search",
         "triggers": list(each.triggers),
@@ -167,6 +170,7 @@ _check_record = fields(
                 "smells": rows(text),
                 "undecided_real": or_none(check_rate),
                 "class_accuracy_drop": or_none(_check_class_drop),
+                "variations": fields({"drawn": whole(), "accuracy_drop": or_none(check_drop)}),
             },
         ),
         "behaviours": rows(
@@ -179,7 +183,8 @@ _check_record = fields(
                     "shift": _SHARE,
                     "found_by": text,
                     "triggers": rows(whole(-1)),
-                }
+                },
+                {"faults": whole()},
             )
         ),
     },
@@ -196,7 +201,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
     _check_record(record)
     values = record["values"]
     # the first records had no word of it
-    steadiness = values.get("steadiness", {})
+    steadiness, variations = values.get("steadiness", {}), values.get("variations", {"drawn": 0, "accuracy_drop": None})
     return GateValues(
         steadiness=Steadiness(**{**steadiness, "unsteady": tuple(steadiness.get("unsteady", ()))}),
         smells=tuple(values.get("smells", ())),
@@ -206,6 +211,8 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         **values["random_images"],
         accuracy=_read(AccuracyDrop, values["accuracy_drop"]),
         class_accuracy=_read(ClassDrop, values.get("class_accuracy_drop")),
+        variations=_read(AccuracyDrop, variations["accuracy_drop"]),
+        varied=variations["drawn"],
         shift_real=_read(Shift, values["shift_real"]),
         shift_random=_read(Shift, values["shift_random"]),
         replay=_read(Replay, values["replay"]) or Replay(),
@@ -219,6 +226,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
                 shift=each["shift"],
                 triggers=tuple(each["triggers"]),
                 replayed=each["found_by"] == "replay",
+                faults=each.get("faults", 0),
             )
             for each in record["behaviours"]
         ),

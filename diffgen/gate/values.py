@@ -135,6 +135,7 @@ class Behaviour:
         shift: largest change of a probability on any of them.
         triggers: numbers of some of its pictures in the run, spread out over all; -1 for a picture of the store.
         replayed: it was met on pictures of the store and not by the search.
+        faults: how many of its pictures the jury recognises, with the base right and the candidate wrong.
     """
 
     said: tuple[int, int]
@@ -144,6 +145,7 @@ class Behaviour:
     shift: float
     triggers: tuple[int, ...]
     replayed: bool = False
+    faults: int = 0
 
     @property
     def new(self) -> bool:
@@ -202,6 +204,8 @@ class GateValues:
         drawn, accepted: random generated images that the filters were asked about, and those that all of them accept;
             ``random`` is on as many of the latter as were wanted.
         accuracy: None without labels.
+        variations: accuracy on random variations of the real images that the jury still recognises; None without one.
+        varied: how many variations were made for ``variations``.
         shift_real, shift_random: on the same images as ``real`` and ``random``.
         replay: of the store.
         search: how it ended.
@@ -230,11 +234,23 @@ class GateValues:
     smells: tuple[str, ...] = ()
     undecided: Rate | None = None
     class_accuracy: ClassDrop | None = None
+    variations: AccuracyDrop | None = None
+    varied: int = 0
 
     @property
     def new(self) -> tuple[Behaviour, ...]:
         """The behaviours that the store does not know."""
         return tuple(each for each in self.behaviours if each.new)
+
+    @property
+    def new_faults(self) -> tuple[Behaviour, ...]:
+        """Those of them on a picture of which the jury says that the base is right and the candidate wrong."""
+        return tuple(each for each in self.new if each.faults)
+
+    @property
+    def variation_faults(self) -> Rate | None:
+        """Random variations on which the base is right and the candidate wrong."""
+        return None if self.variations is None else Rate(self.variations.only_base, self.variations.of)
 
     @property
     def faults(self) -> Rate | None:

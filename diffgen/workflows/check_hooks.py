@@ -14,6 +14,7 @@ import torch
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names
+from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -130,6 +131,7 @@ class CheckHooks(ComparisonHooks):
             else worst_class(real.probabilities.argmax(axis=2), labels, class_names(prepared.models, prepared.images)),
             search=SearchState(0, "The search did not come to its end."),
         )
+        self._ask_about_variations(prepared)
         self._ask_about_random_images(prepared)
 
     def _replayed(self, margin: float) -> Replay:
@@ -138,6 +140,16 @@ class CheckHooks(ComparisonHooks):
         apart = disagree(torch.from_numpy(self._answers), margin).numpy()
         same = (labels_of(self._answers) == self._stored_said()).all(axis=1)
         return Replay(len(apart), int((apart & same).sum()), int((apart & ~same).sum()))
+
+    def _ask_about_variations(self, prepared: Prepared) -> None:
+        """Accuracy on random variations of real images, where there is a jury to say that they keep their label."""
+        if prepared.recogniser is None or self.config.variations == 0:
+            return
+        made = vary(prepared, self.config.variations)
+        self.values = replace(self.values, varied=made.drawn)
+        if len(made.labels):
+            said = _ask(prepared.models, made.images, "Asking about variations of real images", self.progress)
+            self.values = replace(self.values, variations=_accuracy(said.argmax(axis=2), made.labels))
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the generator draws unsearched, as far as the filters accept it."""

@@ -171,11 +171,46 @@ def test_behaviours_are_new_when_most_of_their_pictures_are() -> None:
     assert statuses(values(behaviours=two), Limits(max_new_behaviours=1))["new_behaviours"] == "PASS"
 
 
+def test_faults_are_behaviours_in_which_the_jury_says_that_the_candidate_alone_is_wrong() -> None:
+    named, unnamed, known = replace(behaviour(3, 0), faults=2), behaviour(3, 0), replace(behaviour(3, 3), faults=3)
+    measured = values(behaviours=(named, unnamed, known))
+    assert measured.new_faults == (named,)
+    assert statuses(measured, Limits(max_new_faults=0))["new_faults"] == "FAIL"
+    assert statuses(measured, Limits(max_new_faults=1))["new_faults"] == "PASS"
+    assert statuses(replace(measured, search=BROKEN), Limits(max_new_faults=1))["new_faults"] == "ERROR"
+
+
+@pytest.mark.parametrize(
+    ("base", "candidate", "faults", "found"),
+    [
+        (1900, 1895, 20, {"variation_faults": "PASS", "variation_drop": "PASS"}),
+        (1900, 1800, 150, {"variation_faults": "PASS", "variation_drop": "FAIL"}),
+        (1900, 1830, 100, {"variation_faults": "PASS", "variation_drop": "WARN"}),
+        (1900, 1890, 400, {"variation_faults": "FAIL", "variation_drop": "PASS"}),
+    ],
+)
+def test_variations_have_defaults_that_must_be_shown_to_be_broken(
+    base: int, candidate: int, faults: int, found: dict[str, str]
+) -> None:
+    measured = values(variations=AccuracyDrop(base, candidate, faults, 2000))
+    shown = statuses(measured, Limits())
+    assert {name: shown[name] for name in found} == found
+
+
+def test_a_limit_on_faults_of_variations_takes_the_place_of_the_default() -> None:
+    measured = values(variations=AccuracyDrop(1900, 1895, 20, 2000))
+    assert statuses(measured, Limits(max_variation_faults=0.005))["variation_faults"] == "FAIL"
+    assert statuses(measured, Limits(max_variation_faults=0.02))["variation_faults"] == "PASS"
+    # nobody measured it: there was no jury
+    assert statuses(values(), Limits(max_variation_faults=0.02))["variation_faults"] == "ERROR"
+
+
 rates = st.integers(0, 2000).flatmap(lambda of: st.builds(Rate, st.integers(0, of), st.just(of)))
 limits = st.builds(
     Limits,
     max_disagreement=st.none() | st.floats(0, 1),
     max_new_behaviours=st.none() | st.integers(0, 3),
+    max_new_faults=st.none() | st.integers(0, 3),
     max_shift=st.none() | st.floats(0, 1),
 )
 
@@ -226,6 +261,7 @@ def test_no_limit_is_laxer_than_a_larger_one(
         shift_real=shift,
         shift_random=shift,
         behaviours=(behaviour(1, 0),) * new,
+        variations=drop,
     )
     strict, lax = (
         evaluate(
@@ -235,6 +271,8 @@ def test_no_limit_is_laxer_than_a_larger_one(
                 max_accuracy_drop=share,
                 max_class_accuracy_drop=share,
                 max_new_behaviours=count,
+                max_new_faults=count,
+                max_variation_faults=share,
                 max_regression_faults=count,
                 max_shift=share,
             ),

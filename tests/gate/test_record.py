@@ -48,6 +48,7 @@ BEHAVIOURS = st.builds(
     SHARES,
     st.lists(COUNTS, max_size=4).map(tuple),
     st.booleans(),
+    COUNTS,
 )
 VALUES = st.builds(
     GateValues,
@@ -65,6 +66,8 @@ VALUES = st.builds(
     smells=st.lists(st.text(max_size=9), max_size=2).map(tuple),
     undecided=RATES,
     class_accuracy=st.none() | CLASS_DROPS,
+    variations=st.none() | DROPS,
+    varied=COUNTS,
 )
 LIMITS = st.builds(
     Limits,
@@ -73,6 +76,8 @@ LIMITS = st.builds(
     st.none() | COUNTS,
     st.none() | COUNTS,
     max_class_accuracy_drop=st.none() | SHARES,
+    max_new_faults=st.none() | COUNTS,
+    max_variation_faults=st.none() | SHARES,
 )
 
 
@@ -110,7 +115,7 @@ def test_a_record_without_what_came_later_is_read() -> None:
         class_names="ab",
         seconds=1.0,
     )
-    for name in ("steadiness", "smells", "undecided_real", "class_accuracy_drop"):
+    for name in ("steadiness", "smells", "undecided_real", "class_accuracy_drop", "variations"):
         del record["values"][name]
     assert read_values(record) == values
 
