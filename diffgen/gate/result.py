@@ -24,7 +24,8 @@ class CheckResult:
         status: the worst of the conditions.
         conditions: each with its status.
         values: what was measured.
-        worst: the new behaviours with the largest probability shift, one sentence each.
+        worst: the new behaviours in which the candidate is wrong, then those with the largest probability shift, one
+            sentence each.
         go_on: the command that goes on with a check that broke off, or empty.
     """
 
@@ -45,7 +46,7 @@ class CheckResult:
         conditions, values = read_conditions(record), read_values(record)
         worst = tuple(
             f"base says {each['names'][0]}, candidate says {each['names'][1]} (cell {each['cell']}, "
-            f"{count_of(each['pictures'], 'picture')}, probability shift {each['shift']:.2f})"
+            f"{count_of(each['pictures'], 'picture')}, {_wrong(each)}probability shift {each['shift']:.2f})"
             for each in [each for each in record["behaviours"] if each["new"]][:_WORST]
         )
         return cls(str(run), Status(record["status"]), conditions, values, worst, go_on)
@@ -70,3 +71,8 @@ class CheckResult:
             "new_behaviours": len(self.values.new),
             "known_behaviours": len(self.values.behaviours) - len(self.values.new),
         }
+
+
+def _wrong(behaviour: Mapping[str, Any]) -> str:
+    faults = behaviour.get("faults", 0)
+    return f"candidate wrong on {faults:,}, " if faults else ""

@@ -209,7 +209,7 @@ class GateValues:
         shift_real, shift_random: on the same images as ``real`` and ``random``.
         replay: of the store.
         search: how it ended.
-        behaviours: new ones first, of these the one with the largest shift first.
+        behaviours: new ones first, of these the candidate's faults first, then the one with the largest shift.
         known: every behaviour of the store.
         steadiness: of the models' answers.
         smells: a sentence about each thing in the candidate's answers to real images that wrong pre-processing would

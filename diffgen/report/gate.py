@@ -36,7 +36,7 @@ class GateGroup:
 
 
 def make_gate(data: ReportData | VerdictData) -> tuple[GateGroup, ...]:
-    """The new behaviours with pictures, the one with the largest shift first, as many as fit."""
+    """The new behaviours with pictures, those in which the candidate is wrong first, as many as fit."""
     if data.gate is None:
         return ()
     budget = PictureBudget(_PICTURE_BYTES)
@@ -76,8 +76,10 @@ def _worst(view: GateView) -> list[str]:
     if not shown:
         return []
     more = len(view.new) - len(shown)
-    lines = ["", "| new behaviour | pictures | largest shift |", "|---|---:|---:|"]
+    lines = ["", "| new behaviour | pictures | B wrong, A right | largest shift |", "|---|---:|---:|---:|"]
     for each in shown:
         a, b = (escape_markdown(name) for name in each.names)
-        lines.append(f"| A says {a}, B says {b} (cell {each.cell}) | {each.count:,} | {each.shift:.2f} |")
+        lines.append(
+            f"| A says {a}, B says {b} (cell {each.cell}) | {each.count:,} | {each.faults:,} | {each.shift:.2f} |"
+        )
     return [*lines, "", f"and {count_of(more, 'more new behaviour')}"] if more else lines

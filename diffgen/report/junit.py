@@ -57,6 +57,8 @@ def _behaviour(each: GateBehaviour, *, fails: bool) -> ElementTree.Element:
         name, where = f"{name}, in the store", "in the store with other labels"
     known = "new" if each.new else "known"
     said = f"{known}: {count_of(each.count, 'picture')} found {where}, largest probability shift {each.shift:.2f}"
+    if each.faults:
+        said += f"; the candidate is wrong where the base is right on {each.faults:,}"
     return _case("diffgen.behaviour", name, said, "FAIL" if each.new and fails else "PASS", 0.0)
 
 

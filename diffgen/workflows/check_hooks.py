@@ -246,7 +246,10 @@ class CheckHooks(ComparisonHooks):
         images = self._stored_images(prepared.images.image_shape)[rows]
         cells = prepared.cells.assign(torch.from_numpy(images))
         changed = TriggerTable.of(images, self._answers[rows], numbers=np.full(len(rows), -1))
-        return [changed.judged(Verdicts.replayed(cells))]
+        verdicts = Verdicts.replayed(cells)
+        if prepared.recogniser is not None:
+            verdicts = replace(verdicts, **vars(prepared.recogniser.read(torch.from_numpy(images))))
+        return [changed.judged(verdicts)]
 
     def _behaviours(self, parts: Sequence[TriggerTable], prepared: Prepared) -> tuple[Behaviour, ...]:
         """One for each kind of picture, whether the search found them, the store has them, or both."""
@@ -258,6 +261,7 @@ class CheckHooks(ComparisonHooks):
         said = labels_of(probabilities)
         numbers = np.concatenate([each.numbers for each in parts])
         keys = np.concatenate([each.behaviours for each in parts])
+        faults = np.concatenate([~each.faults[:, 0] & each.faults[:, 1] for each in parts])
         encoder = prepared.cells.encoder
         features = encoder.encode(torch.from_numpy(images)).cpu().numpy()
         stored = encoder.encode(torch.from_numpy(self._stored_images(prepared.images.image_shape))).cpu().numpy()
@@ -276,9 +280,10 @@ class CheckHooks(ComparisonHooks):
                 shift=_largest_shift(probabilities[rows]),
                 triggers=tuple(numbers[chosen].tolist()),
                 replayed=bool((numbers[rows] < 0).all()),
+                faults=int(faults[rows].sum()),
             )
             made.append((behaviour, chosen))
-        made.sort(key=lambda entry: (not entry[0].new, -entry[0].shift, -entry[0].count))
+        made.sort(key=lambda entry: (not entry[0].new, not entry[0].faults, -entry[0].shift, -entry[0].count))
         shown = np.concatenate([rows for _, rows in made])
         self._shown = {"images": images[shown], "probabilities": probabilities[shown]}
         return tuple(behaviour for behaviour, _ in made)

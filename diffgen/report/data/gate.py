@@ -37,6 +37,7 @@ class GateBehaviour:
         shift: largest change of a probability on any of them.
         replayed: it was met on pictures of the store and not by the search.
         pictures: some of them; ``identifier`` is the number of the trigger, -1 for one of the store.
+        faults: on how many of them the jury says that the base is right and the candidate wrong.
     """
 
     said: tuple[int, int]
@@ -47,6 +48,7 @@ class GateBehaviour:
     shift: float
     replayed: bool
     pictures: tuple[Picture, ...] = ()
+    faults: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class GateView:
     Attributes:
         status: the worst of the conditions.
         rows: the conditions, and the values without a limit.
-        behaviours: new ones first, of these the one with the largest shift first.
+        behaviours: new ones first, of these the candidate's faults first, then the one with the largest shift.
         fails_on_behaviours: whether the new ones are more than are allowed.
         store: its folder, or empty.
         created: ISO 8601.

@@ -66,6 +66,7 @@ def _behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[GateB
                 shift=each["shift"],
                 replayed=each["found_by"] == "replay",
                 pictures=tuple(shown),
+                faults=each.get("faults", 0),
             )
         )
     return tuple(made)
