@@ -375,7 +375,8 @@ def run_case(
 def _figures(result: CheckResult) -> dict[str, Any]:
     values = result.values
     real, drop, undecided, faults = values.real, values.accuracy, values.undecided, values.faults
-    worst = values.class_accuracy
+    worst, varied, wrong = values.class_accuracy, values.variations, values.variation_faults
+    assert varied is not None and wrong is not None
     assert real is not None and drop is not None and undecided is not None and faults is not None and worst is not None
     return {
         "why": [each.name for each in result.conditions if each.status in (Status.FAIL, Status.ERROR)],
@@ -387,7 +388,11 @@ def _figures(result: CheckResult) -> dict[str, Any]:
         "undecided": [undecided.share, *undecided.interval],
         "differ": [real.share, *real.interval],
         "noise": values.steadiness.noise,
+        "variations": varied.of,
+        "variation_drop": [varied.share, *varied.interval],
+        "variation_faults": [wrong.share, *wrong.interval],
         "behaviours": len(values.behaviours),
+        "new_faults": len(values.new_faults),
     }
 
 
@@ -396,20 +401,22 @@ def table(entries: dict[str, Any]) -> str:
     lines = [
         "| candidate | must | status, exit code | because of | accuracy | drop, points "
         "| worst class: drop, points | regression faults | undecided | real images that differ | numeric noise "
-        "| behaviours found |",
-        "|---|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|",
+        "| variations: drop, points | variations: faults | behaviours found | of them with faults |",
+        "|---|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, entry in entries.items():
         said = f"{entry['status']}, {entry['exit_code']}"
         if "accuracy" not in entry:
-            lines.append(f"| {name} | {entry['must']} | {said} | {entry['why'][0]} |" + " |" * 8)
+            lines.append(f"| {name} | {entry['must']} | {said} | {entry['why'][0]} |" + " |" * 11)
             continue
         shares = [_share(entry[each]) for each in ("faults", "undecided", "differ")]
         lines.append(
             f"| {name} | {entry['must']} | {said} | {', '.join(entry['why']).replace('_', ' ')} "
             f"| {entry['accuracy'][1]:.2%} | {_points(entry['drop'])} "
             f"| {entry['worst_class']}: {_points(entry['worst_class_drop'])} "
-            f"| {' | '.join(shares)} | {entry['noise']:.1g} | {entry['behaviours']:,} |"
+            f"| {' | '.join(shares)} | {entry['noise']:.1g} "
+            f"| {_points(entry['variation_drop'])} | {_share(entry['variation_faults'])} "
+            f"| {entry['behaviours']:,} | {entry['new_faults']:,} |"
         )
     return "\n".join(lines)
 
