@@ -1,12 +1,15 @@
-"""A judge of generated images that nothing is tuned against: five classifiers of different kinds, and four measures.
+"""A judge of generated images that nothing is tuned against: classifiers of different kinds, and four measures.
 
     python -m benchmarks.judge DATA                  # train the judge on the training split, print its accuracies
+    python -m benchmarks.judge TRAIN --test TEST     # the same where the splits are files
     python -m benchmarks.judge DATA --gan FILE       # and measure a GAN's checkpoint, trained on the test split, by it
 
 The judge is trained on the *training* split, GANs and filters on the test split; no filter, no encoder and no stop rule
 of the program ever asks it.
 
-* Recognised: all five classifiers name the same class, and their mean confidence in it is at least 0.9.
+Grey images have five classifiers, colour photographs the two of :mod:`benchmarks.judge_colour`.
+
+* Recognised: all classifiers name the same class, and their mean confidence in it is at least 0.9.
 * Coverage (Naeem et al. 2020): share of n real images that have, among n generated ones, one nearer than their 5th
   nearest real neighbour, in the penultimate features of the residual classifier. Taken twice: of the images that were
   held out when the GAN was trained (n is their number, a tenth of the test split), and of those that trained it, in
@@ -31,6 +34,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torchvision.transforms import v2
 
+from benchmarks import judge_colour
+from benchmarks.judge_colour import Photographs
 from diffgen.config import SplitConfig
 from diffgen.data import load
 from diffgen.data.split import split_rows
@@ -49,6 +54,7 @@ NEIGHBOURS = 5
 GENERATED_IMAGES = 10_000
 _FORMAT = "judge-1"
 _BATCH = 128
+_AT_ONCE = 500  # images
 _FEATURE_KIND = "residual"
 
 
@@ -105,26 +111,46 @@ def _bodies(channels: int, side: int) -> dict[str, nn.Sequential]:
 _EPOCHS = {"large kernels": 5, "plain": 5, _FEATURE_KIND: 6, "separable": 6, "dense": 20}
 
 
-class Judge:
-    """Five classifiers; see the module's text. All take images uint8 (N, C, H, W)."""
+class _Grey(nn.Sequential):
+    """A body and a linear layer: logits float32 (N, K) for images in 0..1."""
 
-    def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
-        channels, side, _ = image_shape
-        self.image_shape, self.classes = image_shape, classes
-        self.bodies = _bodies(channels, side)
-        self.heads: dict[str, nn.Linear] = {}
-        for kind, body in self.bodies.items():
-            last = [layer for layer in body if isinstance(layer, nn.Linear)][-1]
-            self.heads[kind] = nn.Linear(last.out_features, classes)
+    def features(self, values: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self[0](values)
+        return features
+
+
+def _networks(training: ImageSet) -> dict[str, _Grey | Photographs]:
+    """The classifiers for a data set, untrained."""
+    assert training.labels is not None
+    channels, side, _ = training.image_shape
+    classes = int(training.labels.max()) + 1
+    if channels == 3:
+        width = judge_colour.recipe(training).width
+        return {kind: Photographs(kind, width, classes) for kind in judge_colour.KINDS}
+    made: dict[str, _Grey | Photographs] = {}
+    for kind, body in _bodies(channels, side).items():
+        last = [layer for layer in body if isinstance(layer, nn.Linear)][-1]
+        made[kind] = _Grey(body, nn.Linear(last.out_features, classes))
+    return made
+
+
+class Judge:
+    """The classifiers of a data set; see the module's text. All take images uint8 (N, C, H, W)."""
+
+    def __init__(self, training: ImageSet) -> None:
+        assert training.labels is not None
+        self.image_shape, self.classes = training.image_shape, int(training.labels.max()) + 1
+        self.networks = _networks(training)
         self.accuracies: dict[str, float] = {}
 
     @torch.inference_mode()
     def probabilities(self, images: torch.Tensor) -> torch.Tensor:
-        """float32 (5, N, K): what each classifier answers."""
+        """float32 (J, N, K): what each of the J classifiers answers."""
+        empty = torch.empty(0, self.classes)
         return torch.stack(
             [
-                torch.cat([self.heads[kind](body(_unit(part))).softmax(1) for part in images.split(1000)])
-                for kind, body in self.bodies.items()
+                torch.cat([empty, *(network(_unit(part)).softmax(1) for part in images.split(_AT_ONCE) if len(part))])
+                for network in self.networks.values()
             ]
         )
 
@@ -135,13 +161,13 @@ class Judge:
         return (answers.argmax(2) == label).all(0) & (confidence >= CONFIDENT), label
 
     def recognised(self, images: torch.Tensor) -> torch.Tensor:
-        """bool (N,): all five name one class, with a mean confidence of at least 0.9."""
+        """bool (N,): all name one class, with a mean confidence of at least 0.9."""
         return self.verdict(images)[0]
 
     @torch.inference_mode()
     def features(self, images: torch.Tensor) -> torch.Tensor:
-        """float32 (N, 64): penultimate features of the residual classifier."""
-        return torch.cat([self.bodies[_FEATURE_KIND](_unit(part)) for part in images.split(1000)])
+        """float32 (N, D): penultimate features of the residual classifier; D is 64 for grey images."""
+        return torch.cat([self.networks[_FEATURE_KIND].features(_unit(part)) for part in images.split(_AT_ONCE)])
 
 
 def _unit(images: torch.Tensor) -> torch.Tensor:
@@ -151,23 +177,37 @@ def _unit(images: torch.Tensor) -> torch.Tensor:
 def judge_for(training: ImageSet, test: ImageSet) -> Judge:
     """The judge of a data set, from the cache or newly trained on its training split (some minutes)."""
     assert training.labels is not None and test.labels is not None
-    judge = Judge(training.image_shape, int(training.labels.max()) + 1)
+    judge = Judge(training)
     folder = cache_folder() / "judge"
     folder.mkdir(parents=True, exist_ok=True)
-    networks = {kind: nn.Sequential(judge.bodies[kind], judge.heads[kind]) for kind in judge.bodies}
-    for seed, (kind, network) in enumerate(networks.items()):
-        path = folder / f"{_FORMAT}-{kind.replace(' ', '-')}-{training.digest[:32]}.safetensors"
+    for seed, (kind, network) in enumerate(judge.networks.items()):
+        path = _place(folder, training, kind)
         if not path.is_file():
-            print(f"training the judge's classifier '{kind}' ({seed + 1} of {len(networks)})", flush=True)
-            _train(network, training, epochs=_EPOCHS[kind], seed=seed)
-            weights = {name: value.contiguous() for name, value in network.state_dict().items()}
-            write_whole(path, partial(save_file, weights))
+            print(f"training the judge's classifier '{kind}' ({seed + 1} of {len(judge.networks)})", flush=True)
+            if isinstance(network, Photographs):
+                judge_colour.train(training, kind, path, seed=seed)
+            else:
+                _train(network, training, epochs=_EPOCHS[kind], seed=seed)
+                weights = {name: value.contiguous() for name, value in network.state_dict().items()}
+                write_whole(path, partial(save_file, weights))
         network.load_state_dict(load_file(path))
-    for network in networks.values():
         network.eval().requires_grad_(False)
-    right = judge.probabilities(torch.from_numpy(test.images)).argmax(2) == torch.from_numpy(test.labels)
-    judge.accuracies = dict(zip(judge.bodies, right.float().mean(1).tolist(), strict=True))
+    answers, labels = judge.probabilities(torch.from_numpy(test.images)), torch.from_numpy(test.labels)
+    right = (answers.argmax(2) == labels).float().mean(1).tolist()
+    judge.accuracies = dict(zip(judge.networks, right, strict=True))
+    judge.accuracies["together"] = (answers.mean(0).argmax(1) == labels).float().mean().item()
     return judge
+
+
+def judge_is_trained(training: ImageSet) -> bool:
+    """Whether :func:`judge_for` finds every classifier in the cache."""
+    kinds = judge_colour.KINDS if training.image_shape[0] == 3 else tuple(_EPOCHS)
+    return all(_place(cache_folder() / "judge", training, kind).is_file() for kind in kinds)
+
+
+def _place(folder: Path, training: ImageSet, kind: str) -> Path:
+    name = judge_colour.FORMAT if training.image_shape[0] == 3 else _FORMAT
+    return folder / f"{name}-{kind.replace(' ', '-')}-{training.digest[:32]}.safetensors"
 
 
 def _train(network: nn.Module, training: ImageSet, *, epochs: int, seed: int) -> None:
@@ -286,13 +326,18 @@ def _mean_coverage(real: Sequence[torch.Tensor], others: Sequence[torch.Tensor])
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="folder with a training and a test split")
+    parser.add_argument("--test", help="the test images, where DATA is a file of the training images alone")
     parser.add_argument("--gan", type=Path, help="a GAN's checkpoint; python -m benchmarks.gan trains one")
     arguments = parser.parse_args()
-    training, test = load(f"{arguments.data}:train"), load(f"{arguments.data}:test")
+    alone = arguments.test is not None
+    training = load(arguments.data if alone else f"{arguments.data}:train")
+    test = load(arguments.test if alone else f"{arguments.data}:test")
     judge = judge_for(training, test)
     for kind, accuracy in judge.accuracies.items():
         print(f"{kind}: accuracy {accuracy:.4f} on {len(test):,} test images")
-    print(f"recognised of the real test images: {judge.recognised(torch.from_numpy(test.images)).float().mean():.4f}")
+    recognised, named = judge.verdict(torch.from_numpy(test.images))
+    right = (named == torch.from_numpy(test.labels))[recognised].float().mean()
+    print(f"recognised of the real test images: {recognised.float().mean():.4f}, of these rightly named: {right:.4f}")
     if arguments.gan is not None:
         if read_header(arguments.gan).get("data") != test.digest:
             parser.error(f"{arguments.gan} was trained on other images than {test.source}; give the GAN of these.")

@@ -1,0 +1,234 @@
+"""One cell of benchmarks/recognised.py: a run of the command line, watched, and what the judge says of its triggers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.judge import Judge
+from benchmarks.recognised_pairs import Pair
+from diffgen.config import FilterConfig
+from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.runs.cache import ENVIRONMENT
+from diffgen.runs.files import write_json
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.triggers import TriggerTable
+from diffgen.tasks.classification import behaviours
+from diffgen.types import Int64Array, UInt8Array
+
+_EVERY = 0.2  # seconds between two looks at a process
+_TICKS = os.sysconf("SC_CLK_TCK")
+_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+REFUSED = 2  # exit code of a wrong command line
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run.
+
+    Attributes:
+        pair: its name.
+        condition: "warm": everything trained is in the cache, and the search has the seconds; "cold": the cache is
+            empty, and the command has them from its start to the end of its search, in processor time.
+        way: how the command searches.
+        seed: of the search.
+    """
+
+    pair: str
+    condition: str
+    way: str
+    seed: int
+
+    def folder(self, out: Path) -> Path:
+        """Where the run lies."""
+        return out / "runs" / self.pair / self.condition / f"{self.way}-{self.seed}"
+
+
+def command(pair: Pair, words: Sequence[str], *, budget: str, seed: int, output: Path) -> list[str]:
+    """The command line of a run."""
+    start = [sys.executable, "-m", "diffgen", "compare", *pair.models, "--data", pair.data, "--device", "cpu"]
+    return [*start, "--seed", str(seed), "--budget", budget, "--output", str(output), "--force", "--quiet", *words]
+
+
+def run(arguments: Sequence[str], log: Path, *, cache: Path | None, stop_at: float | None = None) -> dict[str, Any]:
+    """Run a command with one thread and watch it.
+
+    Args:
+        arguments: the command line.
+        log: gets what it says.
+        cache: its cache folder; None: the user's.
+        stop_at: seconds of processor time, of it and of the processes that it starts, after which it is interrupted.
+
+    Returns:
+        its exit code, and "curve": pairs of clock time and processor seconds spent until then.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    repository = str(Path(__file__).parents[1])
+    environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": repository}
+    if cache is not None:
+        environment[ENVIRONMENT] = str(cache)
+    curve: list[tuple[float, float]] = [(time.time(), 0.0)]
+    stopped = False
+    with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(arguments, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        while process.poll() is None:
+            spent = max(processor_seconds(process.pid), curve[-1][1])
+            if spent > curve[-1][1]:
+                curve.append((time.time(), spent))
+            if stop_at is not None and spent >= stop_at and not stopped:
+                process.send_signal(signal.SIGINT)
+                stopped = True
+            time.sleep(_EVERY)
+    return {"exit_code": process.returncode, "curve": curve}
+
+
+def processor_seconds(root: int) -> float:
+    """Of a process and of all that it has started, in user and system time; 0 when it is gone."""
+    spent, parents = {}, {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdecimal():
+            try:
+                # the name in brackets may hold anything, brackets too
+                fields = (each / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended since the folder was listed
+            parents[int(each.name)] = int(fields[1])
+            spent[int(each.name)] = sum(map(int, fields[11:15])) / _TICKS
+    total = 0.0
+    for number, seconds in spent.items():
+        above = number
+        while above not in (0, root):
+            above = parents.get(above, 0)
+        total += seconds if above == root else 0.0
+    return total
+
+
+def make(cell: Cell, pair: Pair, words: Sequence[str], out: Path, *, budget: str, seconds: float) -> int:
+    """Make the run of a cell; gives its exit code, and leaves the curve beside the run."""
+    folder = cell.folder(out)
+    shutil.rmtree(folder, ignore_errors=True)  # of a measurement that broke off
+    arguments = command(pair, words, budget=budget, seed=cell.seed, output=folder)
+    log = folder.with_suffix(".log")
+    if cell.condition == "cold":
+        with tempfile.TemporaryDirectory(prefix="diffgen-cold-") as cache:
+            watched = run(arguments, log, cache=Path(cache), stop_at=seconds)
+    else:
+        watched = run(arguments, log, cache=None)
+    write_json(folder.with_suffix(".curve.json"), watched)
+    return int(watched["exit_code"])
+
+
+def figures(folder: Path, judge: Judge) -> dict[str, Any]:
+    """What the judge says of a run; of one that was interrupted before its search, that it found nothing.
+
+    "recognised" to "near_duplicates" are of all triggers on which the models disagreed again, whatever filters and jury
+    say of them; "counted_..." of those that the run counts itself.
+    """
+    watched = json.loads(folder.with_suffix(".curve.json").read_text(encoding="utf-8"))
+    curve = np.array(watched["curve"])
+    found: dict[str, Any] = {"exit_code": watched["exit_code"], "processor_seconds": float(curve[-1, 1])}
+    if not (folder / "results.json").is_file():
+        zeros = ("queries", "triggers", "recognised", "distinct", "behaviours", "counted", "counted_behaviours")
+        return {**found, **dict.fromkeys(zeros, 0), "searched": False}
+    run_folder = RunFolder.open(folder)
+    results, table = run_folder.results(), run_folder.read_judged()
+    triggers = table[table.confirmed]
+    sure, named = (each.numpy() for each in judge.verdict(torch.from_numpy(triggers.images)))
+    found |= {"searched": True, "queries": results["queries"], "triggers": len(triggers)}
+    found |= counts(triggers, sure, threshold=results["near_duplicate"] or FilterConfig().near_duplicate)
+    said = triggers.labels[sure] == named[sure, None]
+    found["right"] = {name: int((said == wanted).all(1).sum()) for name, wanted in _WHO.items()}
+    found |= _of_jury(triggers, sure, named)
+    # when: the last checkpoint is written when the search ends
+    ended = (folder / "checkpoint.npz").stat().st_mtime
+    started = ended - results["seconds"]
+    spent = np.interp([started, ended], curve[:, 0], curve[:, 1])
+    found |= {
+        "search_seconds": results["seconds"],
+        "search_processor_seconds": float(spent[1] - spent[0]),
+        "preparation_processor_seconds": float(spent[0]),
+    }
+    history = results["history"]
+    at = started + np.interp(triggers.query, history["queries"], history["seconds"])
+    for name, rows in (("first_trigger", np.arange(len(at))), ("first_recognised", np.flatnonzero(sure))):
+        found[name] = float(np.interp(at[rows].min(), curve[:, 0], curve[:, 1])) if len(rows) else None
+    return found
+
+
+_WHO = {"A": (True, False), "B": (False, True), "neither": (False, False)}
+
+
+def counts(triggers: TriggerTable, sure: np.ndarray, *, threshold: float) -> dict[str, Any]:
+    """Recognised triggers, those of them that repeat no earlier one, and their behaviours.
+
+    Args:
+        triggers: of a run, confirmed ones.
+        sure: bool (N,): the judge recognises them.
+        threshold: correlation of thumbnails from which on two pictures count as one.
+    """
+    recognised, distinct, kinds = _distinct(triggers, sure, threshold)
+    counted = sure & triggers.valid
+    if jury_says(triggers) is not None:
+        counted &= jury_says(triggers)
+    shown, shown_distinct, shown_kinds = _distinct(triggers, counted, threshold)
+    return {
+        "recognised": recognised,
+        "distinct": distinct,
+        "behaviours": kinds,
+        "near_duplicates": 1 - distinct / recognised if recognised else None,
+        "counted": shown,
+        "counted_behaviours": shown_kinds,
+        "counted_near_duplicates": 1 - shown_distinct / shown if shown else None,
+    }
+
+
+def _distinct(triggers: TriggerTable, which: np.ndarray, threshold: float) -> tuple[int, int, int]:
+    """How many there are, how many repeat no earlier one, and how many behaviours these are."""
+    rows = np.flatnonzero(which)
+    images: UInt8Array = triggers.images_of(rows)
+    labels: Int64Array = triggers.labels[rows]
+    kept = near_duplicate_of(images, labels, threshold=threshold) == np.arange(len(rows))
+    kinds = behaviours(labels[kept], triggers.known.cells[rows][kept])
+    return len(rows), int(kept.sum()), len(np.unique(kinds, axis=0))
+
+
+def jury_says(triggers: TriggerTable) -> np.ndarray | None:
+    """bool (N,): the run's own jury recognises them; None where the run had no jury."""
+    found: np.ndarray | None = getattr(triggers.known, "recognised", None)
+    return found
+
+
+def jury_names(triggers: TriggerTable) -> Int64Array | None:
+    """int64 (N,): what the run's own jury calls them; None where the run had no jury."""
+    found: Int64Array | None = getattr(triggers.known, "named", None)
+    return found
+
+
+def _of_jury(triggers: TriggerTable, sure: np.ndarray, named: Int64Array) -> dict[str, Any]:
+    """How far judge and jury agree: of what the jury recognises, the share that the judge does, and as the same."""
+    by_jury, names = jury_says(triggers), jury_names(triggers)
+    if by_jury is None or names is None or not by_jury.any():
+        return {"jury_recognised": None, "jury_precision": None, "jury_same_name": None}
+    both = by_jury & sure
+    same = float((names == named)[both].mean()) if both.any() else None
+    return {
+        "jury_recognised": int(by_jury.sum()),
+        "jury_precision": float(sure[by_jury].mean()),
+        "jury_same_name": same,
+    }
