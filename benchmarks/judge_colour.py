@@ -32,8 +32,7 @@ from diffgen.types import ImageSet
 FORMAT = "judge-colour-1"
 KINDS = ("residual", "plain")
 MANY = 10_000  # training images from which on the networks are wide
-_BATCH = 256
-_LEARNING_RATE, _DECAY = 0.2, 5e-4
+_LEARNING_RATE, _DECAY = 0.2, 5e-4  # for 256 at a time
 _SMOOTHING = 0.1
 _MEAN, _SPREAD = 0.47, 0.25  # about those of photographs, in 0..1
 _TURN, _ZOOM, _SHIFT = 15.0, 0.15, 0.0625  # degrees; share of the size; share of the side: 2 pixels of 32
@@ -43,15 +42,16 @@ _HELD_OUT = 20  # one image in so many gives the temperature
 
 @dataclass(frozen=True)
 class Recipe:
-    """How wide a network is and how often it is shown the training images."""
+    """How wide a network is, how often it is shown the training images, and how many of them at a time."""
 
     width: int
     epochs: int
+    batch: int
 
 
 def recipe(training: ImageSet) -> Recipe:
     """For CIFAR-10's 50,000 images about 25 minutes of one core a network, for some hundred 2 minutes."""
-    return Recipe(width=32, epochs=16) if len(training) >= MANY else Recipe(width=16, epochs=50)
+    return Recipe(width=32, epochs=16, batch=256) if len(training) >= MANY else Recipe(width=16, epochs=50, batch=64)
 
 
 class Photographs(nn.Module):
@@ -131,11 +131,12 @@ def train(training: ImageSet, kind: str, path: Path, *, seed: int) -> None:
     held, rows = order[: len(order) // _HELD_OUT], order[len(order) // _HELD_OUT :]
     images, labels = torch.from_numpy(training.images), torch.from_numpy(training.labels)
     network = Photographs(kind, asked.width, int(labels.max()) + 1).to(memory_format=torch.channels_last)
+    batches = -(-len(rows) // asked.batch)
     # the mean over the last steps is better than the last step, and of use before the training is at its end
-    mean = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.998), use_buffers=True)
-    batches = -(-len(rows) // _BATCH)
+    decay = max(0.0, 1 - 6 / (asked.epochs * batches))
+    mean = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
     optimiser = torch.optim.SGD(
-        network.parameters(), lr=_LEARNING_RATE, momentum=0.9, nesterov=True, weight_decay=_DECAY
+        network.parameters(), lr=_LEARNING_RATE * asked.batch / 256, momentum=0.9, nesterov=True, weight_decay=_DECAY
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(_rate, total=asked.epochs * batches))
     parts: dict[str, Any] = {"network": network, "mean": mean, "optimiser": optimiser, "schedule": schedule}
@@ -149,7 +150,7 @@ def train(training: ImageSet, kind: str, path: Path, *, seed: int) -> None:
         torch.manual_seed(1000 * seed + epoch)
         started, total = time.process_time(), 0.0
         network.train()
-        for batch in rows[torch.randperm(len(rows))].split(_BATCH):
+        for batch in rows[torch.randperm(len(rows))].split(asked.batch):
             answers = network.logits(changed(images[batch].float() / 255))
             loss = F.cross_entropy(answers, labels[batch], label_smoothing=_SMOOTHING)
             optimiser.zero_grad(set_to_none=True)

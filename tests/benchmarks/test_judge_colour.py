@@ -21,7 +21,7 @@ from tests.benchmarks.conftest import Bench
 def photographs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ImageSet:
     """Red, green and blue squares with grain, and networks that are narrow and shown them three times."""
     monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(judge_colour, "recipe", lambda training: Recipe(width=8, epochs=3))
+    monkeypatch.setattr(judge_colour, "recipe", lambda training: Recipe(width=8, epochs=4, batch=32))
     labels = np.arange(600) % 3
     images = np.random.default_rng(0).integers(0, 80, (600, 3, 16, 16), dtype=np.uint8)
     images[np.arange(600), labels] += 150
