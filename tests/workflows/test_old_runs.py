@@ -14,9 +14,11 @@ from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
 from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
+from diffgen.workflows.resume import resume
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-OLD_RUNS = sorted(path.name for path in ASSETS.iterdir() if path.is_dir())
+UNFINISHED = "run-0.1.0-unfinished"
+OLD_RUNS = sorted(path.name for path in ASSETS.iterdir() if path.is_dir() and path.name != UNFINISHED)
 
 
 @pytest.fixture(params=OLD_RUNS)
@@ -26,8 +28,27 @@ def old_run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_there_are_some_and_they_are_small() -> None:
     assert "run-0.1.0" in OLD_RUNS
-    for name in OLD_RUNS:
+    for name in (*OLD_RUNS, UNFINISHED):
         assert sum(file.stat().st_size for file in (ASSETS / name).rglob("*")) < 300_000
+
+
+def test_a_search_that_was_killed_is_resumed(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(ASSETS / UNFINISHED, tmp_path / "run"))
+    before = RunFolder.open(run)
+    found = before.read_triggers()
+    assert before.manifest["schema_version"] == 1
+    assert before.manifest["status"] == "running"
+    # its GAN is trained again where it is not in the cache, which elsewhere may draw slightly other pictures
+    result = resume(run, ASSETS / "a.onnx", ASSETS / "b.onnx")
+    assert result.queries == 300
+    assert result.triggers > len(found) > 0
+    after = RunFolder.open(run)
+    assert after.manifest["status"] == "done"
+    table = after.read_judged()
+    assert np.array_equal(table.images[: len(found)], found.images)
+    assert np.array_equal(table.genes[: len(found)], found.genes)
+    assert np.array_equal(table.query[: len(found)], found.query)
+    assert table.generation.max() > found.generation.max()
 
 
 def test_report(old_run: Path) -> None:
