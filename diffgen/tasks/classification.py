@@ -96,11 +96,6 @@ def behaviours(labels: Int64Array, cells: Int64Array) -> Int64Array:
     return np.column_stack([labels, cells]).astype(np.int64)
 
 
-def describe(labels: Sequence[int], names: Sequence[str]) -> str:
-    """What each model says, in words: ``A says 4, B says 9``."""
-    return ", ".join(f"{role_name(index)} says {names[label]}" for index, label in enumerate(labels))
-
-
 def pair_counts(labels: Int64Array, classes: int) -> Int64Array:
     """int64 (K, K): how often A says the row's class and B the column's, for int64 (N, M) labels."""
     counts = np.zeros((classes, classes), dtype=np.int64)
@@ -139,19 +134,3 @@ def widest_gap(probabilities: Float32Array) -> Float32Array:
     pairs = combinations(range(probabilities.shape[1]), 2)
     gaps = [np.linalg.norm(probabilities[:, i] - probabilities[:, j], axis=1) for i, j in pairs]
     return np.asarray(np.max(gaps, axis=0))
-
-
-class Classification:
-    """The task of models that answer with probabilities; see :class:`diffgen.tasks.base.Task`."""
-
-    def disagrees(self, answers: torch.Tensor, margin: float) -> torch.Tensor:
-        """See :func:`disagree`."""
-        return disagree(answers, margin)
-
-    def kind(self, answers: Float32Array) -> Int64Array:
-        """The labels."""
-        return labels_of(answers)
-
-    def describe(self, kind: Sequence[int], names: Sequence[str]) -> str:
-        """See :func:`describe`."""
-        return describe(kind, names)

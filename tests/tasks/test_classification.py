@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from diffgen.tasks.base import Task
 from diffgen.tasks.classification import (
-    Classification,
     behaviours,
     by_verdict,
-    describe,
     differ,
     disagree,
     faults,
@@ -39,11 +36,8 @@ def test_disagreement_against_the_rule_in_plain_python(answers: Float32Array, ma
         said = [max(range(len(each)), key=each.__getitem__) for each in models]
         gaps = [sorted(each)[-1] - sorted(each)[-2] for each in models]
         wanted.append(len(set(said)) > 1 and min(gaps) > margin)
-    task: Task = Classification()
     assert disagree(torch.from_numpy(answers), margin).tolist() == wanted
-    assert task.disagrees(torch.from_numpy(answers), margin).tolist() == wanted
     labels = labels_of(answers)
-    assert task.kind(answers).tolist() == labels.tolist()
     assert differ(labels).tolist() == [len(set(row)) > 1 for row in labels.tolist()]
     assert differ(torch.from_numpy(labels)).tolist() == differ(labels).tolist()
 
