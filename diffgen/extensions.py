@@ -98,7 +98,7 @@ class Extensions:
                 raise UserError(f"The run {run} was made without objects, and {given}; leave {parameter} out.")
             raise UserError(
                 f"The run {run} was made with the object {_listed(before[kind])}, and {given}; give it again with "
-                f"{parameter} to diffgen.resume."
+                f"{parameter} to diffgen.{'resume_check' if 'check' in manifest else 'resume'}."
             )
         return self
 

@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from diffgen.config import Budget, CheckConfig, Limits, replace
+from diffgen.config import CheckConfig, Limits, replace
+from diffgen.config.named import NamedSettings
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.workflows.check import check
@@ -21,19 +22,18 @@ def assert_no_regression(
     candidate: Any,
     *,
     data: Any,
-    budget: str | Budget | None = None,
     store: str | Path | None = None,
-    gan: str | Path | None = None,
     limits: Limits | None = None,
     config: CheckConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
+    **settings: Unpack[NamedSettings],
 ) -> CheckResult:
     """Fail the test that calls this when the candidate may not replace the base; see :func:`diffgen.check`.
 
     Args:
         limits: what is allowed, in place of those of ``config``.
-        base, candidate, data, budget, store, gan, config, output, force: as for :func:`diffgen.check`.
+        base, candidate, data, store, config, output, force, settings: as for :func:`diffgen.check`.
 
     Returns:
         the outcome, which is PASS or WARN.
@@ -50,13 +50,12 @@ def assert_no_regression(
         base,
         candidate,
         data=data,
-        budget=budget,
         store=store,
-        gan=gan,
         config=config,
         output=output,
         force=force,
         command="diffgen.testing.assert_no_regression(...)",
+        **settings,
     )
     if result.status in (Status.FAIL, Status.ERROR):
         raise AssertionError(failure_message(result))

@@ -17,7 +17,7 @@ import torch
 
 import diffgen
 from diffgen import extensions
-from diffgen.config import Budget, CompareConfig, FilterConfig, GeneratorConfig, SearchConfig
+from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, GeneratorConfig, SearchConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import StopToken, TriggersFound
@@ -28,6 +28,7 @@ from diffgen.sources.check import checked_source
 from diffgen.techniques import technique_class, technique_names
 from diffgen.techniques.dflare import DFlareSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
+from diffgen.techniques.random_latent import RandomLatent
 from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
 
 CODE = re.compile(r"<!-- (\w+) -->\n```python\n(.*?)```", re.DOTALL)
@@ -126,6 +127,33 @@ def test_a_run_with_objects_is_gone_on_with_when_they_are_given_again(
         diffgen.resume(broken.run, technique=made["RandomNoise"], generator=made["Strokes"])
     again = diffgen.resume(broken.run, technique=made["RandomNoise"], filters=[made["Smoothness"]()])
     assert replace(again, run="", seconds=0) == replace(used["noise"], run="", seconds=0)
+
+
+def test_a_check_takes_objects_and_goes_on_with_them(made: dict[str, Any], folder: Path) -> None:
+    stop = StopToken()
+
+    def listen(event: object) -> None:
+        if isinstance(event, TriggersFound):
+            stop.stop()
+
+    class Draws(RandomLatent):
+        """A technique of one's own that draws random pictures."""
+
+    given: dict[str, Any] = {"technique": Draws, "generator": made["Strokes"], "filters": [made["Smoothness"]()]}
+    models, place = [folder / "a.onnx", folder / "b.onnx"], folder / "checked"
+    config = CheckConfig(random_images=64)
+    broken = diffgen.check(
+        *models, data="digits:test", budget="1000q", config=config, output=place, events=listen, stop=stop, **given
+    )
+    assert broken.status.value == "ERROR"
+    kept = RunFolder.open(place)
+    assert kept.manifest["extensions"].keys() == {"technique", "generator", "filters"}
+    assert [each["name"] for each in kept.results()["filters"]] == ["smoothness"]
+    with pytest.raises(UserError, match=r"give it again with technique= to diffgen\.resume_check"):
+        diffgen.resume_check(place)
+    again = diffgen.resume_check(place, **given)
+    assert again.status.value != "ERROR"
+    assert RunFolder.open(place).results()["queries"] == 1000
 
 
 def test_objects_are_known_in_their_own_run_alone(made: dict[str, Any]) -> None:

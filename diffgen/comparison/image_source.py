@@ -20,14 +20,8 @@ _ROLES = ("file", "discriminator")  # settings that name files
 _WORDS: tuple[Literal["now", "later", "never"], ...] = ("now", "later", "never")  # a GAN's file of that name is ./now
 
 
-def settled_generator(
-    config: CompareConfig,
-    *,
-    file: str | Path | None = None,
-    latent_dim: int | None = None,
-    prior: Literal["normal", "uniform"] | None = None,
-) -> CompareConfig:
-    """The settings with those applied that were given by name, and with whole paths, as a run folder keeps them.
+def settled_generator(config: CompareConfig) -> CompareConfig:
+    """The settings with whole paths, as a run folder keeps them.
 
     The family of the source is that which suits technique and preset, where none is named. ``--gan`` takes a file, or a
     word that says when the GAN of the source ``mixed`` comes.
@@ -39,13 +33,7 @@ def settled_generator(
         if config.gan_file == word:
             config = replace(config, gan_file=None, source=replace(config.source, gan=word))
     own = config.generator
-    own = replace(
-        own,
-        file=_whole(own.file if file is None else file),
-        latent_dim=own.latent_dim if latent_dim is None else latent_dim,
-        prior=own.prior if prior is None else prior,
-        discriminator=_whole(own.discriminator),
-    )
+    own = replace(own, file=_whole(own.file), discriminator=_whole(own.discriminator))
     if own.file is None and own != GeneratorConfig():
         raise UserError(
             "Latent length, prior, pixels and discriminator describe a generator of your own; name its file with "

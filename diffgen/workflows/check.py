@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from diffgen.comparison.image_source import settled_generator
 from diffgen.comparison.line import CompareResult
+from diffgen.comparison.named_settings import settled
 from diffgen.comparison.requirements import needs_of
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import Budget, CheckConfig, ModelSpec, from_dict, replace
+from diffgen.config.named import NamedSettings
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
@@ -22,7 +23,7 @@ from diffgen.runs.results import read_results
 from diffgen.runs.store import Store, read_store
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_hooks import CheckHooks
-from diffgen.workflows.compare import run_comparison, settled
+from diffgen.workflows.compare import run_comparison
 from diffgen.workflows.resume import resume_comparison
 
 
@@ -32,16 +33,16 @@ def check(
     *,
     data: Any,
     store: str | Path | None = None,
-    budget: str | Budget | None = None,
-    gan: str | Path | None = None,
-    seed: int | None = None,
-    device: str | None = None,
+    technique: Any = None,
+    generator: Any = None,
+    filters: str | Sequence[Any] | None = None,
     config: CheckConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
     events: Listener | None = None,
     stop: StopToken | None = None,
     command: str = "diffgen.check(...)",
+    **settings: Unpack[NamedSettings],
 ) -> CheckResult:
     """Ask whether a candidate may replace a base, and write a run folder with the answer.
 
@@ -52,14 +53,13 @@ def check(
         base, candidate: model files, or callables; see :func:`diffgen.models.load`.
         data: real images; see :func:`diffgen.data.load`.
         store: folder with the behaviours that were accepted before, or None: none was. It need not exist yet.
-        budget: of the search; in queries, so that a check is repeatable.
-        gan: checkpoint of a GAN that was trained before, so that none is trained.
-        seed, device: of the search, and where to compute.
-        config: the limits, every other setting, and the defaults of the ones above.
+        technique, generator, filters: names, files or objects of one's own, as for :func:`diffgen.compare`.
+        config: the limits, every other setting, and the defaults of what is named.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
         command: what the user typed, for the report.
+        settings: as for :func:`diffgen.compare`; a budget in queries makes the check repeatable.
 
     Returns:
         the outcome, also when the search broke off: its status is then ERROR, and the sentence says why.
@@ -70,14 +70,9 @@ def check(
     """
     progress = Progress(events, stop)
     config = config or CheckConfig()
-    comparison = settled(config.compare, budget, None, None, seed, device, None)
-    if gan is not None:
-        comparison = replace(comparison, gan_file=str(gan))
-    own = Extensions.among(None, comparison.generator.file, None)
-    if own.generator is not None:
-        comparison = replace(comparison, generator=replace(comparison.generator, file=None))
-    with own.in_use():
-        config = replace(config, compare=settled_generator(comparison))
+    given = {"technique": technique, "generator": generator, "filters": filters}
+    with settled(config.compare, settings, **given) as comparison:
+        config = replace(config, compare=comparison)
         if not needs_of(config.compare).source:
             raise UserError(
                 f"A check also asks about random pictures of a generator, and the technique {comparison.technique} "
@@ -106,6 +101,9 @@ def resume_check(
     *,
     data: Any = None,
     store: str | Path | None = None,
+    technique: Any = None,
+    generator: Any = None,
+    filters: Sequence[Any] | None = None,
     options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
     stop: StopToken | None = None,
@@ -119,6 +117,7 @@ def resume_check(
         run: the run folder.
         base, candidate, data: needed only where the check was given objects instead of files, or files have moved.
         store: where the store is now, or None: where it was.
+        technique, generator, filters: the objects that the check was made with, given again; None for the others.
         options: allows again what runs code, for base and candidate; or none: nothing of the kind.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
@@ -145,7 +144,7 @@ def resume_check(
         config = replace(from_dict(CheckConfig, settings), compare=stored_settings(folder))
         given = (base, candidate) if base is not None or candidate is not None else ()
         hooks = _hooks(config, about.get("store") if store is None else store, progress)
-        with Extensions().of_run(folder.manifest, folder.path).in_use():
+        with Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path).in_use():
             return _concluded(
                 hooks,
                 lambda: resume_comparison(folder, given, data=data, options=options, progress=progress, hooks=hooks),

@@ -7,57 +7,50 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import torch
 
 import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.comparison.image_source import generator_digests, settled_generator
+from diffgen.comparison.image_source import generator_digests
 from diffgen.comparison.joining import with_time_of_gan
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
+from diffgen.comparison.named_settings import settled
 from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.requirements import check_images, check_models, check_settings, filter_names
-from diffgen.config import Budget, CompareConfig, SearchConfig, replace, roles, to_dict
+from diffgen.config import CompareConfig, replace, roles, to_dict
+from diffgen.config.named import NamedSettings
 from diffgen.data import is_word
 from diffgen.data import load as load_data
-from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.extensions import Extensions, in_use, name_of
+from diffgen.extensions import in_use, name_of
 from diffgen.models import BlackBox
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.sources.gan_family import split_of_gan
-from diffgen.techniques import preset as technique_preset
-from diffgen.techniques import preset_gan, technique_class
+from diffgen.techniques import technique_class
 
 
 def compare(
     *models: Any,
     data: Any,
-    budget: str | Budget | None = None,
     technique: Any = None,
-    preset: str | None = None,
     technique_settings: Any = None,
-    seed: int | None = None,
-    device: str | None = None,
-    batch_size: int | None = None,
-    resize: int | None = None,
     generator: Any = None,
-    latent_dim: int | None = None,
-    prior: Literal["normal", "uniform"] | None = None,
-    filters: Sequence[Any] | None = None,
+    filters: str | Sequence[Any] | None = None,
     config: CompareConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
     events: Listener | None = None,
     stop: StopToken | None = None,
     command: str = "diffgen.compare(...)",
+    **settings: Unpack[NamedSettings],
 ) -> CompareResult:
     """Search for realistic pictures on which models disagree, and write a run folder.
 
@@ -65,42 +58,28 @@ def compare(
         models: two or more: files, addresses of remote models, callables from arrays to probabilities (see
             :func:`diffgen.models.load`), or a :class:`diffgen.config.ModelSpec` with a path; none: those of ``config``.
         data: real images; see :func:`diffgen.data.load`.
-        budget: ``60s``, ``5m``, ``20000q`` or both, of the search alone.
-        technique, preset: how to search, by name (see :mod:`diffgen.techniques`); or a technique of one's own, a class
-            derived from :class:`diffgen.Technique` or a ``functools.partial`` of one.
+        technique: how to search, by name (see :mod:`diffgen.techniques`); or a technique of one's own, a class derived
+            from :class:`diffgen.Technique` or a ``functools.partial`` of one.
         technique_settings: an object of the technique's own ``Settings``, or None: its defaults.
-        seed: seed of the search.
-        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        batch_size: images handed to a network at once, or None to suit the device.
-        resize: side of the square (28, 32 or 64) that real images are brought to, or None: they keep their size.
-        generator, latent_dim, prior: file of a generator of the user's own, in place of the GAN; see
+        generator: file of a generator of the user's own, in place of the GAN; see
             :class:`diffgen.config.GeneratorConfig`. Or an object, a :class:`diffgen.Source`, or a class or function
             that makes one for the shape (C, H, W) of the images.
-        filters: validity filters, in the order in which they are asked: names, and objects of one's own; see
-            :class:`diffgen.Filter`. None: those of ``config``.
-        config: every other setting, and the defaults of the ones above.
+        filters: validity filters, in the order in which they are asked: names, and objects of one's own (see
+            :class:`diffgen.Filter`); or the name of a preset. None: those of ``config``.
+        config: every other setting, and the defaults of what is named.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
         command: what the user typed, for the report.
+        settings: what the command line's options set, under their names: ``budget="60s"``, ``seed=7``,
+            ``gan_schedule="quick"``; see :class:`diffgen.config.named.NamedSettings`.
 
     Raises:
         UserError: something given cannot be used; nothing was written.
         RunError: the run broke off; what was found is in the run folder.
     """
-    config = config or CompareConfig()
-    own = Extensions.among(technique, config.generator.file if generator is None else generator, filters)
-    if own.generator is not None:
-        config, generator = replace(config, generator=replace(config.generator, file=None)), None
-    with own.in_use():
-        named = None if technique is None else name_of(technique)
-        config = settled(config, budget, named, preset, seed, device, batch_size)
-        if technique_settings is not None:
-            config = replace(config, search=_with_settings(config, technique_settings))
-        if filters is not None:
-            config = replace(config, filters=replace(config.filters, names=tuple(map(name_of, filters))))
-        config = settled_generator(config, file=generator, latent_dim=latent_dim, prior=prior)
-        config = config if resize is None else replace(config, resize=resize)
+    given = {"technique": technique, "generator": generator, "filters": filters}
+    with settled(config or CompareConfig(), settings, technique_settings=technique_settings, **given) as config:
         return run_comparison(
             models,
             data=data,
@@ -183,44 +162,6 @@ def run_comparison(
             return folder
 
         return search_and_report(Given(black_boxes, images, config, place, progress, hooks), open_folder)
-
-
-def settled(
-    config: CompareConfig,
-    budget: str | Budget | None,
-    technique: str | None,
-    preset: str | None,
-    seed: int | None,
-    device: str | None,
-    batch_size: int | None,
-) -> CompareConfig:
-    """The settings with those applied that were given by name; technique and preset bring their own search and GAN."""
-    if technique is not None or preset is not None:
-        technique, preset = technique or config.technique, preset or "default"
-        search, gan = technique_preset(technique, preset), preset_gan(technique, preset, config.gan)
-        config = replace(config, technique=technique, preset=preset, search=search, gan=gan)
-    return replace(
-        config,
-        budget=config.budget if budget is None else Budget.parse(budget),
-        seed=config.seed if seed is None else seed,
-        device=config.device if device is None else device,
-        batch_size=config.batch_size if batch_size is None else batch_size,
-    )
-
-
-def _with_settings(config: CompareConfig, settings: Any) -> SearchConfig:
-    """The search with the settings of its technique.
-
-    Raises:
-        UserError: they are not of that technique's class.
-    """
-    own = technique_class(config.technique).Settings
-    if own is None or not isinstance(settings, own):
-        has = "has no settings of its own; leave it out" if own is None else f"takes an object of {name_of(own)}"
-        raise UserError(
-            f"technique_settings= is of {name_of(type(settings))}, but the technique {config.technique} {has}."
-        )
-    return config.search.with_technique(settings)
 
 
 def _new_folder(models: Sequence[BlackBox]) -> Path:

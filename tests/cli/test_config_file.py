@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from diffgen.cli import build_parser, compare
+from diffgen.comparison.named_settings import settled
 from diffgen.comparison.settings_file import load_settings, read_settings_file
 from diffgen.config import (
     Budget,
@@ -32,7 +33,6 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.techniques import preset
-from diffgen.workflows.compare import settled
 
 
 @pytest.fixture
@@ -177,18 +177,24 @@ def test_a_preset_and_what_the_file_says_of_the_search(resolved: Callable[..., C
     assert resolved('preset = "paper"\n[search]\npopulation = 30', "--preset", "paper").search.population == 30
 
 
+def in_python(technique: str | None = None, **named: Any) -> CompareConfig:
+    """The settings of ``diffgen.compare`` with these."""
+    with settled(CompareConfig(), named, technique=technique) as config:
+        return config
+
+
 def test_the_preset_paper_searches_a_hundred_genes_and_no_class(resolved: Callable[..., CompareConfig]) -> None:
     """Section 3.3.1 of the paper; from options, from a file and from Python."""
     for gan in (
         resolved("", "--preset", "paper").gan,
         resolved('preset = "paper"').gan,
-        settled(CompareConfig(), None, None, "paper", None, None, None).gan,
+        in_python(preset="paper").gan,
     ):
         assert gan == GanConfig(latent_dim=100, conditional=False)
     assert resolved("[gan]\nlatent_dim = 32", "--preset", "paper").gan == GanConfig(latent_dim=32, conditional=False)
     for preset_name in ("default", None):
-        assert settled(CompareConfig(), None, "diffgan", preset_name, None, None, None).gan == GanConfig()
-    assert settled(CompareConfig(), None, "random_latent", None, None, None, None).gan == GanConfig()
+        assert in_python("diffgan", preset=preset_name).gan == GanConfig()
+    assert in_python("random_latent").gan == GanConfig()
 
 
 def test_none_is_written_as_none(resolved: Callable[..., CompareConfig]) -> None:

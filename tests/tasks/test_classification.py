@@ -93,10 +93,6 @@ def test_who_is_wrong(rows: list[tuple[list[int], int, bool]]) -> None:
             assert found == ["all" if all(who) else "several"]
 
 
-def test_in_words() -> None:
-    assert describe((4, 9, 4), "0123456789") == "A says 4, B says 9, C says 4"
-
-
 def test_it_waits_for_no_torch() -> None:
     program = "import sys, diffgen.tasks.classification, diffgen.runs.triggers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,80 @@
+"""Settles what a Python program gives a verb by name, objects of its own among it, over its other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from diffgen.comparison.image_source import settled_generator
+from diffgen.config import CompareConfig, SearchConfig, applied, replace
+from diffgen.config.layers import Layer, filter_chain, merged
+from diffgen.config.named import layer
+from diffgen.errors import UserError
+from diffgen.extensions import Extensions, name_of
+from diffgen.techniques import preset, preset_gan, technique_class
+
+
+@contextmanager
+def settled(
+    config: CompareConfig,
+    named: Mapping[str, Any],
+    *,
+    technique: Any = None,
+    technique_settings: Any = None,
+    generator: Any = None,
+    filters: str | Sequence[Any] | None = None,
+) -> Iterator[CompareConfig]:
+    """The settings with those put over them that were given by name; while the block runs, objects are known.
+
+    A technique or a preset that is named brings its own search, and a GAN where that is left as it is.
+
+    Args:
+        config: below everything else.
+        named: settings by the names of their options; see :class:`diffgen.config.named.NamedSettings`.
+        technique, generator, filters: names or objects; see :func:`diffgen.compare`.
+        technique_settings: an object of the technique's own ``Settings``.
+
+    Raises:
+        UserError: a name that is not known, or a value that cannot be.
+    """
+    own = Extensions.among(technique, config.generator.file if generator is None else generator, filters)
+    with own.in_use():
+        said = merged(_parts(technique, generator, filters), layer(named))
+        if own.generator is not None:
+            said = merged(said, {"generator": {"file": None}})
+        if "technique" in said or "preset" in said:
+            name, recipe = said.get("technique", config.technique), said.get("preset", "default")
+            search, gan = preset(name, recipe), preset_gan(name, recipe, config.gan)
+            config = replace(config, technique=name, preset=recipe, search=search, gan=gan)
+        config = applied(config, said)
+        if technique_settings is not None:
+            config = replace(config, search=_with_settings(config, technique_settings))
+        yield settled_generator(config)
+
+
+def _parts(technique: Any, generator: Any, filters: str | Sequence[Any] | None) -> Layer:
+    made: Layer = {}
+    if technique is not None:
+        made["technique"] = name_of(technique)
+    if generator is not None:
+        made["generator"] = {"file": generator}
+    if filters is not None:
+        chain = filter_chain(filters) if isinstance(filters, str) else {"names": tuple(map(name_of, filters))}
+        made["filters"] = chain
+    return made
+
+
+def _with_settings(config: CompareConfig, settings: Any) -> SearchConfig:
+    """The search with the settings of its technique.
+
+    Raises:
+        UserError: they are not of that technique's class.
+    """
+    own = technique_class(config.technique).Settings
+    if own is None or not isinstance(settings, own):
+        has = "has no settings of its own; leave it out" if own is None else f"takes an object of {name_of(own)}"
+        raise UserError(
+            f"technique_settings= is of {name_of(type(settings))}, but the technique {config.technique} {has}."
+        )
+    return config.search.with_technique(settings)

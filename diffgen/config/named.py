@@ -1,0 +1,66 @@
+"""The settings of a comparison that a Python program names as the command line's options are named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from diffgen.config.budget import Budget
+from diffgen.config.compare import CompareConfig
+from diffgen.config.layers import Layer, nested
+from diffgen.config.schema import every_setting, unknown
+
+
+class NamedSettings(TypedDict, total=False):
+    """Every option that sets a setting, for type checkers; None is as good as leaving it out.
+
+    ``technique``, ``generator`` and ``filters`` take objects too, so that verbs name them as parameters.
+    """
+
+    preset: str | None
+    budget: str | Budget | None
+    until: Literal["budget", "saturated"] | None
+    seed: int | None
+    device: str | None
+    batch_size: int | None
+    resize: int | None
+    source: str | None
+    gan: str | os.PathLike[str] | None
+    gan_schedule: Literal["quick", "default", "thorough"] | None
+    gan_steps: int | None
+    gan_seed: int | None
+    latent_dim: int | None
+    prior: Literal["normal", "uniform"] | None
+    generator_pixels: Literal["auto", "-1..1", "0..1", "0..255"] | None
+    discriminator: str | os.PathLike[str] | None
+    objectives: Literal["both", "divergence", "diversity"] | None
+    divergence: str | None
+    diversity: Literal["pixels", "features"] | None
+    validity: Literal["auto", "post", "constraint", "objective"] | None
+    reducer: Literal["pca", "umap"] | None
+    false_alarm_rate: float | None
+    discriminator_threshold: float | None
+    reconstruction_threshold: float | None
+    ssim_threshold: float | None
+    neighbors_threshold: float | None
+    jury_threshold: float | None
+
+
+def keys() -> dict[str, str]:
+    """The full name of each setting of a comparison that has an option, by the option's name in Python."""
+    every = [each for each in every_setting(CompareConfig) if each.option is not None]
+    return {str(each.option).removeprefix("--").replace("-", "_"): each.key for each in every}
+
+
+def layer(named: Mapping[str, Any]) -> Layer:
+    """Settings by their options' names as a table.
+
+    Raises:
+        SettingError: a name that no option has.
+    """
+    known = keys()
+    for name in named:
+        if name not in known:
+            raise unknown(name, sorted(known))
+    return nested({known[name]: value for name, value in named.items() if value is not None})
