@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-import torchvision.transforms.v2.functional as transform
 
 ROTATION_DEGREES = 12.0
 SHIFT_PERCENT = 8.0
@@ -96,6 +95,8 @@ def _affine(
     translate: tuple[int, int] = (0, 0),
     shear: float = 0.0,
 ) -> torch.Tensor:
+    from torchvision.transforms.v2 import functional as transform  # takes as long as torch, and few runs need it
+
     height, width = images.shape[-2:]
     level = torch.zeros(1) if background is None else torch.tensor(background).reshape(-1, 1, 1)
     if background is None:
@@ -146,6 +147,8 @@ def _draw_brightness(sides: torch.Size, generator: torch.Generator) -> Strengths
 
 
 def _brighten(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
+    from torchvision.transforms.v2 import functional as transform
+
     return transform.adjust_brightness(images, strengths["factor"])
 
 
@@ -161,6 +164,8 @@ def _draw_blur(sides: torch.Size, generator: torch.Generator) -> Strengths:
 
 
 def _blur(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
+    from torchvision.transforms.v2 import functional as transform
+
     reach = round(2.5 * _blur_range(images.shape[-1])[1])  # what lies further away weighs less than a hundredth
     return transform.gaussian_blur(images, kernel_size=[2 * reach + 1] * 2, sigma=[strengths["sigma"]] * 2)
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from pymoo.operators.crossover.sbx import SBX
 from pymoo.operators.mutation.pm import PM
-from scipy.stats import chi
+from scipy.special import gammaincinv
 
 from diffgen.sources.draws import Draws, TorchDraws
 from diffgen.sources.layout import LatentLayout
@@ -221,7 +221,9 @@ class NormalShell(Box):
         return values if np.isinf(self._bound) else np.clip(values, self.low, self.high)
 
     def repair(self, genes: Genes) -> Genes:
-        low, high = chi.interval(_SHELL_SHARE, self.continuous)
+        tail = (1 - _SHELL_SHARE) / 2
+        # quantiles of the chi distribution as scipy.stats has them, which takes a second to import
+        low, high = np.sqrt(2 * gammaincinv(self.continuous / 2, [tail, 1 - tail]))
         norm = np.linalg.norm(genes, axis=1, keepdims=True)
         scale = np.clip(norm, low, high) / np.maximum(norm, 1e-12)
         # the bounds come last: scaling up may push a gene over them

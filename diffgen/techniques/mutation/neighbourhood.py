@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-import torchvision.transforms.v2.functional as transform
 from scipy.ndimage import grey_dilation, grey_erosion, median_filter, uniform_filter
 from skimage.restoration import denoise_bilateral
 
@@ -30,9 +29,13 @@ def box(side: int) -> Blur:
 
 def gaussian(side: int) -> Blur:
     """A Gaussian of ``side`` x ``side`` pixels; its deviation follows from the side, in torchvision as in OpenCV."""
-    return lambda images: _blurred(
-        transform.gaussian_blur(torch.from_numpy(images), [side, side]).numpy(), "gaussian", side=side
-    )
+
+    def blur(images: UInt8Array) -> Mutated:
+        from torchvision.transforms.v2 import functional as transform  # takes as long as torch, and few runs need it
+
+        return _blurred(transform.gaussian_blur(torch.from_numpy(images), [side, side]).numpy(), "gaussian", side=side)
+
+    return blur
 
 
 def median(side: int) -> Blur:
