@@ -13,6 +13,7 @@ from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury
+from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds
@@ -218,6 +219,8 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
         taught_labels=prepared.jury.labels,
         progress=progress,
     )
+    if not outcome.interrupted:
+        write_operator_curves(prepared, outcome.queries)
     for model in models:
         if model.answers.cost_summary:
             progress.say(model.answers.cost_summary)

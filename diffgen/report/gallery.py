@@ -47,6 +47,7 @@ class GroupView:
     cell: int
     count: int
     cards: tuple[Card, ...]
+    made_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -272,4 +273,5 @@ def _group_view(group: BehaviourGroup, number: int, cards: tuple[Card, ...], nam
         cell=group.cell,
         count=group.count,
         cards=cards,
+        made_by=group.made_by,
     )

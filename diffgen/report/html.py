@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from diffgen.report import gallery, gate, matrix, selection, wording
 from diffgen.report.charts import progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData, VerdictData
+from diffgen.report.operator_charts import operator_charts
 from diffgen.report.pictures import display_size
 from diffgen.types import UInt8Array
 
@@ -30,6 +31,7 @@ _PARTS = (
     ("gallery", "Pictures"),
     ("jury", "The jury"),
     ("matrix", "Who says what"),
+    ("operators", "Each change"),
     ("shrunk", "Smallest steps"),
     ("preflight", "Real images first"),
     ("real", "Real disagreements"),
@@ -90,6 +92,7 @@ def render_html(data: ReportData) -> str:
         near_duplicates=wording.near_duplicates(data),
         samples=gallery.make_samples(data.samples),
         progress=_progress(data),
+        operator_charts=operator_charts(data.operators),
         verdict=None if data.gate is None else gate.verdict(data.gate),
         gate_groups=gate.make_gate(data),
         selection=None if data.selection is None else selection.make_selection(data.selection, data.class_names),
@@ -125,6 +128,7 @@ def _parts(data: ReportData) -> list[tuple[str, str]]:
     there = {
         "gate": data.gate is not None,
         "jury": juried,
+        "operators": data.operators is not None,
         "shrunk": bool(data.shrunk),
         "selector": data.selection is not None,
     }

@@ -68,6 +68,11 @@ def _lighter(strengths: Mapping[str, float]) -> str:
     return f"made {_count(abs(levels), 'grey level')} {'lighter' if levels >= 0 else 'darker'}"
 
 
+def _thicker(strengths: Mapping[str, float]) -> str:
+    pixels = strengths["pixels"]
+    return f"strokes {_count(abs(pixels), 'pixel')} {'thicker' if pixels >= 0 else 'thinner'}"
+
+
 # operator -> its strengths, and what is said of them
 _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] | None]] = {
     "shift": (("right", "down"), _moved),
@@ -76,6 +81,18 @@ _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] 
     "shear": (("degrees",), lambda by: f"sheared {_count(by['degrees'], 'degree')}"),
     "scale": (("factor",), lambda by: f"scaled to {_short(100 * by['factor'])}%"),
     "contrast": (("factor",), lambda by: f"contrast times {_short(by['factor'])}"),
+    "gamma": (("exponent",), lambda by: f"gamma {_short(by['exponent'])}"),
+    "blur": (("sigma",), lambda by: f"blurred by {_count(by['sigma'], 'pixel')}"),
+    "sharpen": (("amount",), lambda by: f"sharpened by {_short(by['amount'])}"),
+    "elastic": (("pixels",), lambda by: f"bent by {_count(by['pixels'], 'pixel')}"),
+    "stroke": (("pixels",), _thicker),
+    "noise": (("levels",), lambda by: f"noise of {_count(by['levels'], 'grey level')}"),
+    "noise_and_restore": (("levels",), lambda by: f"noise of {_count(by['levels'], 'grey level')}, restored"),
+    "towards": (
+        ("share", "other"),
+        lambda by: f"led {_short(100 * by['share'])}% of the way towards real image {number(int(by['other']))}",
+    ),
+    "code_noise": (("sigma",), lambda by: f"varied by {_short(by['sigma'])} sigma"),
     "random_pixels": (("count",), lambda by: f"{_count(by['count'], 'pixel')} replaced at random"),
     "salt_and_pepper": (("share",), lambda by: f"{_short(100 * by['share'])}% of the pixels made black or white"),
 }

@@ -21,6 +21,7 @@ _SELECTION = ("selector.onnx", "selection.npz")
 CONCLUSIONS = (
     "verdicts.npz",
     "report.npz",
+    "operators.npz",
     "shrunk.npz",
     "check.npz",
     *_SELECTION,

@@ -11,6 +11,7 @@
     answers-A.sqlite   what a remote model A has answered, so that no image is paid for twice; B's likewise
     verdicts.npz       filter scores, reason of rejection, cell and confirmation of every trigger
     report.npz         arrays of the report: real disagreements, held-out scores, generator samples
+    operators.npz      curves of how the models answer as an operator gets stronger
     shrunk.npz         what `diffgen shrink` found
     results.json       the figures
     check.npz          pictures of the behaviours that `diffgen check` met

@@ -263,13 +263,21 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "before": _NUMBERS,
         "difference": _NUMBERS,
     },
+    "operators": {
+        "operators": _TEXTS,
+        "names": _TEXTS,
+        "units": _TEXTS,
+        "strengths": _NUMBERS,
+        "accuracy": ("f", 2),
+        "disagreement": _NUMBERS,
+    },
     "check": {"images": _IMAGES, "probabilities": _PROBABILITIES},
     "labels": {"hashes": ("u1", 2), "labels": _ROWS},
     "selection": {"shown": _ROWS, "rows": _ROWS},
 }
 # arrays of numbers of triggers
 _OF_TRIGGERS = {"report": ("shown", "rejected"), "shrunk": ("numbers",), "selection": ("shown", "rows")}
-_MAY_BE_MISSING = {"diversity", "scores", "shown_scores"}  # NaN stands for what was not asked
+_MAY_BE_MISSING = {"diversity", "scores", "shown_scores", "accuracy"}  # NaN stands for what was not asked
 _MAY_BE_MISSING_VERDICTS = ("near_duplicate_of", "seed_labels", "named", "certainty", "recognised")
 _CONFIRMATIONS = 2  # the highest number that says how a trigger was confirmed
 
@@ -278,7 +286,7 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
     """See that arrays of a run are of their kinds, and that what counts triggers counts ``triggers`` of them.
 
     Args:
-        name: "part", "verdicts", "report", "shrunk", "check", "labels" or "selection".
+        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels" or "selection".
         arrays: by name, with JSON values among them.
         triggers: how many the run has, or None: not known.
 
@@ -295,6 +303,8 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
                 raise ValueError(f"{key}: it names triggers that the run does not have")
         if name == "verdicts" and "confirmed" in arrays:
             _check_verdicts(arrays, triggers)
+    if name == "operators":
+        _check_curves(arrays)
     if name in ("selection", "labels") and not isinstance(arrays.get("about", {}), dict):
         raise ValueError("about: it is no table")
 
@@ -318,6 +328,12 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
         known = array[~np.isnan(array)] if key in _MAY_BE_MISSING else array
         if not np.isfinite(known).all() and key not in ("held_out_scores", *_MAY_BE_MISSING):
             raise ValueError(f"{key}: it holds numbers that are not finite")
+
+
+def _check_curves(arrays: Mapping[str, Any]) -> None:
+    if len({len(arrays[key]) for key in _ARRAYS["operators"]}) > 1:
+        raise ValueError("its curves differ in length")
+    fields({"images": whole(1), "judged_by": one_of(("label", "jury", "nobody"))})(arrays["about"])
 
 
 def _check_verdicts(arrays: Mapping[str, Any], triggers: int) -> None:

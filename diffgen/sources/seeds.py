@@ -35,6 +35,13 @@ class SeedsSettings:
         tuple(OPERATORS), "The operators that real images are changed by; stroke is for grey images alone."
     )
     steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
+    explain: float = setting(
+        0.25,
+        "Pictures that the models are asked about after the search, for curves of each operator, as a share of the "
+        "search's queries at most; 0 for no curves.",
+        ge=0,
+        le=1,
+    )
 
     def __post_init__(self) -> None:
         for name in self.operators:

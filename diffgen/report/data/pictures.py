@@ -65,6 +65,7 @@ class BehaviourGroup:
     Attributes:
         verdict: who is wrong on them, see :func:`diffgen.tasks.classification.by_verdict`; empty where the jury cannot
             name them, or where there was none.
+        made_by: what made most of them, in words, or empty.
     """
 
     labels: tuple[int, ...]
@@ -72,6 +73,7 @@ class BehaviourGroup:
     count: int
     pictures: tuple[Picture, ...]
     verdict: str = ""
+    made_by: str = ""
 
     @property
     def label_a(self) -> int:

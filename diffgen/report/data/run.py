@@ -10,6 +10,7 @@ import numpy as np
 
 from diffgen.config import roles
 from diffgen.report.data.gate import GateView
+from diffgen.report.data.operators import OperatorsView
 from diffgen.report.data.pictures import BehaviourGroup, Picture, ShrunkPair
 from diffgen.report.data.selection import SelectionView
 from diffgen.runs.results import Preflight, RunResults
@@ -80,6 +81,7 @@ class ReportData(RunFacts):
         samples: uint8 (N, C, H, W), random pictures of the generator, not searched for.
         selection: the selector, when one was trained.
         gate: the verdict, when the run is a check.
+        operators: how the models answer as operators get stronger, where pictures were made from real images.
         noun: what a picture of the search is called: "generated picture", "changed real image", or "picture".
     """
 
@@ -97,6 +99,7 @@ class ReportData(RunFacts):
     shrunk: tuple[ShrunkPair, ...] = ()
     selection: SelectionView | None = None
     gate: GateView | None = None
+    operators: OperatorsView | None = None
     noun: str = "generated picture"
 
     @property

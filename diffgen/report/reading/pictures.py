@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffgen.metrics.counting import ACCEPTED
+from diffgen.origins import Step
 from diffgen.report.data import BehaviourGroup, JuryOpinion, Picture
+from diffgen.report.made_by import made_by
 from diffgen.report.origins import origin_sentence
 from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
 from diffgen.tasks.classification import labels_of
@@ -97,11 +100,21 @@ def grouped(gallery: Sequence[Picture], triggers: TriggerTable) -> tuple[Behavio
                 members.setdefault(tuple(behaviours[each.identifier].tolist()), []).append(each)
         groups += [
             BehaviourGroup(
-                labels=key[:-1], cell=key[-1], count=count_of[key], pictures=tuple(pictures), verdict=verdict
+                labels=key[:-1],
+                cell=key[-1],
+                count=count_of[key],
+                pictures=tuple(pictures),
+                verdict=verdict,
+                made_by=made_by(_recipes(triggers, rows & (behaviours == key).all(axis=1))),
             )
             for key, pictures in members.items()
         ]
     return tuple(groups)
+
+
+def _recipes(triggers: TriggerTable, rows: NDArray[np.bool_]) -> list[tuple[Step, ...]]:
+    """What was done to each of some triggers; nothing to those that were drawn."""
+    return [triggers.origin(row).recipe for row in np.flatnonzero(rows).tolist()]
 
 
 def read_real_pictures(arrays: dict[str, Any]) -> tuple[Picture, ...]:

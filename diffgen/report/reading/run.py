@@ -9,6 +9,7 @@ from diffgen.report.data import ReportData, VerdictData
 from diffgen.report.reading.facts import read_facts
 from diffgen.report.reading.filters import calibration_sentence, diversity_sentence, read_filters
 from diffgen.report.reading.gate import read_gate
+from diffgen.report.reading.operators import read_operators
 from diffgen.report.reading.pictures import grouped, read_pictures, read_real_pictures
 from diffgen.report.reading.selection import read_selection
 from diffgen.report.reading.shrunk import read_shrunk
@@ -54,6 +55,7 @@ def read_run(folder: RunFolder, results: RunResults, triggers: TriggerTable) -> 
         diversity=diversity_sentence(results),
         shrunk=read_shrunk(folder, triggers),
         selection=read_selection(folder, triggers),
+        operators=read_operators(folder),
         noun=_noun(results, triggers),
         gate=None if results.check is None else read_gate(folder, results.check),
     )

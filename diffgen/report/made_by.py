@@ -1,0 +1,77 @@
+"""What made the pictures of a behaviour: ``27 of 31: turned by more than 9 degrees``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from diffgen.origins import Step
+
+_FEWEST = 3  # pictures that one operator must have had a part in
+_SHARE = 1 / 3  # of the pictures of the behaviour
+_NEARLY_ALL = 0.1  # share of these pictures that may have been changed by less than what is told
+
+
+def made_by(recipes: Sequence[tuple[Step, ...]]) -> str:
+    """What most of some pictures have in common in how they were made, in words, or empty: nothing.
+
+    Args:
+        recipes: what was done to each; empty where it was drawn.
+    """
+    strengths: dict[str, list[float]] = {}
+    for recipe in recipes:
+        for name, value in {step.operator: _strength(step) for step in recipe}.items():
+            if value is not None:
+                strengths.setdefault(name, []).append(value)
+    ranked = sorted(strengths, key=lambda name: (-len(strengths[name]), name))
+    if not ranked or len(strengths[ranked[0]]) < max(_FEWEST, _SHARE * len(recipes)):
+        return ""
+    phrase, values = _PHRASES[ranked[0]][1], sorted(strengths[ranked[0]])
+    least = values[int(_NEARLY_ALL * len(values))]
+    told = _rounded_down(least)
+    count = sum(value >= told for value in values)
+    return f"{count} of {len(recipes)}: {phrase(told) if told > 0 else phrase(0.0)}"
+
+
+def _strength(step: Step) -> float | None:
+    """How strong a step is, 0 or more, or None: that of an operator that nothing is said of."""
+    if step.operator not in _PHRASES:
+        return None
+    try:
+        return _PHRASES[step.operator][0](dict(step.strengths))
+    except KeyError:
+        return None  # another version named its strengths otherwise
+
+
+def _rounded_down(value: float) -> float:
+    """Two significant digits at most, not more than the value."""
+    if value <= 0:
+        return 0.0
+    text = f"{value:.2g}"
+    return float(text) if float(text) <= value else float(text) - 10 ** (int(f"{value:e}"[-3:]) - 1)
+
+
+def _by(verb: str, unit: str, digits: str = "g") -> Callable[[float], str]:
+    return lambda least: f"{verb} by {format(round(least, 6), digits)}{unit} or more" if least else verb
+
+
+def _size(name: str, neutral: float = 0.0) -> Callable[[dict[str, float]], float]:
+    return lambda strengths: abs(strengths[name] - neutral)
+
+
+_PHRASES: dict[str, tuple[Callable[[dict[str, float]], float], Callable[[float], str]]] = {
+    "rotation": (_size("degrees"), _by("turned", " degrees")),
+    "shift": (lambda by: max(abs(by["right"]), abs(by["down"])), _by("moved", " pixels")),
+    "shear": (_size("degrees"), _by("sheared", " degrees")),
+    "scale": (lambda by: 100 * abs(by["factor"] - 1), _by("scaled", "%")),
+    "elastic": (_size("pixels"), _by("bent", " pixels")),
+    "brightness": (lambda by: 100 * abs(by["factor"] - 1), _by("made lighter or darker", "%")),
+    "contrast": (lambda by: 100 * abs(by["factor"] - 1), _by("contrast changed", "%")),
+    "gamma": (_size("exponent", 1.0), _by("gamma changed", "")),
+    "blur": (_size("sigma"), _by("blurred", " pixels")),
+    "sharpen": (_size("amount"), _by("sharpened", "")),
+    "stroke": (_size("pixels"), _by("strokes changed", " pixels")),
+    "noise": (_size("levels"), _by("noise", " grey levels")),
+    "noise_and_restore": (_size("levels"), _by("noise, restored,", " grey levels")),
+    "towards": (lambda by: 100 * abs(by["share"]), _by("led towards another image", "%")),
+    "code_noise": (_size("sigma"), _by("varied", " sigma")),
+}

@@ -1,0 +1,89 @@
+"""A run that changes real images says how the models answer as every operator gets stronger, on images of no search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffgen.config import CompareConfig, FilterConfig, SourceConfig, replace
+from diffgen.config.filters import JurySettings, ReconstructionSettings
+from diffgen.errors import UserError
+from diffgen.report.from_run import write_report
+from diffgen.report.reading.operators import read_operators
+from diffgen.runs.arrays import write_arrays
+from diffgen.runs.folder import RunFolder
+from diffgen.sources.seeds import SeedsSettings
+from diffgen.workflows.compare import compare
+
+FILTERS = FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000))
+
+
+def config_of(small: CompareConfig, **own: object) -> CompareConfig:
+    source = SourceConfig(family="seeds").with_family(SeedsSettings(operators=("rotation", "noise"), **own))
+    return replace(small, source=source, filters=FILTERS)
+
+
+@pytest.fixture(scope="module")
+def run(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path_factory: pytest.TempPathFactory
+) -> RunFolder:
+    files, folder = (model_files["a"], model_files["b"]), tmp_path_factory.mktemp("curves")
+    config = config_of(small_config, explain=1.0)
+    return RunFolder.open(compare(*files, data="digits:test", config=config, output=folder).run)
+
+
+def test_the_curves(run: RunFolder) -> None:
+    view = read_operators(run)
+    assert view is not None
+    assert view.judged_by == "label"
+    assert view.images * 11 == view.asked <= 600
+    turned, noisy = view.curves
+    assert (turned.operator, turned.strength) == ("rotation", "degrees")
+    assert (noisy.operator, noisy.strength) == ("noise", "grey levels")
+    assert (len(turned.x), len(noisy.x)) == (7, 4)
+    assert turned.x[3] == noisy.x[0] == 0
+    assert list(turned.x) == sorted(turned.x)
+    # nothing done is the same image, whatever the operator
+    assert [each[3] for each in turned.accuracy] == [each[0] for each in noisy.accuracy]
+    assert turned.disagreement[3] == noisy.disagreement[0]
+    for each in view.curves:
+        assert all(0 <= value <= 1 for line in (*each.accuracy, each.disagreement) for value in line)
+    assert min(each[3] for each in turned.accuracy) > 0.7
+
+
+def test_the_page_shows_them(run: RunFolder) -> None:
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "What each change does to the models" in page
+    assert 'id="operators"' in page
+    assert page.count("accuracy and disagreement of the models by") == 4  # for the ear, and as a title
+
+
+def test_damaged_curves_are_refused(run: RunFolder) -> None:
+    arrays = run.read_arrays("operators")
+    file = run.file("operators.npz")
+    before = file.read_bytes()
+    for damage in (
+        {"strengths": arrays["strengths"][:-1]},
+        {"accuracy": arrays["accuracy"].astype(np.int64)},
+        {"about": {"images": 0, "judged_by": "label"}},
+        {"about": {"images": 5, "judged_by": "<b>"}},
+    ):
+        write_arrays(file, {**arrays, **damage}, compress=True)
+        with pytest.raises(UserError, match="damaged"):
+            read_operators(run)
+    file.write_bytes(before)
+    assert read_operators(run) is not None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_none_where_they_are_not_wanted_or_would_cost_too_much(
+    share: float, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    """A few hundredths of 600 queries are too few images for each strength to say anything."""
+    files = model_files["a"], model_files["b"]
+    config = config_of(small_config, explain=share)
+    run = RunFolder.open(compare(*files, data="digits:test", config=config, output=tmp_path).run)
+    assert read_operators(run) is None
+    assert 'id="operators"' not in run.file("report.html").read_text(encoding="utf-8")
