@@ -55,6 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
     share = f" ({result.reproduced / result.replayed:.2%})" if result.replayed else ""
     print(f"{result.reproduced:,} of {result.replayed:,} triggers still trigger{share}.")
     print(f"{result.same_labels:,} of them with the same two labels as before.")
+    for verdict, (before, now) in (result.faults or {}).items():
+        if before or now:
+            who = "both are" if verdict == "all" else f"{verdict} alone is"
+            print(f"Of those that the jury recognised, {who} wrong on {now:,}; it was {before:,}.")
     if result.lost:
         print("The models agree now on these, of which they said before:")
         for number, (a, b) in list(zip(result.lost, result.lost_labels, strict=True))[:_LOST_SHOWN]:

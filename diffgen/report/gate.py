@@ -59,6 +59,7 @@ def render_gate_markdown(view: GateView) -> str:
     a, b = escape_markdown(view.base), escape_markdown(view.candidate)
     lines = [f"## {_MARKS[view.status]} diffgen check: {view.status}", ""]
     lines += [f"A, the base, is {a}; B, the candidate, is {b}; data: {escape_markdown(view.data_name)}.", ""]
+    lines += [f"{sentence}\n" for sentence in view.verdicts]
     lines += ["| | | value | 95 % interval | limit |", "|---|---|---|---|---|"]
     for row in view.rows:
         status = f"{_MARKS[row.status]} {row.status}".strip()

@@ -35,7 +35,8 @@ def render_junit(view: GateView) -> str:
         root, "testsuite", {"name": "diffgen check", **counts, "skipped": "0", "time": seconds}
     )
     properties = ElementTree.SubElement(suite, "properties")
-    facts = {"base": view.base, "candidate": view.candidate, "data": view.data_name, "run": view.run}
+    facts = {"verdict": " ".join(view.verdicts)} if view.verdicts else {}
+    facts |= {"base": view.base, "candidate": view.candidate, "data": view.data_name, "run": view.run}
     for name, value in {**facts, "created": view.created, "diffgen": view.version}.items():
         ElementTree.SubElement(properties, "property", {"name": name, "value": _text(value)})
     suite.extend(cases)

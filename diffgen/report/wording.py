@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
 from diffgen.tasks.classification import ALL, SEVERAL
 
+Faults: TypeAlias = Mapping[str, Mapping[str, int]]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -83,16 +86,20 @@ class Headline:
 
 def headline(data: ReportData) -> Headline:
     """The sentences at the top of the report. They speak of the models as A and B and hold no names."""
-    wrong, wide = verdicts(data), _sentence(data)
+    wrong, wide = verdict_sentences(data.results.faults, two=len(data.model_names) == 2), _sentence(data)
     first, *others = [*wrong, wide] if wrong else [wide]
     return Headline(first, (*others, *_unnamed(data)), _meaning(data), _notes(data), _alerts(data))
 
 
-def verdicts(data: ReportData) -> tuple[str, ...]:
-    """Who is wrong on how many pictures, one sentence for each verdict that has some."""
-    two = len(data.model_names) == 2
+def verdict_sentences(faults: Faults | None, *, two: bool) -> tuple[str, ...]:
+    """Who is wrong on how many pictures, one sentence for each verdict that has some.
+
+    Args:
+        faults: see :class:`diffgen.runs.results.RunResults`.
+        two: there are two models.
+    """
     sentences = []
-    for verdict, counts in (data.results.faults or {}).items():
+    for verdict, counts in (faults or {}).items():
         pictures, ways = counts["pictures"], counts["behaviours"]
         if pictures:
             on = f"on {count_of(pictures, 'picture')}{f', in {number(ways)} ways' if ways > 1 else ''}."

@@ -27,6 +27,7 @@ from diffgen.tasks.classification import role_name
 from diffgen.workflows.tables import plain_cell
 
 _CSV, _PARQUET = "triggers.csv", "triggers.parquet"
+_VERDICT = ("jury_label", "jury_name", "jury_certainty", "recognised", "wrong")
 _LONGEST_NAME = 40
 # what some file system does not take, and what shells and web servers stumble over
 _UNSAFE = re.compile(r"[^\w.-]+")
@@ -144,7 +145,19 @@ def _row(triggers: TriggerTable, index: int, classes: Sequence[str], filters: li
     origin = triggers.origin(index)
     row["seed_row"], row["seed_label"] = origin.seed, origin.seed_label
     row["recipe"] = recipe_text(origin.recipe) or None
-    return row
+    return {**row, **_verdict(triggers, index, classes)}
+
+
+def _verdict(triggers: TriggerTable, index: int, classes: Sequence[str]) -> dict[str, Any]:
+    """What the jury says of a picture, and who is wrong ("A", "B", "A B", ...); empty cells where there was no jury."""
+    named, sure = triggers.known.named, triggers.known.certainty
+    if named is None or sure is None:
+        return dict.fromkeys(_VERDICT)
+    label, wrong = int(named[index]), np.flatnonzero(triggers.faults[index]).tolist()
+    name = classes[label] if 0 <= label < len(classes) else str(label)
+    said = " ".join(map(role_name, wrong)) or None
+    values = label, name, float(sure[index]), int(triggers.recognised[index]), said
+    return dict(zip(_VERDICT, values, strict=True))
 
 
 def _or_none(value: Any) -> float | None:
@@ -158,7 +171,7 @@ def _columns(rows: list[dict[str, Any]], filters: list[str]) -> dict[str, list[A
     names = ["number", "file", *(f"{kind}_{role}" for role in "ab" for kind in kinds)]
     names += ["probability_a_of_label_b", "probability_b_of_label_a", "divergence", "diversity"]
     names += [f"score_{safe_name(name)}" for name in filters]
-    names += ["rejected_by", "cell", "generation", "query", "seed_row", "seed_label", "recipe"]
+    names += ["rejected_by", "cell", "generation", "query", "seed_row", "seed_label", "recipe", *_VERDICT]
     return {name: [] for name in names}
 
 
@@ -178,7 +191,8 @@ def _write_parquet(path: Path, columns: Mapping[str, list[Any]]) -> bool:
         import pyarrow.parquet as parquet
     except ImportError:
         return False
-    kinds = {name: arrow.string() for name in ("rejected_by", "file", "recipe")}
+    kinds = {name: arrow.string() for name in ("rejected_by", "file", "recipe", "jury_name", "wrong")}
+    kinds["jury_certainty"] = arrow.float64()
     for name in columns:
         if name.startswith("name_"):
             kinds[name] = arrow.string()

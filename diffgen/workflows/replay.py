@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.pictures import read_picture_name, read_png
 from diffgen.runs.results import read_finished
-from diffgen.tasks.classification import differ
+from diffgen.tasks.classification import by_verdict, differ, faults
 from diffgen.types import Int64Array, UInt8Array
 
 _BATCH = 1024
@@ -33,6 +33,8 @@ class ReplayResult:
         reproduced: those on which the models still disagree.
         same_labels: those on which both models still say exactly what they said.
         lost: numbers of the triggers on which the models agree now.
+        faults: who is wrong on the pictures that the jury recognised: verdict, as
+            :func:`diffgen.tasks.classification.by_verdict` has them -> how many then and how many now; None: no jury.
         lost_labels: what each model said of each of these before, by name.
     """
 
@@ -42,11 +44,13 @@ class ReplayResult:
     same_labels: int
     lost: tuple[int, ...]
     lost_labels: tuple[tuple[str, ...], ...] = ()
+    faults: Mapping[str, tuple[int, int]] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """``run``, ``replayed`` and ``reproduced`` as JSON values."""
+        """``run``, ``replayed``, ``reproduced`` and ``faults`` as JSON values."""
         values = asdict(self)
-        return {name: values[name] for name in ("run", "replayed", "reproduced")}
+        faults = None if self.faults is None else {name: list(counts) for name, counts in self.faults.items()}
+        return {**{name: values[name] for name in ("run", "replayed", "reproduced")}, "faults": faults}
 
 
 def replay(
@@ -103,7 +107,22 @@ def replay(
         same_labels=int((again == labels).all(axis=1).sum()),
         lost=tuple(numbers[~differs].tolist()),
         lost_labels=tuple(tuple(names[label] for label in row) for row in labels[~differs].tolist()),
+        faults=_faults(folder, numbers, labels, again),
     )
+
+
+def _faults(
+    folder: RunFolder, numbers: Int64Array, before: Int64Array, now: Int64Array
+) -> dict[str, tuple[int, int]] | None:
+    """Who is wrong on the pictures that the jury recognised, then and now; None where there was no jury."""
+    triggers = folder.read_judged()
+    named = triggers.known.named
+    if named is None:
+        return None
+    with folder.reading():
+        named, recognised = named[numbers], triggers.recognised[numbers]
+    then, again = (by_verdict(faults(labels, named, recognised)) for labels in (before, now))
+    return {verdict: (int(rows.sum()), int(again[verdict].sum())) for verdict, rows in then.items()}
 
 
 def _from_parts(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:

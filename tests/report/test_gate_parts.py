@@ -49,6 +49,16 @@ def gate(status: str = "FAIL", new: int = 2) -> GateView:
     )
 
 
+def test_a_behaviour_says_on_how_many_pictures_the_candidate_is_wrong() -> None:
+    view = gate("FAIL")
+    behaviours = tuple(replace(each, faults=2) for each in view.behaviours)
+    judged = replace(view, behaviours=behaviours, verdicts=("B is wrong where A is right on 9 pictures, in 3 ways.",))
+    text = render_junit(judged)
+    assert "B is wrong where A is right on 9 pictures" in text and "is wrong where the base is right on 2" in text
+    _valid(JENKINS, etree.fromstring(text))
+    assert "| 3 | 2 | 0.50 |" in render_gate_markdown(judged) and "B is wrong where" in render_gate_markdown(judged)
+
+
 def _valid(schema: str, element: etree._Element) -> None:
     etree.XMLSchema(etree.fromstring(schema)).assertValid(element)
 

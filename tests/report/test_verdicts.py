@@ -11,7 +11,7 @@ from diffgen.report import BehaviourGroup, Picture, ReportData, render_html, ren
 from diffgen.report.cards import make_card
 from diffgen.report.data import JuryOpinion
 from diffgen.report.gallery import make_gallery
-from diffgen.report.wording import headline, verdicts, who_is_wrong
+from diffgen.report.wording import headline, verdict_sentences, who_is_wrong
 from diffgen.runs.results import JuryFigures
 from tests.report.changes import changed
 
@@ -80,9 +80,9 @@ def test_the_first_sentence_says_who_is_wrong(judged, report_data):
 
 def test_one_picture_is_no_way_to_be_wrong_in(judged):
     data = changed(judged, faults={"B": {"pictures": 1, "behaviours": 1}, "A": {"pictures": 0, "behaviours": 0}})
-    assert verdicts(data) == ("B is wrong where A is right on 1 picture.",)
+    assert verdict_sentences(data.results.faults, two=True) == ("B is wrong where A is right on 1 picture.",)
     none = changed(judged, recognised_triggers=0, faults={"B": {"pictures": 0, "behaviours": 0}})
-    assert verdicts(none) == ()
+    assert verdict_sentences(none.results.faults, two=True) == verdict_sentences(None, two=True) == ()
     assert "nobody is said to be wrong" in headline(none).also[0]
 
 

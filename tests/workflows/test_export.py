@@ -68,6 +68,17 @@ def test_parquet_says_the_same_as_csv(finished: CompareResult, tmp_path: Path) -
         assert ["" if value is None else str(value) for value in values] == [row[name] for row in table]
 
 
+def test_the_table_says_who_is_wrong(finished: CompareResult, tmp_path: Path) -> None:
+    export(finished.run, tmp_path / "out")
+    table = rows(tmp_path / "out")
+    named = [row for row in table if row["recognised"] == "1"]
+    assert 0 < len(named) == finished.recognised_triggers < len(table)
+    for row in table:
+        wrong = [role for role in "ab" if row[f"label_{role}"] != row["jury_label"]]
+        assert row["wrong"] == (" ".join(wrong).upper() if row["recognised"] == "1" else "")
+        assert -3 < float(row["jury_certainty"]) <= 0
+
+
 def test_without_pyarrow(finished: CompareResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert export(finished.run, tmp_path / "out").tables == ("triggers.csv",)

@@ -35,6 +35,10 @@ def test_everything_is_reproduced_in_a_new_process(finished: CompareResult, repo
         env={**os.environ, "PYTHONPATH": str(repository)},
     )
     values = json.loads(done.stdout.splitlines()[-1])
+    assert finished.faults is not None
+    assert {name: before == now for name, (before, now) in values.pop("faults").items()} == dict.fromkeys(
+        "BA", True
+    ) | {"all": True}
     assert values == {"run": finished.run, "replayed": finished.triggers, "reproduced": finished.triggers}
 
 
@@ -43,6 +47,7 @@ def test_other_models_are_asked_when_named(finished: CompareResult, model_files:
     assert replay(finished.run, model_files["a_onnx"], model_files["b"]).reproduced == finished.triggers
     agreeing = replay(finished.run, model_files["a"], model_files["a_onnx"])
     assert agreeing.reproduced == 0
+    assert agreeing.faults is not None and agreeing.faults["A"][1] == agreeing.faults["B"][1] == 0
     assert len(agreeing.lost) == finished.triggers
 
 

@@ -62,6 +62,7 @@ class GateView:
         fails_on_behaviours: whether the new ones are more than are allowed.
         store: its folder, or empty.
         created: ISO 8601.
+        verdicts: who is wrong on what the search found, one sentence each; none without a jury.
     """
 
     run: str
@@ -76,6 +77,7 @@ class GateView:
     created: str
     version: str
     seconds: float
+    verdicts: tuple[str, ...] = ()
 
     @property
     def new(self) -> tuple[GateBehaviour, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from diffgen.report.data import ConditionView, GateBehaviour, GateView, Picture
+from diffgen.report.wording import Faults, verdict_sentences
 from diffgen.runs.folder import RunFolder
 
 
-def read_gate(folder: RunFolder, record: Mapping[str, Any]) -> GateView:
-    """The verdict of a check, from what results.json says under "check"."""
+def read_gate(folder: RunFolder, record: Mapping[str, Any], faults: Faults | None = None) -> GateView:
+    """The verdict of a check, from what results.json says under "check" and, of who is wrong, under "faults"."""
     rows = _rows(record)
     return GateView(
         run=folder.path.name,
@@ -25,6 +26,7 @@ def read_gate(folder: RunFolder, record: Mapping[str, Any]) -> GateView:
         created=folder.manifest["created"],
         version=folder.manifest["version"],
         seconds=record["seconds"],
+        verdicts=verdict_sentences(faults, two=True),
     )
 
 
