@@ -7,7 +7,7 @@ The features are those of the data set's own encoder, never those of a judge of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 
 import torch
@@ -22,6 +22,8 @@ _NEIGHBOURS = 5
 _MIN_COVERED = 0.15
 _MIN_RECOGNISED = 0.15
 _MIN_DISTANCE = 0.3
+# Of the GANs whose readings are in benchmarks/results/gan-stops.md, none lost more than 0.01 in a mark by it.
+_PATIENCE, _GAIN = 2, 0.005
 _MIN_OF_A_CLASS = 20  # of fewer real images, none may be covered by chance
 
 
@@ -117,6 +119,18 @@ class GanMonitor:
             least = min(shares, default=least)
         distance = scores.nearest_generated / scores.nearest_real if scores.nearest_real else 0.0
         return Measurement(step, recognised, scores.coverage, least, distance)
+
+
+def stand_still(readings: Sequence[Measurement], steps: int) -> bool:
+    """Whether training that was planned for so many steps has nothing more to gain, going by its readings so far.
+
+    So it is when the latest ``_PATIENCE`` readings are no better than those before by ``_GAIN``, from the middle of the
+    plan on: until then the learning rates are at their height, and marks swing.
+    """
+    earlier, latest = readings[:-_PATIENCE], readings[-_PATIENCE:]
+    if not earlier or readings[-1].step < steps / 2:
+        return False
+    return max(each.score for each in latest) < max(each.score for each in earlier) + _GAIN
 
 
 def collapse(measurement: Measurement) -> str | None:

@@ -26,7 +26,7 @@ from diffgen.gan_training import training_state
 from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.batches import Batches
 from diffgen.gan_training.half_precision import autocast, has_bfloat16
-from diffgen.gan_training.monitor import GanMonitor, Measurement
+from diffgen.gan_training.monitor import GanMonitor, Measurement, stand_still
 from diffgen.gan_training.networks import (
     DcganDiscriminator,
     DcganGenerator,
@@ -98,6 +98,8 @@ def train(
 ) -> TrainedGan:
     """Train generator and discriminator on images.
 
+    It ends when the guard's marks stand still, unless ``config.steps`` says how long it takes.
+
     Args:
         images: uint8 (N, C, H, W), the real images to train on (without those held out).
         config: sizes, rates and seed; the same seed gives the same weights on the same machine.
@@ -147,6 +149,11 @@ def train(
                 if after_measurement is not None:
                     after_measurement(measurement)
                 task.reach(training.step, **_figures(training))
+                if config.steps is None and stand_still(training.readings, steps):
+                    progress.say(
+                        f"The GAN's marks stand still; its training ends after {training.step:,} of {steps:,} steps."
+                    )
+                    break
             if state is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES and training.step < steps:
                 training_state.save(state, training)
                 saved = time.monotonic()
@@ -164,8 +171,8 @@ def train(
     return TrainedGan(
         generator=training.averaged.to(memory_format=torch.contiguous_format).eval(),
         discriminator=training.discriminator.to(memory_format=torch.contiguous_format).eval(),
-        losses=training.losses,
-        steps=steps,
+        losses=training.losses[: training.step],
+        steps=training.step,
         kept_step=training.kept_step,
         readings=tuple(training.readings),
         training_images=batches.images,

@@ -29,6 +29,7 @@ PRESETS: dict[str, dict[str, SearchConfig]] = {
 }
 # where pictures come from, unless that is said; from a GAN where nothing is named
 _SOURCES: dict[str, dict[str, Literal["mixed", "seeds"]]] = {
+    "diffgan": {"default": "mixed"},
     "seeds": {"default": "seeds"},
 }
 _ONLY_DEFAULT = {"default": SearchConfig()}

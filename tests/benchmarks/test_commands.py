@@ -217,6 +217,13 @@ def test_throughput(bench: Bench) -> None:
 
 
 @pytest.mark.slow
+def test_mixed(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
+    words = ("--queries", 200, "--seeds", 1, "--ways", "mixed", "seeds", "--quick")
+    said = bench("mixed", shared_of_digits / "data" / "mnist", *models, tmp_path / "out", *words)
+    assert all(f"\n| {way} |" in said for way in ("mixed", "seeds"))
+
+
+@pytest.mark.slow
 def test_validity(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
     words = ("--queries", 200, "--seeds", 1, "--ways", "post", "constraint", "--quick")
     said = bench("validity", shared_of_digits / "data" / "mnist", *models, tmp_path / "out", *words)

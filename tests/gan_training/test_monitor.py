@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from diffgen.config import GanConfig
+from diffgen.config import GanConfig, replace
 from diffgen.features import encoder as encoders
-from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
+from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse, stand_still
+from diffgen.gan_training.schedule import SCHEDULES, Schedule
 from diffgen.gan_training.trainer import train
 from diffgen.types import ImageSet
 
@@ -98,3 +99,35 @@ def test_watching_does_not_change_what_is_trained(monitor: GanMonitor, images: t
     labels = torch.from_numpy(digits.labels)
     watched, alone = train(images, config, labels=labels, monitor=monitor), train(images, config, labels=labels)
     assert torch.equal(watched.losses, alone.losses)
+
+
+def test_training_ends_when_the_marks_stand_still() -> None:
+    def read(*scores: float) -> list[Measurement]:
+        return [Measurement(100 * (n + 1), score, score, score, 1.0) for n, score in enumerate(scores)]
+
+    rising = read(0.3, 0.5, 0.7, 0.8, 0.85, 0.88, 0.9, 0.92)
+    assert not any(stand_still(rising[:n], 1_200) for n in range(1, 9))
+    still = read(0.3, 0.9, 0.95, 0.94, 0.95, 0.953, 0.951)
+    # not in the first half of the plan; a gain that is too small is none
+    assert [stand_still(still[:n], 1_200) for n in range(1, 8)] == [False] * 5 + [True, True]
+    assert not stand_still([*still[:5], *read(*[0.0] * 5, 0.956)[5:]], 1_200)
+
+
+class Unmoved(GanMonitor):
+    """Sees the same whatever it is shown."""
+
+    def measure(self, step: int, draw: object) -> Measurement:
+        return Measurement(step, 0.9, 0.9, 0.9, 1.0)
+
+
+def test_what_was_kept_when_it_stopped(images: torch.Tensor, digits: ImageSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = torch.from_numpy(digits.labels)
+    guard = Unmoved(encoders.train(images, labels), images[::2], images[1::2], labels[::2], labels[1::2])
+    monkeypatch.setitem(SCHEDULES, "quick", Schedule(passes=1, fewest=24, most=24))
+    config = GanConfig(latent_dim=8, width=4, batch_size=16, augment=False, monitor_checks=8, schedule="quick")
+    trained = train(images, config, labels=labels, monitor=guard)
+    assert (trained.steps, len(trained.losses), trained.kept_step) == (12, 12, 3)
+    # who says how long shall have it
+    asked = train(images, replace(config, steps=24), labels=labels, monitor=guard)
+    assert (asked.steps, asked.kept_step) == (24, 3)
+    assert torch.equal(asked.losses[:12], trained.losses)

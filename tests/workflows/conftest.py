@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig, SourceConfig
 from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
 from diffgen.types import ImageSet
@@ -28,6 +28,7 @@ def small_config() -> CompareConfig:
         budget=Budget(queries=600),
         seed=3,
         device="cpu",
+        source=SourceConfig(family="gan"),
         gan=GanConfig(width=16, steps=500, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4),
         search=SearchConfig(population=50),
         filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80)),

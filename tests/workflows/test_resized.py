@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diffgen.config import Budget, CompareConfig, GanConfig, SearchConfig, replace
+from diffgen.config import Budget, CompareConfig, GanConfig, SearchConfig, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.types import ImageSet
@@ -21,6 +21,7 @@ SMALL = CompareConfig(
     budget=Budget(queries=150),
     seed=1,
     device="cpu",
+    source=SourceConfig(family="gan"),
     gan=GanConfig(width=4, steps=25, batch_size=16, augment=False),
     search=SearchConfig(population=30),
 )
