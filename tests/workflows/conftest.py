@@ -8,7 +8,7 @@ import pytest
 
 from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig, SourceConfig
-from diffgen.config.filters import ReconstructionSettings
+from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -31,7 +31,7 @@ def small_config() -> CompareConfig:
         source=SourceConfig(family="gan"),
         gan=GanConfig(width=16, steps=500, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4),
         search=SearchConfig(population=50),
-        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80)),
+        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000)),
     )
 
 
