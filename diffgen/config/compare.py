@@ -38,8 +38,9 @@ class CompareConfig:
 
     technique: str = setting(
         "diffgan",
-        "diffgan; random_latent: drawn at random by the generator; real_data: the real images, transformed; drfuzz: "
-        "mutants of what both models get right, needs labels; dflare: mutants of what both models agree on.",
+        "diffgan; seeds: the same search over the real images alone, without a GAN; random_latent: drawn at random by "
+        "the generator; real_data: the real images, transformed; drfuzz: mutants of what both models get right, needs "
+        "labels; dflare: mutants of what both models agree on.",
         option="--technique",
         metavar="NAME",
         common=True,
