@@ -54,4 +54,4 @@ class AutoEncoder:
 
     def stepped(self, images: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         """Images with the difference of two codes of each added, float64 (N, C, H, W), not yet within 0 to 255."""
-        return images + self.decode(after) - self.decode(before)
+        return images + (self.decode(after) - self.decode(before))

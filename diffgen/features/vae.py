@@ -23,14 +23,18 @@ _SMALL, _LARGE = 16, 32  # channels of the feature maps
 
 
 class Vae(nn.Module):
-    """uint8 (N, C, H, W), H and W multiples of 4, to images of the same shape, float32 in 0..1."""
+    """uint8 (N, C, H, W) to images of the same shape, float32 in 0..1.
+
+    Sides that are no multiples of 4 grow to the next one by repeating the last row or column, which is cut off again.
+    """
 
     def __init__(self, image_shape: tuple[int, int, int]) -> None:
         super().__init__()
         channels, height, width = image_shape
         self.image_shape = image_shape
-        map_shape = (_LARGE, height // 4, width // 4)
-        values = _LARGE * (height // 4) * (width // 4)
+        self._padding = (0, -width % 4, 0, -height % 4)
+        map_shape = (_LARGE, -(-height // 4), -(-width // 4))
+        values = _LARGE * map_shape[1] * map_shape[2]
         self.encoder = nn.Sequential(
             nn.Conv2d(channels, _SMALL, 4, stride=2, padding=1),
             nn.ReLU(),
@@ -56,8 +60,8 @@ class Vae(nn.Module):
             noise: float32 (N, 16), normal.
         """
         target = images.to(torch.float32) / 255
-        mean, log_variance = self.encoder(target).chunk(2, dim=1)
-        drawn = self.decoder(mean + noise * (log_variance / 2).exp())
+        mean, log_variance = self.encoder(self._grown(target)).chunk(2, dim=1)
+        drawn = self._cut(self.decoder(mean + noise * (log_variance / 2).exp()))
         reconstruction = F.binary_cross_entropy_with_logits(drawn, target, reduction="sum")
         divergence = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum()
         loss: torch.Tensor = (reconstruction + divergence) / len(images)
@@ -78,13 +82,19 @@ class Vae(nn.Module):
 
     def encode(self, pixels: torch.Tensor) -> torch.Tensor:
         """Codes, the mean of each image's own, for (N, C, H, W) in 0..1."""
-        codes: torch.Tensor = self.encoder(pixels)[:, :LATENT]
+        codes: torch.Tensor = self.encoder(self._grown(pixels))[:, :LATENT]
         return codes
 
     def decode(self, codes: torch.Tensor) -> torch.Tensor:
         """(N, C, H, W) in 0..1 for codes."""
-        drawn: torch.Tensor = self.decoder(codes).sigmoid()
+        drawn: torch.Tensor = self._cut(self.decoder(codes)).sigmoid()
         return drawn
+
+    def _grown(self, pixels: torch.Tensor) -> torch.Tensor:
+        return F.pad(pixels, self._padding, mode="replicate") if any(self._padding) else pixels
+
+    def _cut(self, drawn: torch.Tensor) -> torch.Tensor:
+        return drawn[..., : self.image_shape[1], : self.image_shape[2]]
 
 
 def train(

@@ -63,7 +63,8 @@ def prepare_ranges(
         "held out": split.key,
         "jury": tensors_digest(recogniser.jury.state_dict()),
         "auto-encoder": "" if scene.auto_encoder is None else scene.auto_encoder.digest,
-        "operators": list(names),
+        # how far each may go at most, which other versions may put elsewhere
+        "operators": {name: [axis.text(axis.widest) for axis in OPERATORS[name].axes] for name in names},
     }
     return Artifact("filters", made_from).obtain(lambda path: _read(path, names), make, progress)
 

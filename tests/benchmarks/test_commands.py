@@ -230,6 +230,11 @@ def test_validity(bench: Bench, models: tuple[Path, Path], shared_of_digits: Pat
     assert said.count("\n| constraint |") == 2
 
 
+def test_seeds(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) -> None:
+    said = bench("seeds", shared_of_digits / "data" / "mnist", *models, "--queries", 60, "--quick")
+    assert said.count(" alone | ") == 15 and "| calibrated, unsure seeds first |" in said
+
+
 @pytest.mark.slow  # eight processes that import torch
 def test_waiting_threads(bench: Bench) -> None:
     said = bench("waiting_threads", "--updates", 2, "--rounds", 1)
