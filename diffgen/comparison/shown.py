@@ -15,7 +15,8 @@ from diffgen.sampling import random_rows
 from diffgen.sources.space import random_genes
 from diffgen.types import Int64Array, UInt8Array
 
-_BEHAVIOURS_SHOWN, _BEHAVIOURS_OF_A_VERDICT = 60, 40  # without a jury and with one
+_BEHAVIOURS_SHOWN = 60  # of each verdict
+_IN_FULL = 24  # of each verdict, with more pictures than one, where there is a jury
 _REJECTED_SHOWN = 24
 _REAL_SHOWN = 60
 _SAMPLES_SHOWN = 80
@@ -57,13 +58,14 @@ def _samples(prepared: Prepared) -> UInt8Array:
 def _choose_shown(triggers: TriggerTable) -> Int64Array:
     """Trigger numbers of the gallery: what the jury recognises, verdict by verdict, then what it does not."""
     parts = triggers.distinct_by_verdict
-    most = _BEHAVIOURS_OF_A_VERDICT if len(parts) > 1 else _BEHAVIOURS_SHOWN
-    return np.concatenate([_some_of_each(triggers, np.flatnonzero(rows), most) for rows in parts.values()])
+    in_full = _IN_FULL if len(parts) > 1 else _BEHAVIOURS_SHOWN
+    return np.concatenate([_some_of_each(triggers, np.flatnonzero(rows), in_full) for rows in parts.values()])
 
 
-def _some_of_each(triggers: TriggerTable, rows: Int64Array, behaviours: int) -> Int64Array:
+def _some_of_each(triggers: TriggerTable, rows: Int64Array, in_full: int) -> Int64Array:
     """Of the most frequent behaviours among some rows a few pictures each, the widest apart first.
 
+    Of those after the first ``in_full`` there is one picture each.
     Of a behaviour with pictures that the models were asked about again alone, only those are shown.
     """
     if len(rows) == 0:
@@ -71,11 +73,12 @@ def _some_of_each(triggers: TriggerTable, rows: Int64Array, behaviours: int) -> 
     alone, divergence = triggers.known.confirmed == CONFIRMED_SINGLE, triggers.divergence
     _, inverse, counts = np.unique(triggers.behaviours[rows], axis=0, return_inverse=True, return_counts=True)
     chosen: list[int] = []
-    for behaviour in np.argsort(-counts, kind="stable")[:behaviours]:
+    for place, behaviour in enumerate(np.argsort(-counts, kind="stable")[:_BEHAVIOURS_SHOWN]):
         members = rows[inverse == behaviour]
         members = members[alone[members]] if alone[members].any() else members
         members = members[np.argsort(-divergence[members], kind="stable")]
-        picks = np.linspace(0, len(members) - 1, min(PICTURES_A_BEHAVIOUR, len(members))).astype(np.int64)
+        most = PICTURES_A_BEHAVIOUR if place < in_full else 1
+        picks = np.linspace(0, len(members) - 1, min(most, len(members))).astype(np.int64)
         chosen.extend(members[picks].tolist())
     return np.asarray(chosen, dtype=np.int64)
 
