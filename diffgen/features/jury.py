@@ -4,6 +4,11 @@ A picture is recognised when the entropy of the jury's mean answer is low. Of al
 what people say of generated digits, this one agrees with them best (Dola et al., ICSE 2024, judge validity by such
 networks too); how much the members contradict each other says nothing. The members share nothing with the models under
 test, nor with any judge of the results.
+
+Beside real images changed a little, the members are shown fragments of images and noise, of which every label is to be
+as likely as any other (outlier exposure, Hendrycks et al. 2019): classifiers that know whole pictures only are sure of
+fragments too. Mirrored images join where the members name them as well as
+the others: most photographs may be mirrored, and digits may not.
 """
 
 from __future__ import annotations
@@ -16,14 +21,18 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.events import Progress
+from diffgen.features import variations
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.types import Float32Array, Int64Array
 
-FORMAT = "diffgen-jury-1"
+FORMAT = "diffgen-jury-2"
 _BATCH = 64
 _LEARNING_RATE = 1e-3
 _LARGEST_SIDE = 32  # larger images are averaged down to this side
-_TURN, _ZOOM, _SHIFT = 12.0, 0.1, 0.08  # degrees; shares of the size: what members are shown is changed by up to this
+_FRAGMENTS, _NOISE = 0.125, 0.05  # shares of what members are shown
+_MIRROR_FROM = 0.4  # of the training: whether mirrored images join is decided then
+_MIRRORED_AS_WELL = 0.95  # of the images that the members name right, share that they must name right mirrored
+_ASKED = 1000  # images that they name for that
 
 
 class Jury(nn.Module):
@@ -89,7 +98,7 @@ def train(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> Jury:
-    """Train a jury on labelled real images, each turned, zoomed and shifted a little.
+    """Train a jury on labelled real images, each changed a little (:mod:`diffgen.features.variations`).
 
     Args:
         images: uint8 (N, C, H, W).
@@ -108,25 +117,53 @@ def train(
     rng = torch.Generator().manual_seed(seed)
     channels, height, width = images.shape[1:]
     with torch.random.fork_rng(devices=[]):
-        # not torch.manual_seed, which also seeds the generators of every GPU
+        # not torch.manual_seed, which also seeds the generators of every GPU; of it come initial weights and dropout
         torch.default_generator.manual_seed(seed)
         jury = Jury((channels, height, width), present).to(device)
-    steps = max(1, shown // _BATCH)
-    optimiser = torch.optim.Adam(jury.parameters(), lr=_LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3 * _LEARNING_RATE, total_steps=steps)
-    wanted = torch.from_numpy(targets.astype(np.int64))
-    with (progress or Progress()).stage("Training the jury", total=steps) as task:
-        for _ in range(steps):
-            rows = torch.randint(len(images), (_BATCH,), generator=rng)
-            values = _moved(jury.prepared(images[rows]), rng).to(device)
-            # the members have no weights in common: one sum trains each by itself
-            loss = torch.stack([F.cross_entropy(each(values), wanted[rows].to(device)) for each in jury.members]).sum()
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-            task.advance()
+        steps = max(1, shown // _BATCH)
+        optimiser = torch.optim.Adam(jury.parameters(), lr=_LEARNING_RATE)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3 * _LEARNING_RATE, total_steps=steps)
+        wanted = torch.from_numpy(targets.astype(np.int64))
+        mirror, decided_at = False, int(_MIRROR_FROM * steps)
+        with (progress or Progress()).stage("Training the jury", total=steps) as task:
+            for step in range(steps):
+                if step == decided_at:
+                    mirror = _may_be_mirrored(jury, images, wanted, rng)
+                rows = torch.randint(len(images), (_BATCH,), generator=rng)
+                values, answers = _lesson(jury.prepared(images[rows]), wanted[rows], len(present), rng, mirror=mirror)
+                values, answers = values.to(device), answers.to(device)
+                # the members have no weights in common: one sum trains each by itself
+                loss = torch.stack([F.cross_entropy(each(values), answers) for each in jury.members]).sum()
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                optimiser.step()
+                schedule.step()
+                task.advance()
     return jury.eval().requires_grad_(False)
+
+
+def _lesson(
+    images: torch.Tensor, wanted: torch.Tensor, labels: int, rng: torch.Generator, *, mirror: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the members are shown, and what they are to answer, float32 (N, L)."""
+    if mirror:
+        images = torch.where(torch.rand(len(images), 1, 1, 1, generator=rng) < 0.5, images.flip(3), images)
+    values, answers = variations.varied(images, rng), F.one_hot(wanted, labels).to(torch.float32)
+    parts = [round(_FRAGMENTS * len(values)), round(_NOISE * len(values))]
+    whole, some, others = values.split([len(values) - sum(parts), *parts])
+    answers[len(whole) :] = 1 / labels
+    return torch.cat([whole, variations.fragments(some, rng), variations.noise_like(others, rng)]), answers
+
+
+def _may_be_mirrored(jury: Jury, images: torch.Tensor, wanted: torch.Tensor, rng: torch.Generator) -> bool:
+    """Whether the members, which have seen no mirrored image yet, name such images as well as the others."""
+    rows = torch.randint(len(images), (_ASKED,), generator=rng)
+    jury.eval()
+    right, mirrored = (
+        jury.answers(shown).argmax(dim=1) == wanted[rows] for shown in (images[rows], images[rows].flip(3))
+    )
+    jury.train()
+    return float(mirrored.float().mean()) >= _MIRRORED_AS_WELL * float(right.float().mean())
 
 
 def save(jury: Jury, path: Path) -> None:
@@ -194,17 +231,3 @@ def _pooled(channels: int, labels: int) -> nn.Module:
         nn.Flatten(),
         nn.Linear(64 * 4, labels),
     )
-
-
-def _moved(values: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """float32 (N, C, h, w), each image turned, zoomed and shifted by its own random amounts; edges are repeated."""
-    count = len(values)
-    turn = (torch.rand(count, generator=rng) * 2 - 1) * (_TURN * torch.pi / 180)
-    zoom = 1 + (torch.rand(count, generator=rng) * 2 - 1) * _ZOOM
-    shift = (torch.rand(count, 2, generator=rng) * 2 - 1) * (2 * _SHIFT)  # affine_grid spans [-1, 1]
-    cosine, sine = torch.cos(turn) / zoom, torch.sin(turn) / zoom
-    affine = torch.stack(
-        [torch.stack([cosine, -sine, shift[:, 0]], dim=1), torch.stack([sine, cosine, shift[:, 1]], dim=1)], dim=1
-    )
-    grid = F.affine_grid(affine, list(values.shape), align_corners=False)
-    return F.grid_sample(values, grid, padding_mode="border", align_corners=False)
