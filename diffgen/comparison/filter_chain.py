@@ -8,12 +8,10 @@ from collections.abc import Callable
 import torch
 
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
-from diffgen.comparison.domain_encoder import prepare_encoder
 from diffgen.comparison.requirements import filter_names
 from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.features.encoder import DomainEncoder
 from diffgen.features.recognition import Recogniser
 from diffgen.features.vae import Vae
 from diffgen.filters import (
@@ -54,15 +52,12 @@ def make_pipeline(
     def auto_encoder(real: torch.Tensor) -> Vae:
         return prepare_auto_encoder(split, config, device=device, progress=progress)
 
-    def domain_encoder(real: torch.Tensor) -> DomainEncoder:
-        return prepare_encoder(split, device=device, progress=progress)
-
     makers: dict[str, Callable[[], Filter]] = {
         "reconstruction": lambda: ReconstructionFilter(
             auto_encoder, threshold=threshold("reconstruction"), batch_size=batch_size
         ),
         "ssim": lambda: SsimFilter(threshold=threshold("ssim"), neighbors=settings.ssim.neighbors, device=device),
-        "neighbors": lambda: NeighborsFilter(domain_encoder, threshold=threshold("neighbors"), batch_size=batch_size),
+        "neighbors": lambda: NeighborsFilter(threshold=threshold("neighbors"), batch_size=batch_size, device=device),
     }
     if recogniser is not None:
         makers["jury"] = lambda: RecognitionFilter(recogniser, threshold=threshold("jury"), batch_size=batch_size)
@@ -70,7 +65,7 @@ def make_pipeline(
         makers["discriminator"] = lambda: DiscriminatorFilter(
             scorer, threshold=threshold("discriminator"), batch_size=batch_size
         )
-    names = filter_names(config)
+    names = filter_names(config, jury=recogniser is not None)
     foreign = foreign_filters(names)
     chain = [foreign.get(name) or makers[name]() for name in names if name in {*makers, *foreign}]
     pipeline = FilterPipeline(chain, false_alarm=settings.false_alarm)

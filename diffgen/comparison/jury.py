@@ -86,7 +86,7 @@ def prepare_jury(
 
     There is none where the labels are all alike, where the images are too few, or where it names too many of the
     held-out real images wrongly to be of use. The threshold is that at which it does not recognise as many of these as
-    the filters may reject; of pictures that it has to name with no help it is to be surer, where that is needed for
+    its settings allow; of pictures that it has to name with no help it is to be surer, where that is needed for
     19 of 20 names to be right.
     """
     rows, held_out = split.rows[0].numpy(), split.rows[1].numpy()
@@ -199,7 +199,7 @@ def _calibrated(
     answers = jury.answers(torch.from_numpy(split.data.images[held_out]))
     sure, right = juries.certainty(answers), jury.names(answers) == known.values[held_out]
     given = config.filters.jury.threshold
-    found = calibrate(sure[:, None], [np.nan if given is None else given], config.filters.false_alarm)
+    found = calibrate(sure[:, None], [np.nan if given is None else given], config.filters.jury.false_alarm)
     threshold = float(found.thresholds[0])
     unaided = reliable_from(sure, right, at_least=threshold) if given is None else threshold
     if unaided is None:

@@ -16,10 +16,10 @@ from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
-from diffgen.comparison.requirements import check_jury, check_seeds
+from diffgen.comparison.requirements import check_jury, check_seeds, filter_names
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.technique_run import real_images, run_search
-from diffgen.config import replace, roles
+from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.split import DataSplit
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
@@ -94,19 +94,21 @@ def attach_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
         model.answers.attach(folder.answers_file(role))
 
 
-def search_and_report(given: Given, open_folder: Callable[[], RunFolder]) -> CompareResult:
+def search_and_report(given: Given, open_folder: Callable[[CompareConfig], RunFolder]) -> CompareResult:
     """Everything that a new run and a resumed one have in common.
 
     Args:
         given: the models are prepared.
-        open_folder: makes the run folder, or gives that of the run; called when all is ready for the search.
+        open_folder: makes the run folder, or gives that of the run, for the settings with everything in them that was
+            found out; called when all is ready for the search.
 
     Raises:
         UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
     """
     try:
         looked = _look_at_data(given)
-        folder = open_folder()
+        given = replace(given, config=looked.config)
+        folder = open_folder(looked.config)
     except KeyboardInterrupt as error:
         error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
         raise
@@ -122,6 +124,7 @@ def search_and_report(given: Given, open_folder: Callable[[], RunFolder]) -> Com
 class _Looked:
     """What is there before the run folder is; see :class:`diffgen.comparison.prepared.Prepared`."""
 
+    config: CompareConfig
     real: RealAnswers
     split: DataSplit
     source: ImageSource
@@ -151,6 +154,9 @@ def _look_at_data(given: Given) -> _Looked:
     jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
     progress.say(jury.missing or str(jury.figures))
     check_jury(config, jury.missing)
+    # which filters there are becomes part of the settings: a replay must not guess again
+    names = filter_names(config, jury=jury.recogniser is not None)
+    config = replace(config, filters=replace(config.filters, names=names))
     context = FamilyContext(
         cells.encoder,
         device,
@@ -159,7 +165,7 @@ def _look_at_data(given: Given) -> _Looked:
         auto_encoder=partial(prepare_auto_encoder, split, config, device=device, progress=progress),
         answers=real.probabilities,
     )
-    return _Looked(real, split, prepare_source(split, config, context), cells, jury, context)
+    return _Looked(config, real, split, prepare_source(split, config, context), cells, jury, context)
 
 
 def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
@@ -195,7 +201,7 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
     )
     return Prepared(
         **{each.name: getattr(given, each.name) for each in fields(Given)},
-        **{each.name: getattr(looked, each.name) for each in fields(_Looked)},
+        **{each.name: getattr(looked, each.name) for each in fields(_Looked) if each.name != "config"},
         folder=folder,
         pipeline=pipeline,
         batch_size=batch_size,

@@ -26,30 +26,44 @@ def needs_of(config: CompareConfig) -> Needs:
 
 def uses_gan(config: CompareConfig) -> bool:
     """Whether there is a GAN before the search: for the pictures, or for its discriminator, there or as a filter."""
-    needs, family = needs_of(config), family_of(config).name
-    mixed = needs.source and family == "mixed"
-    draws = needs.source and (
-        family == "gan" or (mixed and (config.source.gan == "now" or config.gan_file is not None))
-    )
+    mixed = _mixes(config)
     names = config.filters.names
     # where nobody named the filters, a GAN that is there already is asked; but that of a mixture may come in the midst
     # of the search, whose filters must not change then
     judges = (config.gan_file is not None and not mixed) if names is None else "discriminator" in names
     foreign = config.generator.file is not None or extensions.in_use().generator is not None
-    return (draws or needs.discriminator or judges) and not foreign
+    return (_searches_with_gan(config) or judges) and not foreign
 
 
-def filter_names(config: CompareConfig) -> tuple[str, ...]:
-    """The filters: those that the settings name; else those that need nothing trained that is not there anyway.
+def _mixes(config: CompareConfig) -> bool:
+    return needs_of(config).source and family_of(config).name == "mixed"
 
-    The discriminator is asked where the run has one. Nearness to real images is not: it turns away what lies between
-    two classes, which is where triggers are, and hardly anything else that the other two let pass
-    (benchmarks/results/filters.md).
+
+def _searches_with_gan(config: CompareConfig) -> bool:
+    """Whether the search itself has a GAN when it begins."""
+    needs = needs_of(config)
+    mixed_in = _mixes(config) and (config.source.gan == "now" or config.gan_file is not None)
+    return (needs.source and family_of(config).name == "gan") or mixed_in or needs.discriminator
+
+
+def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]:
+    """The filters: those that the settings name; else nearness to real images and the jury.
+
+    Of generated digits these two keep most of what people accept, and reject all but one of what they do not
+    (benchmarks/results/human-labelled.md). Without a jury: the others that need nothing trained that is not there
+    anyway; the discriminator is asked where the run has one.
+
+    Args:
+        config: all settings.
+        jury: whether there is one.
     """
     if config.filters.names is not None:
         return config.filters.names
-    mixed = needs_of(config).source and family_of(config).name == "mixed"
-    scored = (uses_gan(config) and not mixed) or config.generator.discriminator is not None
+    if jury:
+        # a GAN that was given, and that the search does without, is there to judge
+        judges = config.gan_file is not None and not _searches_with_gan(config)
+        return ("discriminator", "neighbors", "jury") if judges else ("neighbors", "jury")
+    scored = (uses_gan(config) and not _mixes(config)) or config.generator.discriminator is not None
     return ("discriminator", "reconstruction", "ssim") if scored else ("reconstruction", "ssim")
 
 

@@ -51,14 +51,13 @@ class SsimSettings:
 
 @settings("filters.neighbors")
 class NeighborsSettings:
-    """The filter ``neighbors``: nearness to real images in the space of features."""
+    """The filter ``neighbors``: distance to real images, as a share of the picture's own size."""
 
     threshold: Maybe[float] = setting(
         None,
         "Lowest nearness to real images that passes (default: found).",
         option="--neighbors-threshold",
         metavar="X",
-        ge=-1,
         le=1,
     )
 
@@ -73,6 +72,12 @@ class JurySettings:
         option="--jury-threshold",
         metavar="X",
         le=0,
+    )
+    false_alarm: float = setting(
+        0.05,
+        "Share of held-out real images that the jury alone may fail to recognise.",
+        ge=0,
+        lt=1,
     )
     shown: int = setting(
         45_000,
@@ -94,11 +99,11 @@ class FilterConfig:
 
     names: Many[str] | None = setting(
         None,
-        "The filters, in the order in which they are asked (default: reconstruction and ssim, and discriminator before "
-        "them where the run has one anyway).",
+        "The filters, in the order in which they are asked (default: neighbors and jury; without a jury reconstruction "
+        "and ssim, and discriminator before them where the run has one anyway).",
     )
     false_alarm: float = setting(
-        0.05,
+        0.02,
         "Share of held-out real images that all filters together may reject; it sets the thresholds.",
         option="--false-alarm-rate",
         metavar="X",

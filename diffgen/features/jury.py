@@ -5,9 +5,9 @@ what people say of generated digits, this one agrees with them best (Dola et al.
 networks too); how much the members contradict each other says nothing. The members share nothing with the models under
 test, nor with any judge of the results.
 
-Beside real images changed a little, the members are shown fragments of images and noise, of which every label is to be
-as likely as any other (outlier exposure, Hendrycks et al. 2019): classifiers that know whole pictures only are sure of
-fragments too. Mirrored images join where the members name them as well as
+Beside real images changed a little, the members are shown fragments, of which every label is to be as likely as any
+other (outlier exposure, Hendrycks et al. 2019): classifiers that know whole pictures only are sure of fragments too.
+Mirrored images join where the members name them as well as
 the others: most photographs may be mirrored, and digits may not.
 """
 
@@ -29,7 +29,7 @@ FORMAT = "diffgen-jury-2"
 _BATCH = 64
 _LEARNING_RATE = 1e-3
 _LARGEST_SIDE = 32  # larger images are averaged down to this side
-_FRAGMENTS, _NOISE = 0.125, 0.05  # shares of what members are shown
+_FRAGMENTS = 0.125  # share of what members are shown
 _MIRROR_FROM = 0.4  # of the training: whether mirrored images join is decided then
 _MIRRORED_AS_WELL = 0.95  # of the images that the members name right, share that they must name right mirrored
 _ASKED = 1000  # images that they name for that
@@ -149,10 +149,9 @@ def _lesson(
     if mirror:
         images = torch.where(torch.rand(len(images), 1, 1, 1, generator=rng) < 0.5, images.flip(3), images)
     values, answers = variations.varied(images, rng), F.one_hot(wanted, labels).to(torch.float32)
-    parts = [round(_FRAGMENTS * len(values)), round(_NOISE * len(values))]
-    whole, some, others = values.split([len(values) - sum(parts), *parts])
+    whole, some = values.tensor_split([len(values) - round(_FRAGMENTS * len(values))])
     answers[len(whole) :] = 1 / labels
-    return torch.cat([whole, variations.fragments(some, rng), variations.noise_like(others, rng)]), answers
+    return torch.cat([whole, variations.fragments(some, rng)]), answers
 
 
 def _may_be_mirrored(jury: Jury, images: torch.Tensor, wanted: torch.Tensor, rng: torch.Generator) -> bool:

@@ -48,12 +48,6 @@ def fragments(images: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return torch.where(relief > level, images, images.amin((1, 2, 3), keepdim=True))
 
 
-def noise_like(images: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """As many pictures of one tone with noise on it, from none to as much as there can be."""
-    tone, strength = (_uniform((len(images), 1, 1, 1), low, 1, rng) for low in (-1, 0))
-    return (tone + strength * torch.randn(images.shape, generator=rng)).clamp(-1, 1)
-
-
 def _moved(values: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Each image turned, zoomed, sheared, shifted and bent by its own random amounts; edges are repeated."""
     count, _, height, width = values.shape

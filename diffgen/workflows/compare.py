@@ -22,7 +22,7 @@ from diffgen.comparison.named_settings import settled
 from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
-from diffgen.comparison.requirements import check_images, check_models, check_settings, filter_names
+from diffgen.comparison.requirements import check_images, check_models, check_settings
 from diffgen.config import CompareConfig, replace, roles, to_dict
 from diffgen.config.named import NamedSettings
 from diffgen.data import is_word
@@ -131,8 +131,7 @@ def run_comparison(
         match_classes(black_boxes, specs, images.class_names)
         hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
-        filters = replace(config.filters, names=filter_names(config))
-        config = replace(with_own_settings(config), batch_size=size, filters=filters)
+        config = replace(with_own_settings(config), batch_size=size)
         config = recorded(config, black_boxes, specs)
         manifest = {
             "status": "running",
@@ -155,9 +154,9 @@ def run_comparison(
             **hooks.about(),
         }
 
-        def open_folder() -> RunFolder:
+        def open_folder(found: CompareConfig) -> RunFolder:
             held.enter_context(RunLock(path))
-            folder = RunFolder.create(path, config=to_dict(config), manifest=manifest, force=force)
+            folder = RunFolder.create(path, config=to_dict(found), manifest=manifest, force=force)
             attach_answers(black_boxes, folder)
             return folder
 

@@ -102,7 +102,7 @@ def resume_comparison(
         prepare_models(models, images)
         _warn_of_changes(folder, run.device, progress)
         hooks.models_ready(models, images)
-        return search_and_report(Given(models, images, run.config, run.device, progress, hooks), lambda: folder)
+        return search_and_report(Given(models, images, run.config, run.device, progress, hooks), lambda _: folder)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:

@@ -77,7 +77,7 @@ def test_command_line_before_file_before_defaults(resolved: Callable[..., Compar
     assert (config.search.population, config.filters.ssim.threshold) == (30, 0.5)
     assert type(config.gan.learning_rate_generator) is float
     rest = CompareConfig()
-    assert (config.gan.width, config.filters.false_alarm, config.device) == (rest.gan.width, 0.05, "auto")
+    assert (config.gan.width, config.filters.false_alarm, config.device) == (rest.gan.width, 0.02, "auto")
 
 
 def test_set_reaches_every_setting(resolved: Callable[..., CompareConfig]) -> None:
@@ -267,7 +267,7 @@ def test_settings_from_a_file_in_python(tmp_path: Path) -> None:
         ('[search]\nprior = "generatr"', ["search.prior", "did you mean 'generator'"]),
         ("[search]\nprior = [1]", ["search.prior", "'box'"]),
         ("[search]\npopulation = 1", ["search.population", "from 4 to 1000000"]),
-        ("[filters]\nfalse_alarm = 2.0", ["filters.false_alarm", "0.05"]),
+        ("[filters]\nfalse_alarm = 2.0", ["filters.false_alarm", "0.02"]),
         ("[preprocessing_a]\nmean = 0.5", ["preprocessing.mean", "list"]),
         ('[preprocessing_a]\nmean = ["x"]', ["preprocessing.mean", "a number"]),
         ("model_a = 5", ["path", "quotation marks"]),

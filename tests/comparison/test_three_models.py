@@ -60,7 +60,7 @@ def result(models: tuple[BlackBox, ...], digits: ImageSet, tmp_path_factory: pyt
         filters=FilterConfig(names=("ssim",)),
     )
 
-    def open_folder() -> RunFolder:
+    def open_folder(settled: CompareConfig) -> RunFolder:
         manifest = {
             "version": "0",
             "created": "2026-11-22T00:00:00+00:00",
@@ -68,7 +68,7 @@ def result(models: tuple[BlackBox, ...], digits: ImageSet, tmp_path_factory: pyt
             "files": {role: {"name": f"{role}.pt", "path": None, "sha256": None} for role in "ABC"},
             "data": {"source": digits.source, "path": digits.source, "sha256": digits.digest},
         }
-        folder = RunFolder.create(path, config=to_dict(config), manifest=manifest, force=False)
+        folder = RunFolder.create(path, config=to_dict(settled), manifest=manifest, force=False)
         attach_answers(models, folder)
         return folder
 

@@ -29,7 +29,7 @@ def learned(parts: Any) -> Learned:
     vae = vaes.train(parts.reference, steps=150, seed=0)
     encoder = encoders.train(parts.reference[:300], None, seed=0)
     reconstruction = ReconstructionFilter(lambda real: vae)
-    neighbors = NeighborsFilter(lambda real: encoder, neighbors=3)
+    neighbors = NeighborsFilter(neighbors=3)
     reconstruction.fit(parts.reference)
     neighbors.fit(parts.reference)
     return Learned(reconstruction, neighbors, vae, encoder)
@@ -44,13 +44,27 @@ def test_the_error_equals_a_plain_loop(parts: Any, learned: Learned) -> None:
         assert score == pytest.approx(-((target - drawn) ** 2).sum() / (target**2).sum(), abs=1e-4)
 
 
-def test_similarity_equals_a_plain_loop(parts: Any, learned: Learned) -> None:
+def test_nearness_equals_a_plain_loop(parts: Any, learned: Learned) -> None:
     scores = learned.neighbors.score(parts.mixed)
-    real = learned.encoder.encode(parts.reference).numpy().astype(float)
+    real = parts.reference.numpy().astype(float) / 255  # the edges of the digits are black: so is the background
     for image, score in zip(parts.mixed, scores.tolist(), strict=True):
-        own = learned.encoder.encode(image[None])[0].numpy().astype(float)
-        cosines = sorted(own @ each / np.sqrt((own @ own) * (each @ each)) for each in real)
-        assert score == pytest.approx(np.mean(cosines[-3:]), abs=1e-4)
+        own = image.numpy().astype(float) / 255
+        distances = sorted(np.sqrt(((own - each) ** 2).sum()) for each in real)
+        assert score == pytest.approx(1 - np.mean(distances[:3]) / np.sqrt((own**2).sum()), abs=1e-3)
+
+
+def test_a_picture_is_as_near_on_white_paper_as_on_black(parts: Any, learned: Learned) -> None:
+    white = NeighborsFilter(neighbors=3)
+    white.fit(255 - parts.reference)
+    torch.testing.assert_close(white.score(255 - parts.mixed), learned.neighbors.score(parts.mixed), rtol=0, atol=1e-3)
+
+
+def test_faint_remains_of_a_digit_are_not_near(parts: Any, learned: Learned) -> None:
+    lowest = learned.neighbors.score(parts.held_out).quantile(0.05)
+    remains = parts.held_out.clone()
+    remains[:, :, :, :18] = 0
+    for wrecked in (parts.noise, remains // 4, torch.full_like(remains, 3)):
+        assert (learned.neighbors.score(wrecked) < lowest).float().mean() > 0.9
 
 
 @pytest.mark.parametrize("name", ["reconstruction", "neighbors"])
@@ -78,7 +92,7 @@ def test_blank_images_have_a_score(learned: Learned, name: str, level: int) -> N
 
 
 def test_asking_before_fitting_is_a_mistake_in_the_program(parts: Any, learned: Learned) -> None:
-    for judge in (ReconstructionFilter(lambda real: learned.vae), NeighborsFilter(lambda real: learned.encoder)):
+    for judge in (ReconstructionFilter(lambda real: learned.vae), NeighborsFilter()):
         with pytest.raises(RuntimeError, match="fit"):
             judge.score(parts.noise)
 

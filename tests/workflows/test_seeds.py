@@ -151,7 +151,7 @@ def test_a_killed_run_ends_as_a_whole_one(
 
 def test_which_filters_there_are() -> None:
     def names(**settings: object) -> tuple[str, ...]:
-        return filter_names(CompareConfig(**settings))
+        return filter_names(CompareConfig(**settings), jury=False)
 
     three, two = ("discriminator", "reconstruction", "ssim"), ("reconstruction", "ssim")
     assert names() == names(technique="random_latent") == names(technique="drfuzz") == three
@@ -169,6 +169,11 @@ def test_which_filters_there_are() -> None:
         assert filter_names(each) == ("discriminator", "ssim")
         assert uses_gan(each)
     assert names(filters=FilterConfig(names=())) == ()
+    # with a jury, a GAN that is there already and draws nothing is asked besides
+    assert filter_names(CompareConfig()) == filter_names(CompareConfig(source=SEEDS)) == ("neighbors", "jury")
+    judging = CompareConfig(technique="real_data", gan_file="gan.safetensors")
+    assert filter_names(judging) == ("discriminator", "neighbors", "jury")
+    assert filter_names(CompareConfig(gan_file="gan.safetensors")) == ("neighbors", "jury")
     assert not uses_gan(CompareConfig(source=SEEDS))
 
 
