@@ -60,8 +60,9 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     if config.filters.names is not None:
         return config.filters.names
     if jury:
-        # a GAN that was given, and that the search does without, is there to judge
-        judges = config.gan_file is not None and not _searches_with_gan(config)
+        # a discriminator that was given, or a GAN that the search does without, is there to judge
+        spare = config.gan_file is not None and not _searches_with_gan(config)
+        judges = spare or config.generator.discriminator is not None
         return ("discriminator", "neighbors", "jury") if judges else ("neighbors", "jury")
     scored = (uses_gan(config) and not _mixes(config)) or config.generator.discriminator is not None
     return ("discriminator", "reconstruction", "ssim") if scored else ("reconstruction", "ssim")

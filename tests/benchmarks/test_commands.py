@@ -36,7 +36,10 @@ def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Pat
     judged = shared_folder / "data" / "human-labelled"
     if not (judged / "mnist.npz").is_file():
         pytest.skip(f"There is no {judged / 'mnist.npz'}.")
-    places = {"human-labelled": judged, **dict.fromkeys(("mnist", "fashion-mnist"), shared_of_digits / "data" / "mnist")}
+    places = {
+        "human-labelled": judged,
+        **dict.fromkeys(("mnist", "fashion-mnist"), shared_of_digits / "data" / "mnist"),
+    }
     (tmp_path / "data").mkdir()
     for name, place in places.items():
         (tmp_path / "data" / name).symlink_to(place)

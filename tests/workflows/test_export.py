@@ -40,7 +40,7 @@ def test_every_valid_trigger_byte_for_byte(finished: CompareResult, tmp_path: Pa
         assert row["file"].startswith(f"A-{labels[0]}_B-{labels[1]}/")
         assert float(row["probability_a"]) == triggers.probabilities[number, 0, labels[0]]
         assert float(row["divergence"]) == triggers.divergence[number]
-        assert float(row["score_ssim"]) == verdicts["scores"][number, 2]
+        assert float(row["score_jury"]) == verdicts["scores"][number, 1]
         assert (int(row["cell"]), int(row["query"])) == (verdicts["cells"][number], triggers.query[number])
         assert row["rejected_by"] == ""
     pictures = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*.png")}
@@ -52,10 +52,10 @@ def test_the_rejected_ones_too(finished: CompareResult, tmp_path: Path) -> None:
     assert result.pictures == finished.triggers
     table = rows(tmp_path / "out")
     reasons = {row["rejected_by"] for row in table}
-    assert {"", "discriminator"} <= reasons <= {"", "discriminator", "reconstruction", "ssim"}
+    assert {"", "jury"} <= reasons <= {"", "neighbors", "jury"}
     assert all(row["file"].startswith("rejected/") == (row["rejected_by"] != "") for row in table)
     # a filter that was not asked gave no score
-    assert all(row["score_ssim"] == "" for row in table if row["rejected_by"] == "discriminator")
+    assert all(row["score_jury"] == "" for row in table if row["rejected_by"] == "neighbors")
 
 
 def test_parquet_says_the_same_as_csv(finished: CompareResult, tmp_path: Path) -> None:
