@@ -143,13 +143,14 @@ def _chains(config: CompareConfig) -> dict[str, FilterConfig]:
     default = filter_names(config)
     return {
         "default": FilterConfig(names=default),
-        "default, no jury": FilterConfig(names=tuple(name for name in default if name != "jury")),
+        "default where there is no jury": FilterConfig(names=filter_names(config, jury=False)),
         "preset paper": FILTER_PRESETS["paper"],
-        "default of version 0.1": FilterConfig(names=_BEFORE),
-        "reconstruction, ssim, jury": FilterConfig(names=("reconstruction", "ssim", "jury")),
-        "neighbors, jury": FilterConfig(names=("neighbors", "jury")),
-        "ssim, neighbors, jury": FilterConfig(names=("ssim", "neighbors", "jury")),
-        "reconstruction, neighbors, jury": FilterConfig(names=("reconstruction", "neighbors", "jury")),
+        "default of version 0.1": FilterConfig(names=_BEFORE, false_alarm=0.05),
+        "the same": FilterConfig(names=_BEFORE),
+        "default, stricter": FilterConfig(names=default, false_alarm=0.05),
+        "ssim in place of neighbors": FilterConfig(names=("ssim", "jury")),
+        "with ssim": FilterConfig(names=("ssim", "neighbors", "jury")),
+        "with reconstruction": FilterConfig(names=("reconstruction", "neighbors", "jury")),
     }
 
 
@@ -166,17 +167,25 @@ def _print_scores(scored: Scored, judged: Judged) -> None:
     for name in scored.names:
         alone = [FilterConfig(names=(name,), false_alarm=rate) for rate in _RATES]
         area = roc_auc_score(judged.valid, scored.others["judged"][:, scored.names.index(name)])
-        print(f"| {name} | {area:.2f} | " + " | ".join(_kept(scored.passing(each, "judged"), judged) for each in alone))
+        print(
+            f"| {name} | {area:.2f} | "
+            + " | ".join(_kept(scored.passing(each, "judged"), judged) for each in alone)
+            + " |"
+        )
 
 
 def _print_chains(scored: Scored, judged: Judged, chains: Mapping[str, FilterConfig]) -> None:
-    print("\nChains, as a comparison calibrates them (5 % of held-out real images for all filters together). AUROC is")
-    print("that of the rank of the worst score among those of held-out real images:\n")
-    print("| chain | filters | valid kept | invalid kept | AUROC |\n|---|---|---:|---:|---:|")
+    print(
+        "\nChains, as a comparison calibrates them; the rate is the share of held-out real images that all filters of"
+    )
+    print(
+        "one together may reject. AUROC is that of the rank of the worst score among those of held-out real images:\n"
+    )
+    print("| chain | filters | rate | valid kept | invalid kept | AUROC |\n|---|---|---:|---:|---:|---:|")
     for title, chain in chains.items():
         area = roc_auc_score(judged.valid, scored.worst_rank(chain, "judged"))
         kept = _kept(scored.passing(chain, "judged"), judged)
-        print(f"| {title} | {', '.join(chain.names or ())} | {kept} | {area:.2f} |")
+        print(f"| {title} | {', '.join(chain.names or ())} | {chain.false_alarm:.0%} | {kept} | {area:.2f} |")
 
 
 def _print_tools(scored: Scored, judged: Judged, chains: Mapping[str, FilterConfig]) -> None:

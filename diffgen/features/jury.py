@@ -25,7 +25,7 @@ from diffgen.features import variations
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.types import Float32Array, Int64Array
 
-FORMAT = "diffgen-jury-2"
+FORMAT = "diffgen-jury-3"
 _BATCH = 64
 _LEARNING_RATE = 1e-3
 _LARGEST_SIDE = 32  # larger images are averaged down to this side
