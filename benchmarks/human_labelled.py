@@ -29,7 +29,7 @@ from benchmarks.wrecked import wrecked
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.jury import RealLabels, prepare_jury
 from diffgen.comparison.requirements import filter_names
-from diffgen.config import FILTER_PRESETS, FILTERS, CompareConfig, FilterConfig, replace
+from diffgen.config import FILTER_PRESETS, CompareConfig, FilterConfig, replace
 from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
@@ -41,6 +41,7 @@ from diffgen.sources.gan_family import prepare_gan
 from diffgen.types import Float32Array, ImageSet
 
 _CPU = torch.device("cpu")
+_SCORES = ("discriminator", "reconstruction", "ssim", "neighbors", "jury")
 _RATES = (0.01, 0.02, 0.05)
 _REAL = 500
 _BEFORE = ("discriminator", "reconstruction", "ssim")  # the default of version 0.1, with a GAN
@@ -133,7 +134,7 @@ def _all_filters(data: ImageSet, config: CompareConfig) -> FilterPipeline:
     scorer = prepare_gan(split, config.gan, context).scorer
     assert data.labels is not None
     jury = prepare_jury(split, RealLabels(data.labels, "given"), config, device=_CPU, progress=progress)
-    config = replace(config, filters=replace(config.filters, names=FILTERS))
+    config = replace(config, filters=replace(config.filters, names=_SCORES))
     return make_pipeline(
         split, scorer, config, recogniser=jury.recogniser, batch_size=256, device=_CPU, progress=progress
     )

@@ -3,6 +3,7 @@
 from diffgen.filters.base import Filter
 from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.filters.discriminator import DiscriminatorFilter
+from diffgen.filters.learned import LearnedFilter
 from diffgen.filters.neighbors import NeighborsFilter
 from diffgen.filters.pipeline import FilterPipeline, FilterVerdicts
 from diffgen.filters.recognition import RecognitionFilter
@@ -17,6 +18,7 @@ __all__ = [
     "Filter",
     "FilterPipeline",
     "FilterVerdicts",
+    "LearnedFilter",
     "NeighborsFilter",
     "RecognitionFilter",
     "ReconstructionFilter",

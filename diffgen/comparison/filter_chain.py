@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -18,12 +19,14 @@ from diffgen.filters import (
     DiscriminatorFilter,
     Filter,
     FilterPipeline,
+    LearnedFilter,
     NeighborsFilter,
     RecognitionFilter,
     ReconstructionFilter,
     SsimFilter,
     foreign_filters,
 )
+from diffgen.labels.answers import read_answers
 from diffgen.types import Scorer
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
@@ -65,9 +68,19 @@ def make_pipeline(
         makers["discriminator"] = lambda: DiscriminatorFilter(
             scorer, threshold=threshold("discriminator"), batch_size=batch_size
         )
+    if settings.learned.answers is not None:
+        answers = Path(settings.learned.answers)
+        makers["learned"] = lambda: _learned(
+            answers, split, [make() for name, make in makers.items() if name != "learned"], settings.learned.threshold
+        )
     names = filter_names(config, jury=recogniser is not None)
     foreign = foreign_filters(names)
     chain = [foreign.get(name) or makers[name]() for name in names if name in {*makers, *foreign}]
     pipeline = FilterPipeline(chain, false_alarm=settings.false_alarm)
     pipeline.fit(split.reference, split.held_out)
     return pipeline
+
+
+def _learned(path: Path, split: DataSplit, parts: list[Filter], threshold: float | None) -> LearnedFilter:
+    found = read_answers(path, split.data.image_shape)
+    return LearnedFilter(parts, torch.from_numpy(found.images), found.valid, threshold=threshold or 0.0)

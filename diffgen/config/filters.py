@@ -6,7 +6,7 @@ from diffgen import extensions
 from diffgen.config.schema import Many, Maybe, setting, settings
 from diffgen.errors import UserError
 
-FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors", "jury")
+FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors", "jury", "learned")
 
 
 @settings("filters.discriminator")
@@ -87,6 +87,25 @@ class JurySettings:
     )
 
 
+@settings("filters.learned")
+class LearnedSettings:
+    """The filter ``learned``: whether people like those who answered would rather take an image for valid."""
+
+    threshold: Maybe[float] = setting(
+        None,
+        "Lowest logarithm of the odds of being valid that passes (default: 0, even odds).",
+        option="--learned-threshold",
+        metavar="X",
+    )
+    answers: Maybe[str] = setting(
+        None,
+        "What the filter learned learns from: a run whose pictures people labelled, or an .npz file with images and "
+        "valid.",
+        option="--learned-from",
+        metavar="RUN|NPZ",
+    )
+
+
 @settings("filters")
 class FilterConfig:
     """The validity filters (DiffGAN, section 3.6; ``FILTER_PRESETS`` has the published ones).
@@ -121,6 +140,7 @@ class FilterConfig:
     ssim: SsimSettings = setting(factory=SsimSettings)
     neighbors: NeighborsSettings = setting(factory=NeighborsSettings)
     jury: JurySettings = setting(factory=JurySettings)
+    learned: LearnedSettings = setting(factory=LearnedSettings)
 
     def __post_init__(self) -> None:
         names = self.names or ()

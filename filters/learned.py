@@ -1,0 +1,87 @@
+"""What the user's own answers, valid or not, say of the other filters' scores, as a filter of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from diffgen.errors import UserError
+from diffgen.filters.base import Filter
+from diffgen.types import Float32Array
+
+_FEWEST = 100  # answers
+_FEWEST_OF_A_KIND = 10  # of them, valid ones and others
+_FOLDS = 10
+_SEED = 0
+
+
+class LearnedFilter:
+    """Passes what people like those who answered would more likely take for valid than not.
+
+    The score is the logarithm of the odds that a logistic regression on the scores of other filters gives, valid and
+    invalid answers counting alike however many there are of each; DeepNaqqal (ICST 2026) and Ghobari et al. (ICSE-SEIP
+    2025) show that a few hundred answers are enough. How well it agrees with the answers is cross-validated, and part
+    of the description.
+
+    Args:
+        parts: filters whose scores it learns from; they are fitted with it.
+        images: uint8 (N, C, H, W), pictures that people answered about.
+        valid: bool (N,), what they answered.
+        threshold: lowest score that passes; 0 is as likely valid as not.
+
+    Raises:
+        UserError: there are too few answers, or too few of one kind.
+    """
+
+    name = "learned"
+
+    def __init__(
+        self, parts: Sequence[Filter], images: torch.Tensor, valid: NDArray[np.bool_], *, threshold: float = 0.0
+    ) -> None:
+        fewer = int(min(valid.sum(), (~valid).sum()))
+        if len(valid) < _FEWEST or fewer < _FEWEST_OF_A_KIND:
+            raise UserError(
+                f"The filter learned has {len(valid):,} answers to learn from, {int((~valid).sum()):,} of them "
+                f"invalid, and takes {_FEWEST}, with {_FEWEST_OF_A_KIND} of either kind; label more pictures, or leave "
+                "it out of --filters."
+            )
+        self.parts = tuple(parts)
+        self.threshold = threshold
+        self._images, self._valid = images, valid
+        self._model: Pipeline | None = None
+        self.description = "Whether it is more likely valid than not, by what your own answers say of other scores."
+
+    def fit(self, real: torch.Tensor) -> None:
+        """Fit the other filters to real images, uint8 (N, C, H, W), and learn from the answers."""
+        for each in self.parts:
+            each.fit(real)
+        scores = self._scores(self._images)
+        model = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced"))
+        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=_SEED)
+        said = cross_val_predict(model, scores, self._valid, cv=folds)
+        kept, refused = said[self._valid].mean(), (~said[~self._valid]).mean()
+        self._model = model.fit(scores, self._valid)
+        self.description = (
+            f"How much likelier valid than not, by {len(self._valid):,} answers of people "
+            f"({int(self._valid.sum()):,} valid) and the scores {', '.join(each.name for each in self.parts)}. "
+            f"Cross-validated it keeps {kept:.0%} of what they took for valid and refuses {refused:.0%} of the rest."
+        )
+
+    def score(self, images: torch.Tensor, *, enough: float = float("inf")) -> torch.Tensor:
+        """float32 (N,), on the CPU, for uint8 (N, C, H, W)."""
+        if self._model is None:
+            raise RuntimeError("fit() the filter before it is asked")
+        if len(images) == 0:
+            return torch.empty(0)
+        odds = self._model.decision_function(self._scores(images))
+        return torch.from_numpy(np.asarray(odds, dtype=np.float32))
+
+    def _scores(self, images: torch.Tensor) -> Float32Array:
+        return np.stack([each.score(images).numpy() for each in self.parts], axis=1)
