@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     chains = {
         **{name: FilterConfig(names=(name,)) for name in _ALONE},
         "preset paper": FILTER_PRESETS["paper"],
-        "preset default": FilterConfig(names=("neighbors", "jury")),
+        "preset default": FilterConfig(names=("neighbors", "jury", "ssim")),
         "default of version 0.1": FilterConfig(names=("discriminator", "reconstruction", "ssim"), false_alarm=0.05),
         "reconstruction, ssim, neighbors": FilterConfig(names=("reconstruction", "ssim", "neighbors")),
         "all": FilterConfig(names=_ALONE),

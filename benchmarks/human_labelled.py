@@ -149,9 +149,9 @@ def _chains(config: CompareConfig) -> dict[str, FilterConfig]:
         "default of version 0.1": FilterConfig(names=_BEFORE, false_alarm=0.05),
         "the same": FilterConfig(names=_BEFORE),
         "default, stricter": FilterConfig(names=default, false_alarm=0.05),
-        "ssim in place of neighbors": FilterConfig(names=("ssim", "jury")),
-        "with ssim": FilterConfig(names=("ssim", "neighbors", "jury")),
-        "with reconstruction": FilterConfig(names=("reconstruction", "neighbors", "jury")),
+        "without ssim": FilterConfig(names=("neighbors", "jury")),
+        "without neighbors": FilterConfig(names=("jury", "ssim")),
+        "reconstruction for ssim": FilterConfig(names=("reconstruction", "neighbors", "jury")),
     }
 
 

@@ -12,6 +12,7 @@ from diffgen.sources.registry import FAMILIES, family_of
 from diffgen.techniques import PRESETS, Needs, RealImages, technique_class
 from diffgen.types import ImageSet
 
+_DEFAULT = ("neighbors", "jury", "ssim")  # cheapest first: what one rejects no other is asked about
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
 
 
@@ -47,10 +48,10 @@ def _searches_with_gan(config: CompareConfig) -> bool:
 
 
 def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]:
-    """The filters: those that the settings name; else nearness to real images and the jury.
+    """The filters: those that the settings name; else nearness to real images, the jury and SSIM.
 
-    Of generated digits these two keep most of what people accept, and reject all but one of what they do not
-    (benchmarks/results/human-labelled.md). Without a jury: the others that need nothing trained that is not there
+    Of generated digits these keep most of what people accept, and reject nearly all of what they do not; nearness and
+    jury alone would let through areas of one grey and pictures of another kind (benchmarks/results/human-labelled.md). Without a jury: the others that need nothing trained that is not there
     anyway; the discriminator is asked where the run has one.
 
     Args:
@@ -63,7 +64,7 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
         # a discriminator that was given, or a GAN that the search does without, is there to judge
         spare = config.gan_file is not None and not _searches_with_gan(config)
         judges = spare or config.generator.discriminator is not None
-        return ("discriminator", "neighbors", "jury") if judges else ("neighbors", "jury")
+        return ("discriminator", *_DEFAULT) if judges else _DEFAULT
     scored = (uses_gan(config) and not _mixes(config)) or config.generator.discriminator is not None
     return ("discriminator", "reconstruction", "ssim") if scored else ("reconstruction", "ssim")
 

@@ -118,8 +118,8 @@ class FilterConfig:
 
     names: Many[str] | None = setting(
         None,
-        "The filters, in the order in which they are asked (default: neighbors and jury; without a jury reconstruction "
-        "and ssim, and discriminator before them where the run has one anyway).",
+        "The filters, in the order in which they are asked (default: neighbors, jury and ssim; without a jury "
+        "reconstruction and ssim, and discriminator before them where the run has one anyway).",
     )
     false_alarm: float = setting(
         0.02,

@@ -77,7 +77,7 @@ def test_every_trigger_keeps_its_scores_and_the_reason(finished: CompareResult) 
         assert (scores[rejected] < each["threshold"]).all()
         asked = ~np.isnan(scores)
         assert (asked | ((verdicts["rejected_by"] >= 0) & (verdicts["rejected_by"] < index))).all()
-    assert [each["name"] for each in results["filters"]] == ["neighbors", "jury"]
+    assert [each["name"] for each in results["filters"]] == ["neighbors", "jury", "ssim"]
     # what is shown has the scores of all filters
     shown = folder.read_arrays("report")
     assert np.isfinite(shown["shown_scores"]).all()

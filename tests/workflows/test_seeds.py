@@ -82,7 +82,7 @@ def test_a_run_to_its_end(
     triggers, results = folder.read_triggers(), folder.results()
     assert result.queries == 600
     assert result.triggers == len(triggers) > 5
-    assert [each["name"] for each in results["filters"]] == ["neighbors", "jury"]
+    assert [each["name"] for each in results["filters"]] == ["neighbors", "jury", "ssim"]
     assert results["mutated"] is True
     assert folder.manifest["gan"] is None
     # genes draw the stored image again, from the seed and by the operators that are named
@@ -170,11 +170,12 @@ def test_which_filters_there_are() -> None:
         assert uses_gan(each)
     assert names(filters=FilterConfig(names=())) == ()
     # with a jury, a GAN that is there already and draws nothing is asked besides
-    assert filter_names(CompareConfig()) == filter_names(CompareConfig(source=SEEDS)) == ("neighbors", "jury")
+    usual = ("neighbors", "jury", "ssim")
+    assert filter_names(CompareConfig()) == filter_names(CompareConfig(source=SEEDS)) == usual
     judging = CompareConfig(technique="real_data", gan_file="gan.safetensors")
-    assert filter_names(judging) == ("discriminator", "neighbors", "jury")
+    assert filter_names(judging) == ("discriminator", *usual)
     assert filter_names(CompareConfig(generator=replace(own, discriminator="d.onnx")))[0] == "discriminator"
-    assert filter_names(CompareConfig(gan_file="gan.safetensors")) == ("neighbors", "jury")
+    assert filter_names(CompareConfig(gan_file="gan.safetensors")) == usual
     assert not uses_gan(CompareConfig(source=SEEDS))
 
 
