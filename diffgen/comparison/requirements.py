@@ -51,8 +51,9 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     """The filters: those that the settings name; else nearness to real images, the jury and SSIM.
 
     Of generated digits these keep most of what people accept, and reject nearly all of what they do not; nearness and
-    jury alone would let through areas of one grey and pictures of another kind (benchmarks/results/human-labelled.md). Without a jury: the others that need nothing trained that is not there
-    anyway; the discriminator is asked where the run has one.
+    jury alone would let through areas of one grey and pictures of another kind (benchmarks/results/human-labelled.md).
+    Without a jury: the others that need nothing trained that is not there anyway; the discriminator is asked where the
+    run has one.
 
     Args:
         config: all settings.
