@@ -45,6 +45,8 @@ class NamedSettings(TypedDict, total=False):
     ssim_threshold: float | None
     neighbors_threshold: float | None
     jury_threshold: float | None
+    learned_threshold: float | None
+    learned_from: str | None
 
 
 def keys() -> dict[str, str]:
