@@ -47,6 +47,7 @@ from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
 from benchmarks.warm_up import warm_up
 from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.jury import RealLabels, prepare_jury
 from diffgen.comparison.image_source import prepare_source
 from diffgen.config import Budget, CompareConfig, FilterConfig, SelectorConfig
 from diffgen.data import load as load_data
@@ -223,7 +224,11 @@ def prepare(data: str, training: str | None, *, quick: bool) -> None:
     cells = cell_store.prepare(images, device=CPU)
     split = DataSplit(images, config.split)
     made = prepare_source(split, config, FamilyContext(cells.encoder, CPU, Progress()))
-    make_pipeline(split, made.scorer, config, batch_size=128, device=CPU, progress=Progress())
+    jury = None
+    if images.labels is not None:
+        known = RealLabels(images.labels, "given")
+        jury = prepare_jury(split, known, config, device=CPU, progress=Progress()).recogniser
+    make_pipeline(split, made.scorer, config, recogniser=jury, batch_size=128, device=CPU, progress=Progress())
     if training is not None:
         judge_for(load_data(training), images)
 

@@ -11,6 +11,7 @@ import torch
 
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, from_dict
@@ -53,7 +54,10 @@ def test_no_filter_rejects_either_picture_of_a_pair(shrunk: ShrinkResult, digits
     encoder = cell_store.prepare(digits, device=cpu, progress=silent).encoder
     split = DataSplit(digits, config.split)
     made = prepare_source(split, config, FamilyContext(encoder, cpu, silent))
-    pipeline = make_pipeline(split, made.scorer, config, batch_size=64, device=cpu, progress=silent)
+    recogniser = OpenedRun(folder).recogniser(split, silent)
+    pipeline = make_pipeline(
+        split, made.scorer, config, recogniser=recogniser, batch_size=64, device=cpu, progress=silent
+    )
     arrays = folder.read_arrays("shrunk")
     for name in ("agreeing", "triggers"):
         margin = pipeline.scores(torch.from_numpy(arrays[name])) - pipeline.calibration.thresholds
