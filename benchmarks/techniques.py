@@ -47,8 +47,8 @@ from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
 from benchmarks.warm_up import warm_up
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.jury import RealLabels, prepare_jury
 from diffgen.comparison.image_source import prepare_source
+from diffgen.comparison.jury import RealLabels, prepare_jury
 from diffgen.config import Budget, CompareConfig, FilterConfig, SelectorConfig
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
