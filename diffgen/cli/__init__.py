@@ -62,6 +62,24 @@ exit codes:
   0 done   1 a gate failed   2 usage or input   3 the run broke off   130 interrupted
 """
 
+# in the order of the help text; each is named after its verb
+VERBS = (
+    compare,
+    check,
+    demo,
+    inspect,
+    quantize,
+    train_gan,
+    replay,
+    shrink,
+    report,
+    export,
+    label,
+    select,
+    predict,
+    doctor,
+)
+
 
 class _Parser(argparse.ArgumentParser):
     """Errors of usage in one sentence and with exit code 2, like every other error of the user."""
@@ -75,22 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
-    for module in (
-        compare,
-        check,
-        demo,
-        inspect,
-        quantize,
-        train_gan,
-        replay,
-        shrink,
-        report,
-        export,
-        label,
-        select,
-        predict,
-        doctor,
-    ):
+    for module in VERBS:
         module.add_parser(verbs)
     return parser
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 from diffgen import api
@@ -96,18 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("A check needs a base and a candidate; write 'diffgen check BASE CANDIDATE --data D'.")
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
-    result = api.check(
-        *paths,
-        data=arguments.data,
-        store=arguments.store,
-        config=config,
-        output=arguments.output,
-        force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
-        command=shlex.join(["diffgen", *sys.argv[1:]]),
+    return _print(
+        arguments, api.check(*paths, store=arguments.store, config=config, **compare.job(arguments, progress))
     )
-    return _print(arguments, result)
 
 
 def _resume(arguments: argparse.Namespace, progress: Progress) -> int:

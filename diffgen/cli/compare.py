@@ -18,6 +18,7 @@ from diffgen.config import FILTERS, CompareConfig, ModelSpec, is_address, replac
 from diffgen.config.layers import Layer, filter_chain, merged, written
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
+from diffgen.events import Progress
 
 _EXAMPLES = """\
 examples:
@@ -204,16 +205,19 @@ def run(arguments: argparse.Namespace) -> int:
         print(to_toml(written(config, base), arguments), end="")
         return 0
     check_given(arguments, config)
-    result = api.compare(
-        data=arguments.data,
-        config=config,
-        output=arguments.output,
-        force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
-        command=shlex.join(["diffgen", *sys.argv[1:]]),
-    )
-    return _print(arguments, result)
+    return _print(arguments, api.compare(config=config, **job(arguments, progress)))
+
+
+def job(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    """What ``compare`` and ``check`` are given besides models and settings."""
+    return {
+        "data": arguments.data,
+        "output": arguments.output,
+        "force": arguments.force,
+        "events": progress.listener,
+        "stop": progress.stop,
+        "command": shlex.join(["diffgen", *sys.argv[1:]]),
+    }
 
 
 def given_models(arguments: argparse.Namespace) -> tuple[str | None, ...]:
