@@ -127,8 +127,12 @@ def settings(table: str = "") -> Callable[[type[T]], type[T]]:
 
         @functools.wraps(checked)
         def __init__(self: Any, *args: Any, **values: Any) -> None:
+            placed = dict(zip(fields_of(made), args, strict=False))
+            if len(placed) < len(args) or placed.keys() & values.keys():
+                raise TypeError(f"{kind.__name__} takes each of its {len(fields_of(made))} settings once")
+            values.update(placed)  # by name, so that an error can say which
             try:
-                checked(self, *map(_plain, args), **{name: _plain(value) for name, value in values.items()})
+                checked(self, **{name: _plain(value) for name, value in values.items()})
             except ValidationError as error:
                 raise _said(made, error) from None
 

@@ -129,7 +129,7 @@ def test_limits_from_a_file(tmp_path: Path) -> None:
         "max-shift = 0.3\nmax-new-behaviours = 2\nmax-regression-faults = 7\n"
     )
     config = _config("--max-new-behaviours", "0", file=file)
-    assert config.limits == Limits(0.005, None, 0, 7, 0.3)
+    assert config.limits == Limits(max_disagreement=0.005, max_new_behaviours=0, max_regression_faults=7, max_shift=0.3)
     assert (config.random_images, str(config.compare.budget), config.compare.seed) == (50, "500q", 4)
     arguments = build_parser().parse_args(["check", "--config", str(file)])
     compare.job_from(arguments, CheckConfig)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from diffgen.config import Limits, SettingError
 from diffgen.config.schema import Bounds
 
 
@@ -21,3 +22,13 @@ from diffgen.config.schema import Bounds
 )
 def test_a_range_is_told_in_plain_english(bounds: Bounds, sentence: str) -> None:
     assert str(bounds) == sentence
+
+
+def test_values_without_names_are_told_by_the_settings_name() -> None:
+    assert Limits(0.005) == Limits(max_disagreement=0.005)
+    with pytest.raises(SettingError, match=r"The setting limits\.max_accuracy_drop .* is 7"):
+        Limits(None, 7.0)
+    with pytest.raises(TypeError, match="each of its"):
+        Limits(*[None] * 99)
+    with pytest.raises(TypeError, match="each of its"):
+        Limits(0.1, max_disagreement=0.2)

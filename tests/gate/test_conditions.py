@@ -79,14 +79,14 @@ def test_what_a_search_found_is_an_example_until_a_limit_says_otherwise() -> Non
 
 def test_a_model_that_does_not_answer_alike_twice_is_an_error_whatever_the_limits() -> None:
     said = "Model B does not answer alike twice."
-    conditions = evaluate(values(steadiness=Steadiness(0.3, 0.1, (said,))), Limits(1, 1, 1000, 1000, 1))
+    conditions = evaluate(values(steadiness=Steadiness(0.3, 0.1, (said,))), Limits(1, 1, 1000, 1000, max_shift=1))
     assert EXIT_CODES[overall(conditions)] == 3
     assert [each.sentence for each in conditions if each.status is Status.ERROR] == [said]
 
 
 def test_a_smell_of_the_candidate_fails_whatever_the_limits() -> None:
     said = "Model B gives one and the same label to 100% of the images."
-    conditions = evaluate(values(smells=(said,)), Limits(1, 1, 1000, 10_000, 1))
+    conditions = evaluate(values(smells=(said,)), Limits(1, 1, 1000, 10_000, max_shift=1))
     assert overall(conditions) is Status.FAIL
     assert [each.sentence for each in conditions if each.status is Status.FAIL] == [said]
 
