@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,10 +122,19 @@ def _plain(width: int) -> nn.Sequential:
     )  # fmt: skip
 
 
-def train(training: ImageSet, kind: str, path: Path, *, seed: int) -> None:
-    """Train a network and write it to ``path``; goes on from the last epoch that was finished, if there is one."""
+def train(training: ImageSet, kind: str, path: Path, *, seed: int, epochs: int | None = None) -> None:
+    """Train a network and write it to ``path``; goes on from the last epoch that was finished, if there is one.
+
+    Args:
+        training: labelled images.
+        kind: of ``KINDS``.
+        path: gets the weights.
+        seed: of initial weights, order and changes.
+        epochs: in place of the recipe's, also of a training that was begun with another number.
+    """
     assert training.labels is not None
     asked = recipe(training)
+    asked = replace(asked, epochs=epochs or asked.epochs)
     torch.manual_seed(seed)
     order = torch.randperm(len(training))
     held, rows = order[: len(order) // _HELD_OUT], order[len(order) // _HELD_OUT :]
@@ -167,7 +176,7 @@ def train(training: ImageSet, kind: str, path: Path, *, seed: int) -> None:
         )
         state = {"epochs": epoch + 1} | {name: part.state_dict() for name, part in parts.items()}
         write_whole(unfinished, partial(torch.save, state))
-    finished = mean.module.eval()
+    finished = max((mean.module.eval(), network.eval()), key=lambda each: _accuracy(each, images[held], labels[held]))
     finished.temperature.copy_(_temperature(finished, images[held], labels[held]))
     weights = {name: value.contiguous() for name, value in finished.state_dict().items()}
     write_whole(path, partial(save_file, weights))
@@ -223,8 +232,10 @@ def main() -> None:
     parser.add_argument("training", help="the labelled training images")
     parser.add_argument("file", type=Path, help="where the network is written")
     parser.add_argument("--kind", choices=KINDS, required=True)
+    parser.add_argument("--epochs", type=int, help="fewer or more than the recipe's")
     arguments = parser.parse_args()
-    train(load(arguments.training), arguments.kind, arguments.file, seed=KINDS.index(arguments.kind))
+    kind = arguments.kind
+    train(load(arguments.training), kind, arguments.file, seed=KINDS.index(kind), epochs=arguments.epochs)
 
 
 if __name__ == "__main__":

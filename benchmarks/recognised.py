@@ -49,8 +49,16 @@ from benchmarks.recognised_page import page
 from benchmarks.recognised_pairs import Pair, find_pairs, said
 from benchmarks.recognised_sheet import count_names, draw_sheets
 from diffgen.runs.files import write_text
+from diffgen.sources.operators import OPERATORS
 
 CONDITIONS = ("warm", "cold")
+
+
+def _without(operator: str) -> str:
+    """The other operators, as a setting of the command line."""
+    return json.dumps([name for name in OPERATORS if name != operator])
+
+
 # name -> words of the command line; a version that does not know them leaves them out, and says so
 WAYS = {
     "default": (),
@@ -62,8 +70,10 @@ WAYS = {
     "drfuzz": ("--technique", "drfuzz"),
     # ablations
     "no-gan": ("--gan", "never"),
-    "no-seeds": ("--source", "gan"),
-    "no-jury": ("--filters", "discriminator,reconstruction,ssim"),
+    "no-bandit": ("--set", "search.sharing=even"),
+    "no-turns": ("--set", "search.niche_parents=0"),
+    "no-inverted": ("--set", "search.inverted=0"),
+    **{f"no-{name}": ("--set", f"source.seeds.operators={_without(name)}") for name in OPERATORS},
 }
 STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")
 _WARMING = "64q"

@@ -183,15 +183,14 @@ def counts(triggers: TriggerTable, sure: np.ndarray, *, threshold: float) -> dic
         threshold: correlation of thumbnails from which on two pictures count as one.
     """
     recognised, distinct, kinds = _distinct(triggers, sure, threshold)
-    counted = sure & triggers.valid
-    if jury_says(triggers) is not None:
-        counted &= jury_says(triggers)
-    shown, shown_distinct, shown_kinds = _distinct(triggers, counted, threshold)
+    valid, by_jury = sure & triggers.valid, jury_says(triggers)
+    shown, shown_distinct, shown_kinds = _distinct(triggers, valid if by_jury is None else valid & by_jury, threshold)
     return {
         "recognised": recognised,
         "distinct": distinct,
         "behaviours": kinds,
         "near_duplicates": 1 - distinct / recognised if recognised else None,
+        "valid_behaviours": _distinct(triggers, valid, threshold)[2],
         "counted": shown,
         "counted_behaviours": shown_kinds,
         "counted_near_duplicates": 1 - shown_distinct / shown if shown else None,
@@ -221,13 +220,17 @@ def jury_names(triggers: TriggerTable) -> Int64Array | None:
 
 
 def _of_jury(triggers: TriggerTable, sure: np.ndarray, named: Int64Array) -> dict[str, Any]:
-    """How far judge and jury agree: of what the jury recognises, the share that the judge does, and as the same."""
+    """Of what filters accept, and of what the jury recognises of it, the share that the judge does, and as the same."""
     by_jury, names = jury_says(triggers), jury_names(triggers)
-    if by_jury is None or names is None or not by_jury.any():
-        return {"jury_recognised": None, "jury_precision": None, "jury_same_name": None}
+    valid = triggers.valid
+    found = {"valid": int(valid.sum()), "valid_precision": float(sure[valid].mean()) if valid.any() else None}
+    if by_jury is None or names is None or not (by_jury & valid).any():
+        return {**found, "jury_recognised": None, "jury_precision": None, "jury_same_name": None}
+    by_jury = by_jury & valid
     both = by_jury & sure
     same = float((names == named)[both].mean()) if both.any() else None
     return {
+        **found,
         "jury_recognised": int(by_jury.sum()),
         "jury_precision": float(sure[by_jury].mean()),
         "jury_same_name": same,

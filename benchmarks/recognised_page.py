@@ -15,16 +15,18 @@ TECHNIQUES = ("real_data", "random_latent", "dflare", "drfuzz")
 OWN = ("gan", "seeds")  # the parts of which the default is made
 _COLUMNS = {
     "behaviours": "recognised behaviours",
-    "counted_behaviours": "of them counted",
+    "valid_behaviours": "of the valid",
+    "counted_behaviours": "of the jury's",
     "recognised": "recognised triggers",
     "near_duplicates": "near-duplicates",
-    "counted_near_duplicates": "near-duplicates, counted",
+    "counted_near_duplicates": "near-duplicates, of the jury's",
     "triggers": "triggers",
     "queries": "queries",
+    "valid_precision": "judge recognises of the valid",
     "jury_precision": "judge recognises of the jury's",
     "search_processor_seconds": "processor s of search",
 }
-_SHARES = ("near_duplicates", "counted_near_duplicates", "jury_precision")
+_SHARES = ("near_duplicates", "counted_near_duplicates", "valid_precision", "jury_precision")
 _FIRST = {
     "preparation_processor_seconds": "search begins",
     "first_trigger": "first trigger",
