@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from diffgen.origins import Step
 
 _FEWEST = 3  # pictures that one operator must have had a part in
 _SHARE = 1 / 3  # of the pictures of the behaviour
+_NOTHING = 1e-3  # in whatever unit
 _NEARLY_ALL = 0.1  # share of these pictures that may have been changed by less than what is told
 
 
@@ -37,17 +39,19 @@ def _strength(step: Step) -> float | None:
     if step.operator not in _PHRASES:
         return None
     try:
-        return _PHRASES[step.operator][0](dict(step.strengths))
+        # as exact as a recipe: 1 - 0.8 is 0.19999...
+        return float(f"{_PHRASES[step.operator][0](dict(step.strengths)):.6g}")
     except KeyError:
         return None  # another version named its strengths otherwise
 
 
 def _rounded_down(value: float) -> float:
-    """Two significant digits at most, not more than the value."""
-    if value <= 0:
+    """Two significant digits, not more than the value; 0 for what is next to nothing."""
+    if value < _NOTHING:
         return 0.0
-    text = f"{value:.2g}"
-    return float(text) if float(text) <= value else float(text) - 10 ** (int(f"{value:e}"[-3:]) - 1)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    # 1.2 / 0.1 is 11.999...
+    return float(f"{math.floor(value / unit + 1e-6) * unit:.2g}")
 
 
 def _by(verb: str, unit: str, digits: str = "g") -> Callable[[float], str]:
