@@ -11,7 +11,7 @@ _ACCEPT_ALL = {
     "discriminator": {"threshold": -1e6},
     "reconstruction": {"threshold": -1e6, "training_steps": 20},
     "ssim": {"threshold": -1.0},
-    "neighbors": {"threshold": -1.0},
+    "neighbors": {"threshold": -1e6},
     "jury": {"threshold": -1e6, "shown": 640},
 }
 
