@@ -95,6 +95,7 @@ import os, signal, sys
 import diffgen
 from diffgen.comparison import checkpoints, joining
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig, SourceConfig
+from diffgen.config.filters import JurySettings
 from diffgen.events import StageAdvanced
 
 checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
@@ -112,7 +113,7 @@ if __name__ == "__main__":
         source=SourceConfig(family="mixed", gan="later", families=operators),
         gan=GanConfig(width=8, steps=60, batch_size=32, monitor_checks=0),
         search=SearchConfig(population=50, inverted=20),
-        filters=FilterConfig(names=("ssim",)), verify_limit=20,
+        filters=FilterConfig(names=("ssim",), jury=JurySettings(shown=2_000)), verify_limit=20,
     )
     diffgen.compare(sys.argv[1], sys.argv[2], data="digits:test", config=config, output=sys.argv[3], events=listen)
 """
