@@ -157,6 +157,18 @@ def train(
             if state is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES and training.step < steps:
                 training_state.save(state, training)
                 saved = time.monotonic()
+    trained = _trained(training, batches, rng, steps, half)
+    if state is not None:
+        state.unlink(missing_ok=True)
+    return trained
+
+
+def _trained(training: TrainingState, batches: Batches, rng: torch.Generator, steps: int, half: bool) -> TrainedGan:
+    """The networks as they were at their best, where the guard measured them, else as they are.
+
+    Raises:
+        RunError: their weights are no longer finite.
+    """
     if training.kept:
         training.averaged.load_state_dict(training.kept["averaged"])
         training.discriminator.load_state_dict(training.kept["discriminator"])
@@ -165,8 +177,6 @@ def train(
         _gather_batch_norm(training.averaged, batches, rng)
     if not (_finite(training.averaged) and _finite(training.discriminator)):
         raise _diverged(f"within {steps} steps: its weights are no longer finite numbers")
-    if state is not None:
-        state.unlink(missing_ok=True)
     # back from channels last, as they will be when read from a checkpoint: sums in another order differ a little
     return TrainedGan(
         generator=training.averaged.to(memory_format=torch.contiguous_format).eval(),
