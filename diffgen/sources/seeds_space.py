@@ -12,6 +12,8 @@ from diffgen.sources.space import Box, Genes, Mutating, WithCategories
 
 Weights = NDArray[np.float64]
 
+_OTHER_SEED = 0.5  # share of what is mutated that gets another seed
+
 
 class SeedsAndOperators(WithCategories):
     """Strengths, then the row of the seed, the row of another image, and the operator of every step.
@@ -46,10 +48,14 @@ class SeedsAndOperators(WithCategories):
         return np.column_stack([values, *(each.astype(values.dtype) for each in (rows, others, *chosen))])
 
     def mutate(self, genes: Genes, how: Mutating, rng: np.random.Generator) -> Genes:
-        """As for any categories; a mutated seed is one of those that are drawn often."""
+        """As for any categories; but half of all get another seed, one of those that are drawn often.
+
+        Another strength on the same seed mostly gives a near-duplicate; what worked on one seed may work on another.
+        """
         mutated = super().mutate(genes, how, rng)
         column = self.continuous
-        changed = np.flatnonzero(mutated[:, column] != genes[:, column])
+        other = rng.random(len(genes)) < _OTHER_SEED
+        changed = np.flatnonzero(other | (mutated[:, column] != genes[:, column]))
         shares = self._weights / self._weights.sum()
         mutated[changed, column] = rng.choice(self.categories[0], size=len(changed), p=shares)
         return mutated

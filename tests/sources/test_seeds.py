@@ -213,6 +213,12 @@ def test_a_search_prefers_seeds_of_weight_and_what_is_not_searched_does_not() ->
     mutated = space.mutate(evenly, how, np.random.default_rng(1))
     assert (mutated[:, rows] < 10).mean() > 0.75
     assert (mutated[:, rows + 1] < 10).mean() < 0.15  # the other image has no weight
+    # what is mutated in nothing else gets another seed now and then
+    still = Mutating(gene_probability=0.0, category_probability=0.0, eta=20)
+    moved = space.mutate(evenly, still, np.random.default_rng(1)) != evenly
+    assert 0.4 < moved[:, rows].mean() < 0.6
+    assert not moved[:, rows + 1 :].any()
+    assert not moved[:, :rows].any()
 
 
 def test_settings_that_cannot_be() -> None:
