@@ -106,7 +106,7 @@ import os, signal, sys
 import diffgen
 from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig, SourceConfig
-from diffgen.config.filters import ReconstructionSettings
+from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.events import StageAdvanced
 
 checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
@@ -119,7 +119,7 @@ if __name__ == "__main__":
     config = CompareConfig(
         budget=Budget(queries=600), seed=3, device="cpu", source=SourceConfig(family="seeds"),
         search=SearchConfig(population=50),
-        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80)),
+        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000)),
     )
     diffgen.compare(sys.argv[1], sys.argv[2], data="digits:test", config=config, output=sys.argv[3], events=listen)
 """
