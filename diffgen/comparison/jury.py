@@ -216,6 +216,7 @@ def _calibrated(
         threshold=threshold,
         unaided=unaided,
         recognised=float((sure >= np.float32(unaided)).mean()),
+        helped=float((right & (sure >= np.float32(threshold))).mean()),
         reliable=float(right[sure >= np.float32(unaided)].mean()) if (sure >= np.float32(unaided)).any() else None,
     )
     note = {"labels": known.origin, "sha256": file_digest(path), "threshold": threshold, "unaided": unaided}

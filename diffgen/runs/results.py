@@ -108,6 +108,7 @@ class JuryFigures:
         unaided: lowest certainty where it was not.
         recognised: share of the held-out images that it recognises unaided.
         reliable: share of these that it names right, or None: it recognises none.
+        helped: share of the held-out images that it would recognise knowing their label, or None: not noted.
     """
 
     members: int
@@ -119,11 +120,12 @@ class JuryFigures:
     unaided: float
     recognised: float
     reliable: float | None
+    helped: float | None = None
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> JuryFigures:
         """What results.json says under "jury"."""
-        return cls(**{each.name: entry[each.name] for each in fields(cls)})
+        return cls(**{each.name: entry[each.name] for each in fields(cls) if each.name in entry})
 
     def __str__(self) -> str:
         """One sentence: who the jury is, and how good."""
@@ -131,8 +133,14 @@ class JuryFigures:
         return (
             f"The jury: {self.members} small classifiers of {self.trained_on:,} {source}; of {self.held_out:,} others "
             f"it names {self.accuracy:.1%} right and recognises {self.recognised:.1%}"
-            + ("." if self.reliable is None else f", of which it names {self.reliable:.1%} right.")
+            + ("" if self.reliable is None else f", of which it names {self.reliable:.1%} right")
+            + (f" ({self.helped:.1%} where it knows the label)." if self.helped and self.needs_help else ".")
         )
+
+    @property
+    def needs_help(self) -> bool:
+        """Whether it asks for more certainty where no label is known."""
+        return self.unaided > self.threshold
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,7 +134,8 @@ _PART = fields({"file": text, "rows": whole()})
 _JURY_NOTE = fields({"labels": text, "sha256": text, "threshold": number(), "unaided": number()})
 _JURY = fields(
     {"members": whole(), "trained_on": whole(), "agreed": flag, "held_out": whole(), "accuracy": _SHARE}
-    | {"threshold": number(), "unaided": number(), "recognised": _SHARE, "reliable": or_none(_SHARE)}
+    | {"threshold": number(), "unaided": number(), "recognised": _SHARE, "reliable": or_none(_SHARE)},
+    {"helped": or_none(_SHARE)},
 )
 
 #: Of every manifest, also one that was just begun.

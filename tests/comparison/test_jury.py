@@ -37,6 +37,7 @@ def test_it_recognises_real_images_and_no_noise() -> None:
     made = _prepared(images, labels)
     assert made.recogniser is not None and made.figures is not None and not made.missing
     assert made.recogniser.unaided is not None and made.recogniser.unaided >= made.recogniser.threshold
+    assert made.figures.helped is not None and made.figures.helped <= made.figures.accuracy
     assert made.figures.accuracy > 0.85 and made.figures.reliable is not None and made.figures.reliable >= 0.95
     reading = made.recogniser.read(torch.from_numpy(images.images))
     assert (reading.named == labels).mean() > 0.85
