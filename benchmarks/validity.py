@@ -31,7 +31,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.workflows.compare import compare
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
-_DEFAULT = ("discriminator", "reconstruction", "ssim")
+_DEFAULT = ("discriminator", "reconstruction", "ssim")  # of version 0.1
 #: name -> (when the filters are asked, which)
 WAYS = {
     "post": ("post", _DEFAULT),
@@ -39,6 +39,7 @@ WAYS = {
     "objective": ("objective", _DEFAULT),
     "constraint, with neighbors": ("constraint", (*_DEFAULT, "neighbors")),
     "constraint, with jury": ("constraint", (*_DEFAULT, "jury")),
+    "constraint, default now": ("constraint", ("neighbors", "jury", "ssim")),
     "constraint, neighbors for discriminator": ("constraint", ("reconstruction", "ssim", "neighbors")),
 }
 EIGHTHS = 8
