@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from diffgen.config import FILTER_PRESETS, Budget, CheckConfig, CompareConfig, GeneratorConfig
+from diffgen.config import Budget, CheckConfig, CompareConfig, GeneratorConfig
 from diffgen.data import load
 from diffgen.errors import RunError
 from diffgen.gate.conditions import Status
@@ -23,7 +23,7 @@ CLASSES = 10
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> CheckConfig:
+def quick(tmp_path_factory: pytest.TempPathFactory, small_config: CompareConfig) -> CheckConfig:
     """With a generator that is there already, and a short search: what is tested rests on the real images."""
     file = tmp_path_factory.mktemp("generator") / "generator.pt"
     torch.manual_seed(0)
@@ -32,10 +32,10 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> CheckConfig:
     compare = CompareConfig(
         budget=Budget(queries=50),
         device="cpu",
-        filters=FILTER_PRESETS["none"],
+        filters=replace(small_config.filters, names=()),
         generator=GeneratorConfig(file=str(file), latent_dim=8),
     )
-    return CheckConfig(random_images=20, compare=compare)
+    return CheckConfig(random_images=20, variations=0, compare=compare)
 
 
 class Candidates:
