@@ -106,7 +106,10 @@ def test_near_duplicates_are_counted_once_in_the_headline(finished: CompareResul
     assert (labels[valid] == labels[repeats[valid]]).all()
     text = (Path(finished.run) / "report.html").read_text(encoding="utf-8")
     assert f"<dd>{finished.distinct_valid_triggers}</dd>" in text
-    assert set(folder.read_arrays("report")["shown"].tolist()) <= set(originals.tolist())
+    # the jury may name a near-duplicate of one that it cannot name: what is shown then is that one
+    judged = folder.read_judged()
+    allowed = np.flatnonzero(judged.distinct | judged.recognised_distinct)
+    assert set(folder.read_arrays("report")["shown"].tolist()) <= set(allowed.tolist())
 
 
 def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResult) -> None:
@@ -184,7 +187,9 @@ def test_a_model_against_itself_finds_nothing(
     result = compare(model_files["a"], model_files[other], data="digits:test", config=config, output=tmp_path / "run")
     assert (result.queries, result.triggers, result.valid_triggers) == (1500, 0, 0)
     assert (tmp_path / "run" / "report.html").is_file()
-    assert diffgen.replay(result.run).as_dict() == {"run": result.run, "replayed": 0, "reproduced": 0}
+    nobody = {"A": [0, 0], "B": [0, 0], "all": [0, 0]}
+    replayed = {"run": result.run, "replayed": 0, "reproduced": 0, "faults": nobody}
+    assert diffgen.replay(result.run).as_dict() == replayed
 
 
 def test_random_latent_is_another_search_on_the_same_line(
