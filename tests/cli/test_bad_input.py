@@ -43,7 +43,7 @@ CASES: list[tuple[str, dict[str, str | None], list[str]]] = [
     ("unknown preset", {"--preset": "papr"}, ["did you mean 'paper'"]),
     ("unknown option", {"--buget": "3"}, ["--buget", "--help"]),
     ("negative seed", {"--seed": "-1"}, ["seed"]),
-    ("no share", {"--false-alarm-rate": "5"}, ["--false-alarm-rate", "0.05"]),
+    ("no share", {"--false-alarm-rate": "5"}, ["--false-alarm-rate", "0.02"]),
     ("no SSIM", {"--ssim-threshold": "40"}, ["--ssim-threshold", "from -1 to 1"]),
     ("unknown filter", {"--filters": "ssim,lpips"}, ["'lpips'", "reconstruction"]),
     ("a filter twice", {"--filters": "ssim,ssim"}, ["name each once"]),

@@ -54,7 +54,7 @@ def test_without_labels_the_models_teach_it(model_files: dict[str, Path], tmp_pa
         technique="real_data",
         budget=Budget(queries=600),
         device="cpu",
-        filters=FilterConfig(names=("ssim",), jury_shown=6_000),
+        filters=FilterConfig(names=("ssim",), jury=JurySettings(shown=6_000)),
     )
     said: list[object] = []
     compare(model_files["a"], model_files["b"], data=bare, config=config, output=tmp_path / "run", events=said.append)
@@ -68,7 +68,7 @@ def test_it_is_left_out_where_nothing_can_be_learned(model_files: dict[str, Path
         technique="real_data",
         budget=Budget(queries=600),
         device="cpu",
-        filters=FilterConfig(names=("ssim",), jury_shown=6_000),
+        filters=FilterConfig(names=("ssim",), jury=JurySettings(shown=6_000)),
     )
     given = model_files["a"], model_files["b"]
     digits = load("digits:test")
