@@ -21,7 +21,7 @@ from diffgen.techniques.drfuzz import DrFuzzSettings
 
 
 def test_every_technique_has_a_default_preset() -> None:
-    assert technique_names() == ("dflare", "diffgan", "drfuzz", "random_latent", "real_data")
+    assert technique_names() == ("dflare", "diffgan", "drfuzz", "random_latent", "real_data", "seeds")
     for name in technique_names():
         assert preset(name, "default") == PRESETS[name]["default"]
 
@@ -48,9 +48,9 @@ def test_an_unknown_name_is_answered_with_the_known_ones(technique: str, name: s
         preset(technique, name)
 
 
-def test_only_diffgan_asks_filters_in_the_search() -> None:
+def test_only_diffgan_with_or_without_a_gan_asks_filters_in_the_search() -> None:
     able = [name for name in technique_names() if technique_class(name).needs(SearchConfig()).filters]
-    assert able == ["diffgan"]
+    assert able == ["diffgan", "seeds"]
 
 
 @pytest.fixture

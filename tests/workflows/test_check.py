@@ -113,8 +113,9 @@ def test_verdict_is_in_every_file(failed: tuple[CheckResult, Path]) -> None:
     assert len(cases) == len(record["conditions"]) + len(record["behaviours"])
     assert (run / "summary.md").read_text(encoding="utf-8").startswith("## ❌ diffgen check: FAIL")
     assert 'id="gate"' in (run / "report.html").read_text(encoding="utf-8")
-    shifts = [each["shift"] for each in record["behaviours"]]
-    assert shifts == sorted(shifts, reverse=True)
+    # the candidate's faults first, then what is shifted most
+    order = [(each["faults"] == 0, -each["shift"]) for each in record["behaviours"]]
+    assert order == sorted(order) and order[0][0] is False
     # the run is an ordinary run too
     assert replay(run).reproduced == RunFolder.open(run).results()["triggers"]
 
@@ -186,7 +187,11 @@ def test_a_worse_candidate_fails_after_a_bad_one_was_accepted(
 
     copy = Path(shutil.copytree(store, tmp_path / "store"))
     lenient = Limits(
-        max_new_behaviours=None, max_accuracy_drop=1.0, max_class_accuracy_drop=1.0, max_regression_faults=10**6
+        max_new_behaviours=None,
+        max_accuracy_drop=1.0,
+        max_class_accuracy_drop=1.0,
+        max_regression_faults=10**6,
+        max_variation_faults=1.0,
     )
     short = replace(config, limits=lenient, compare=replace(config.compare, budget=Budget(queries=50)))
     again = {"data": "digits:test", "store": copy, "config": short}
@@ -344,7 +349,8 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     # as without the break, under the limits that it was started with
     assert (again.status, again.values.search.queries, again.go_on) == (Status.PASS, 600, "")
     allowed = ["1,000", "100.00%", "100.00%", "100.00 points", "10.00 points by default", "1,000"]
-    assert [each.limit for each in again.conditions] == ["", "", "", "2.00% by default", *allowed]
+    varied = ["15.00% by default", "100.00 points by default"]
+    assert [each.limit for each in again.conditions] == ["", "", "", "2.00% by default", *allowed, *varied]
     whole = failed[0].values
     assert again.values.random == whole.random and again.values.real == whole.real
     assert [(each.said, each.cell, each.count) for each in again.values.behaviours] == [
@@ -383,7 +389,7 @@ def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(
     model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
 ) -> None:
     limited = ModelSpec(opening=Opening(remote=RemoteConfig(query_budget=1_700)))
-    short = replace(config, compare=replace(config.compare, models=(ModelSpec(), limited)))
+    short = replace(config, variations=0, compare=replace(config.compare, models=(ModelSpec(), limited)))
     with OipServer({"a": onnx_model(model_files["a_onnx"])}, binary=True) as server:
         address = f"http://127.0.0.1:{server.port}/v2/models/a"
         result = check(model_files["a"], address, data="digits:test", config=short, output=tmp_path / "short")
@@ -437,7 +443,7 @@ def test_no_image_of_the_rates_is_one_of_the_searchs_own(
 def test_failure_message_names_the_worst_and_the_report(failed: tuple[CheckResult, Path]) -> None:
     result, _ = failed
     text = failure_message(result)
-    worst = max(result.values.new, key=lambda each: each.shift)
+    worst = max(result.values.new, key=lambda each: (each.faults > 0, each.shift))
     assert f"base says {worst.said[0]}, candidate says {worst.said[1]} (cell {worst.cell}" in text.splitlines()[3]
     assert text.splitlines()[-1].endswith("report.html")
     assert len(text.splitlines()) <= 10

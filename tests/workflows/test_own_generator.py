@@ -18,7 +18,7 @@ from torch import nn
 
 from diffgen.comparison import checkpoints
 from diffgen.comparison.line import CompareResult
-from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, SplitConfig, from_dict, replace
+from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, SourceConfig, SplitConfig, from_dict, replace
 from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
 from diffgen.data.split import DataSplit
@@ -114,7 +114,8 @@ def files(digits: ImageSet, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.fixture(scope="module")
 def config(small_config: CompareConfig) -> CompareConfig:
     filters = replace(small_config.filters, reconstruction=ReconstructionSettings(training_steps=20))
-    return replace(small_config, budget=replace(small_config.budget, queries=300), filters=filters)
+    own = replace(small_config, source=SourceConfig())
+    return replace(own, budget=replace(small_config.budget, queries=300), filters=filters)
 
 
 @pytest.fixture(scope="module")
@@ -264,6 +265,7 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
     given = replace(
         config,
         gan_file=str(tmp_path / "gan.safetensors"),
+        source=SourceConfig(family="gan"),
         budget=replace(config.budget, queries=100),
         filters=replace(config.filters, names=()),
     )
@@ -274,6 +276,7 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
         "classes": 10,
         "prior": "normal",
         "class_labels": list(range(10)),
+        "parts": None,
     }
     assert label_intended(folder.path).labelled == result.valid_triggers > 0
     finds = read_valid_triggers(folder)
