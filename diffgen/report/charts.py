@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Placeholder colours and what they become in the page.
-_INK, _MUTED, _LINE, _GENERATED, _REAL = "#010101", "#020202", "#030303", "#040404", "#050505"
+_INK, _MUTED, _LINE, _GENERATED, _REAL, _A, _B = ("#" + f"{number:02}" * 3 for number in range(1, 8))
 _PAGE_COLOURS = {
     _INK: "currentColor",
     _MUTED: "var(--muted)",
     _LINE: "var(--line)",
     _GENERATED: "var(--gen)",
     _REAL: "var(--real)",
+    _A: "var(--a)",
+    _B: "var(--b)",
 }
-_CURVE_COLOURS = {"generated": _GENERATED, "real": _REAL, "ink": _INK, "muted": _MUTED}
+_CURVE_COLOURS = {"generated": _GENERATED, "real": _REAL, "ink": _INK, "muted": _MUTED, "A": _A, "B": _B}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "diffgen",
@@ -159,7 +161,7 @@ class Curve:
     Attributes:
         name: in the legend.
         x, y: equally long; what is not finite is left out.
-        colour: "generated", "real", "ink" or "muted".
+        colour: "generated", "real", "ink", "muted", or that of a model, "A" or "B".
         dashed: for a curve that goes with another of the same colour.
     """
 

@@ -8,7 +8,7 @@ from diffgen.config import roles
 from diffgen.report.charts import Curve, curves_chart
 from diffgen.report.data.operators import OperatorsView
 
-_COLOURS = ("ink", "real", "muted", "muted")  # of A, B and those after them
+_COLOURS = ("A", "B", "ink", "muted")  # of A, B and those after them
 
 
 def operator_charts(view: OperatorsView | None) -> tuple[tuple[str, Markup], ...]:
