@@ -219,7 +219,11 @@ def check_jury(config: CompareConfig, missing: str) -> None:
         UserError: there is none.
     """
     if missing and config.filters.names is not None and "jury" in config.filters.names:
-        raise UserError(f"{missing} Give more images, or labels, or leave the filter jury out of --filters.")
+        why = missing.removeprefix("No jury: ").removesuffix(".")
+        raise UserError(
+            f"There is no jury that the filter jury could ask ({why}); give more images, or labels, or leave it out of "
+            "--filters."
+        )
 
 
 def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:
