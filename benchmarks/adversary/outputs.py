@@ -68,12 +68,12 @@ def cases() -> Iterator[Case]:
     )
     for name in ("INT", "TERM"):
         for after in (0.5, 3, 12):
-            line = f"{run} & p=$!; sleep {after}; pkill -{name} -g 0 -f -- '-m diffgen compare' ; wait $p"
+            line = f"{run} & p=$!; sleep {after}; pkill -{name} -g 0 -f -- '[-]m diffgen compare' ; wait $p"
             yield Case("signals", f"SIG{name} after {after} s", line, codes=(0, 130, 143), seconds=60)
-    twice = f"{run} & p=$!; sleep 12; pkill -TERM -g 0 -f -- '-m diffgen compare'; sleep 0.2; pkill -TERM -g 0 -f -- '-m diffgen compare'; wait $p"  # noqa: E501
+    twice = f"{run} & p=$!; sleep 12; pkill -TERM -g 0 -f -- '[-]m diffgen compare'; sleep 0.2; pkill -TERM -g 0 -f -- '[-]m diffgen compare'; wait $p"  # noqa: E501
     yield Case("signals", "SIGTERM twice", twice, codes=(0, 130, 143), seconds=60)
     killed = (
-        f"{run.replace('600s', '3000q')} & p=$!; sleep 9; pkill -KILL -g 0 -f -- '-m diffgen compare'; wait $p; "
+        f"{run.replace('600s', '3000q')} & p=$!; sleep 9; pkill -KILL -g 0 -f -- '[-]m diffgen compare'; wait $p; "
         "if [ -e out ]; then diffgen compare --resume out -q; fi"
     )
     yield Case("signals", "SIGKILL, then --resume", killed, codes=(0,), seconds=120)

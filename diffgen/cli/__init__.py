@@ -115,8 +115,9 @@ def _run(argv: Sequence[str] | None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # a polite kill is treated like Ctrl-C: what was found is kept
     previous = signal.signal(signal.SIGTERM, _raise_interrupt)
+    heard: list[int] = []
     try:
-        with second_signal_ends():
+        with second_signal_ends() as heard:
             return _verb(argv)
     except DiffgenError as error:
         _complain(str(error))
@@ -133,6 +134,11 @@ def _run(argv: Sequence[str] | None) -> int:
         _print_notes(error)
         return BROKE_OFF
     except Exception as error:
+        if heard:
+            # what interrupts an import comes out of some libraries as an error of theirs
+            print("diffgen: interrupted", file=sys.stderr)
+            _print_notes(error)
+            return INTERRUPTED
         if isinstance(error, ImportError) and _NO_MEMORY in str(error):
             print(f"diffgen: a library cannot be loaded for lack of memory ({error}).", file=sys.stderr)
             return BROKE_OFF

@@ -17,20 +17,24 @@ _SECONDS_TO_UNWIND = 3.0
 
 
 @contextmanager
-def second_signal_ends() -> Iterator[None]:
+def second_signal_ends() -> Iterator[list[int]]:
     """While the block runs, a second SIGINT or SIGTERM ends this process after some seconds, if nothing else does.
 
     Python handles signals when its main thread comes back from what it computes, which a model that loops in this
     process never does. A thread of its own hears of them at once.
+
+    Yields:
+        A list that holds the signals that were heard.
     """
     heard, told = os.pipe()
     os.set_blocking(told, False)
     over = threading.Event()
+    known: list[int] = []
     before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    watcher = threading.Thread(target=_watch, args=(heard, over), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(heard, over, known), daemon=True)
     watcher.start()
     try:
-        yield
+        yield known
     finally:
         signal.set_wakeup_fd(before)
         over.set()
@@ -39,11 +43,12 @@ def second_signal_ends() -> Iterator[None]:
         os.close(heard)
 
 
-def _watch(heard: int, over: threading.Event) -> None:
+def _watch(heard: int, over: threading.Event, known: list[int]) -> None:
     first: float | None = None
     while numbers := os.read(heard, 64):
         if not {signal.SIGINT, signal.SIGTERM} & set(numbers):
             continue
+        known.extend(numbers)
         now = time.monotonic()
         if first is None:
             first = now

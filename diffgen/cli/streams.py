@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 # what a terminal obeys, such as the beginning of an escape sequence; a line may end as on Windows
 _OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
@@ -64,7 +65,7 @@ def lenient_streams() -> Iterator[list[OSError]]:
 
     Characters that the terminal's encoding lacks are written as ``\\u65e5``, bytes of file names that are no text as
     ``\\udcff``, control characters in stdout as ``\\u001b``. Streams that somebody has replaced already, as pytest
-    does, are only told the former.
+    does, are only told the former; one that was closed (``>&-``) takes what is written and drops it.
 
     Yields:
         A list that holds, after the block, why text for stdout was lost: nothing, or one error of the system.
@@ -72,8 +73,15 @@ def lenient_streams() -> Iterator[list[OSError]]:
     lost: list[OSError] = []
     before = sys.stdout, sys.stderr
     outlets: list[_Outlet | None] = []
+    instead: list[TextIO] = []
     for name in ("stdout", "stderr"):
         stream, own = getattr(sys, name), getattr(sys, f"__{name}__")
+        if stream is None:
+            # closed by whoever started the program; the number must not go to a file that is opened later
+            instead.append(open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, instead[-1])
+            outlets.append(None)
+            continue
         if stream is not own or not isinstance(stream, io.TextIOWrapper):
             outlets.append(None)
             if isinstance(stream, io.TextIOWrapper):
@@ -96,5 +104,7 @@ def lenient_streams() -> Iterator[list[OSError]]:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         sys.stdout, sys.stderr = before
+        for each in instead:
+            each.close()
         if outlets[0] is not None and outlets[0].failure is not None:
             lost.append(outlets[0].failure)

@@ -38,6 +38,35 @@ def test_output_that_cannot_be_written_is_said_and_no_failed_gate(unbuffered):
     assert (done.returncode, done.stdout) == (2, b"")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_stream_that_was_closed_changes_no_exit_code(unbuffered):
+    done = run("diffgen --version >&-; diffgen doctor >&-", PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = run("diffgen export nowhere 2>&-", PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert run("diffgen export nowhere >&- 2>&-", PYTHONUNBUFFERED=unbuffered).returncode == 2
+
+
+def test_an_interrupt_that_a_library_turns_into_another_error_is_one():
+    """As numpy does with one that comes while it imports."""
+    program = """
+import os, signal, time
+from diffgen import cli
+
+def broken(argv):
+    os.kill(os.getpid(), signal.SIGINT)
+    try:
+        time.sleep(5)
+    except KeyboardInterrupt:
+        raise RecursionError("too deep") from None
+
+cli._verb = broken
+raise SystemExit(cli.main([]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], env=PLAIN, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, b"diffgen: interrupted\n")
+
+
 def test_letters_that_the_terminal_lacks_are_spelled_out():
     for encoding in ("ascii", "latin-1"):
         done = run("diffgen export 日本", PYTHONIOENCODING=encoding)
