@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.runs.opening import check_regular
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def class_labels(header: dict[str, Any]) -> tuple[int, ...]:
 
 def _read(path: Path, *, weights: bool) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     try:
+        check_regular(path)
         header, tensors = read_tensors(path, weights=weights)
     except (OSError, ValueError) as error:
         raise unreadable("The GAN checkpoint", path, error, "train it anew") from error

@@ -13,6 +13,7 @@ import numpy as np
 
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.runs.opening import open_regular
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 Split: TypeAlias = Literal["train", "test"]
@@ -131,7 +132,7 @@ def _load_folder(path: Path, split: Split | None, source: str, resize: int | Non
 
 def _load_file(path: Path, split: Split | None, source: str, resize: int | None, progress: Progress) -> ImageSet:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(6)
     except OSError as error:
         raise UserError(f"The file {source!r} cannot be read ({error.strerror}); check its permissions.") from error

@@ -22,6 +22,7 @@ from diffgen.models.sidecar import read_sidecar
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.torch_module import TorchModule
 from diffgen.models.wording import reason
+from diffgen.runs.opening import check_regular
 
 ModelLike = str | os.PathLike[str] | Callable[[Any], Any] | torch.nn.Module | BlackBox
 
@@ -146,10 +147,11 @@ def identify(path: Path) -> tuple[FileKind, str]:
             raise UserError(f"The model file {path} does not exist; check the path (looked up from {Path.cwd()}).")
         if not path.is_file():
             raise UserError(f"{path} is not a regular file; give the path of a model file.")
+        check_regular(path)
         kind = sniff(path)
         return kind, onnx_sha256(path) if kind is FileKind.ONNX else file_sha256(path)
     except OSError as error:
-        raise UserError(f"The model file {path} cannot be read: {reason(error)}") from error
+        raise UserError(f"The model file {path} cannot be read ({reason(error)}); give another.") from error
 
 
 def _with_sidecar(settings: ModelSettings, path: Path) -> ModelSettings:

@@ -21,6 +21,7 @@ _NOT_THROUGH_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 _WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _CLOSED_FOR_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
+_VIEWS = ("/proc", "/sys")
 _KINDS = {
     stat.S_IFDIR: "it is a folder",
     stat.S_IFLNK: "it is a symbolic link, which is not followed here",
@@ -43,6 +44,10 @@ def check_regular(path: Path, *, links: bool = True) -> os.stat_result:
     """
     found = path.stat() if links else path.lstat()
     _refuse_special(found, path)
+    # regular to stat, and some never end: reading /proc/kmsg waits for the next message of the kernel
+    real = Path(os.path.realpath(path))
+    if any(real.is_relative_to(folder) for folder in _VIEWS):
+        raise OSError(errno.EINVAL, "it is no file on a disk but a view into the system", str(path))
     return found
 
 

@@ -83,6 +83,8 @@ def test_a_file_of_another_kind(tmp_path: Path, refused: Any, content: bytes) ->
 def test_what_is_neither_file_nor_folder(tmp_path: Path, refused: Any) -> None:
     os.mkfifo(tmp_path / "pipe")
     refused(tmp_path / "pipe", "neither a file nor a folder")
+    if Path("/proc/kmsg").exists():  # to stat a regular file, whose reading waits for the kernel's next message
+        refused(Path("/proc/kmsg"), "view into the system")
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,5 +93,5 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path, refused: Any, monkeypatch:
     def refuse(*_: Any, **__: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     refused(tmp_path / "set.zip", "Permission denied")

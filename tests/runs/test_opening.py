@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.errors import UserError
-from diffgen.runs.opening import inside, open_in_place, open_regular, read_bytes, read_text
+from diffgen.runs.opening import check_regular, inside, open_in_place, open_regular, read_bytes, read_text
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has neither such links nor pipes")
 
@@ -64,6 +64,20 @@ def test_a_file_is_made_and_written_over_in_place(tmp_path: Path) -> None:
         with open_in_place(tmp_path / "new") as file:
             file.write(content)
     assert (tmp_path / "new").read_bytes() == b"second"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="This system has no /proc.")
+def test_views_into_the_system_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/proc/self/status")
+    for path in (Path("/proc/self/status"), Path("/proc/self/../self/status"), tmp_path / "link"):
+        with pytest.raises(OSError, match="view into the system"):
+            check_regular(path)
+        with pytest.raises(OSError, match="view into the system"):
+            read_bytes(path)
+    # what one of them leads to is looked at by where it leads
+    (tmp_path / "real").write_bytes(b"contents")
+    with (tmp_path / "real").open("rb") as file:
+        assert read_bytes(Path(f"/proc/self/fd/{file.fileno()}")) == b"contents"
 
 
 def test_a_length_has_an_end(tmp_path: Path) -> None:
