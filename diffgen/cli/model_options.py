@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from diffgen.cli.settings_options import Options
-from diffgen.config import ModelSpec, Opening, Preprocessing, applied
+from diffgen.config import ModelSpec, Opening, Preprocessing, applied, replace
 from diffgen.config.layers import Layer
 from diffgen.config.schema import Setting, describe, every_setting
 from diffgen.errors import UserError
@@ -31,11 +31,12 @@ def add_preprocessing_options(options: Options) -> None:
 def add_model_options(options: Options, *, pair: bool = True) -> None:
     """--mean, --std, ..., --arch and --allow-pickle, and with ``pair`` also those for A or B alone."""
     group = options.parser.add_argument_group("models", _BOTH if pair else _DESCRIPTION)
-    options.add(group, _settings())
+    options.add(group, [*_settings(), describe(ModelSpec, "class_names_file")])
     if pair:
         options.add(group, [describe(ModelSpec, "label_map")])
         for prefix in _PAIR:
-            options.add(group, _settings(), prefix=prefix, shown=False)
+            own = [*_settings(), describe(ModelSpec, "class_names_file")]
+            options.add(group, own, prefix=prefix, shown=False)
 
 
 def _settings() -> Iterator[Setting]:
@@ -66,6 +67,7 @@ def spec_from(arguments: argparse.Namespace, prefix: str = "") -> ModelSpec:
     return ModelSpec(
         preprocessing=preprocessing_from(arguments, prefix),
         opening=applied(Opening(), opening),
+        class_names_file=getattr(arguments, f"{prefix}models.class_names_file", None),
         label_map=getattr(arguments, f"{prefix}models.label_map", None),
     )
 
@@ -79,7 +81,7 @@ def pair_from(arguments: argparse.Namespace) -> tuple[ModelSpec, ModelSpec]:
     both = spec_from(arguments)
     a, b = (spec_from(arguments, prefix).over(both) for prefix in _PAIR)
     # the classes of B are mapped onto those of A
-    return ModelSpec(path=a.path, preprocessing=a.preprocessing, opening=a.opening), b
+    return replace(a, label_map=None), b
 
 
 def _given(arguments: argparse.Namespace, prefix: str, table: str) -> Layer:

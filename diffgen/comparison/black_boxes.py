@@ -23,7 +23,7 @@ from diffgen.config import (
     roles,
 )
 from diffgen.errors import UserError
-from diffgen.models import BlackBox, read_label_map, read_sidecar
+from diffgen.models import BlackBox, read_class_names, read_label_map, read_sidecar
 from diffgen.models import load as load_model
 from diffgen.models.isolation.wall import walls
 from diffgen.models.loading import file_digest
@@ -83,12 +83,16 @@ def load_spec(model: Any, spec: ModelSpec, *, device: torch.device, batch_size: 
         preprocessing=spec.preprocessing,
         arch=spec.opening.arch,
         allow_pickle=spec.opening.allow_pickle,
-        class_names=spec.class_names,
+        class_names=spec.class_names or _names_in(spec.class_names_file),
         class_order=spec.class_order,
         sidecar=sidecar,
         remote=spec.opening.remote,
         **isolation(spec.opening),
     )
+
+
+def _names_in(file: str | None) -> tuple[str, ...]:
+    return () if file is None else read_class_names(file)
 
 
 class Isolation(TypedDict):

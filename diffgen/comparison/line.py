@@ -9,6 +9,7 @@ from typing import Any
 
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import resume_command
+from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
@@ -137,6 +138,9 @@ def _look_at_data(given: Given) -> _Looked:
     """Everything before the search: the models on the real images, the jury, the source, the cells."""
     images, config, device, progress = given.images, given.config, given.device, given.progress
     real = inspect_real_images(given.models, images, progress=progress)
+    unknown = config.data_labels == "ignore"
+    if unknown:
+        real = replace(real, summary=replace(real.summary, warnings=(LABELS_NOT_USED, *real.summary.warnings)))
     summary, letters = real.summary, roles(given.models)
     accuracies = [f"{role} {share:.2%}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
     outputs = [f"{output} ({role})" for role, output in zip(letters, summary.outputs, strict=True)]
@@ -151,7 +155,11 @@ def _look_at_data(given: Given) -> _Looked:
     check_seeds(config, real_images(images, real), images.source)
     cells = cell_store.prepare(images, device=device, progress=progress)
     split = DataSplit(images, config.split)
-    jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
+    if unknown:
+        # what the models agree on may be as far from the truth as the labels: these are pictures of something else
+        jury = PreparedJury(missing=NO_JURY_WITHOUT_LABELS)
+    else:
+        jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
     progress.say(jury.missing or str(jury.figures))
     check_jury(config, jury.missing)
     # which filters there are becomes part of the settings: a replay must not guess again

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from diffgen.comparison.black_boxes import stored_models
+from diffgen.comparison.classes import without_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import check_unchanged, prepare_source
 from diffgen.comparison.jury import stored_jury
@@ -80,7 +81,7 @@ class OpenedRun:
                 f"The data {images.source} is not what the run {self.folder.path} was made with; name that."
             )
         check_unchanged(self.config.generator, self.folder)
-        return images
+        return without_labels(images) if self.config.data_labels == "ignore" else images
 
     def recogniser(self, split: DataSplit, progress: Progress) -> Recogniser | None:
         """The run's jury; see :func:`diffgen.comparison.jury.stored_jury`.

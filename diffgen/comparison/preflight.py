@@ -9,6 +9,7 @@ from itertools import chain, combinations
 import numpy as np
 import torch
 
+from diffgen.comparison.classes import background_remarks, settle_background
 from diffgen.config import roles
 from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.events import Progress
@@ -77,26 +78,15 @@ def prepare_model(model: BlackBox, data: ImageSet) -> None:
         raise RunError(str(error)) from None
 
 
-def prepare_models(models: Sequence[BlackBox], data: ImageSet) -> None:
-    """Let each model look at some real images, and see that they fit each other and the data.
+def prepare_models(models: Sequence[BlackBox], data: ImageSet, progress: Progress | None = None) -> None:
+    """Let each model look at some real images, and see that they fit each other.
 
     Raises:
         UserError: a model does not take these images, or the numbers of classes differ.
     """
     for model in models:
         prepare_model(model, data)
-    a = models[0]
-    for role, b in zip(roles(models)[1:], models[1:], strict=True):
-        if a.num_classes != b.num_classes:
-            raise UserError(
-                f"Model A ({a.name}) answers with {a.num_classes} classes but model {role} ({b.name}) with "
-                f"{b.num_classes}; give models with the same classes."
-            )
-    if data.labels is not None and int(data.labels.max()) >= a.num_classes:
-        raise UserError(
-            f"The data {data.source} has the label {int(data.labels.max())} but the models answer with only "
-            f"{a.num_classes} classes (0 to {a.num_classes - 1}); give the data that the models were made for."
-        )
+    settle_background(models, data, progress or Progress())
 
 
 def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
@@ -164,6 +154,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         margin=margin,
         warnings=(
             *(remark for model in models for remark in model.remarks),
+            *background_remarks(models),
             *_noise_warnings(models, noises, unsteady),
             *_warnings(models, labels, accuracy, list(chain.from_iterable(smells))),
         ),

@@ -106,6 +106,12 @@ class CompareConfig:
         metavar="N",
         common=True,
     )
+    data_labels: Literal["auto", "use", "ignore"] = setting(
+        "auto",
+        "Whether the labels of the data are the models' classes: use them, ignore them (nobody can be named wrong), or "
+        "find out.",
+        option="--data-labels",
+    )
     gan_file: FileName = setting(
         None,
         "A GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained.",

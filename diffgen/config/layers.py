@@ -23,7 +23,14 @@ from diffgen.config.schema import SettingError, every_setting, fields_of, list_c
 Layer = dict[str, Any]
 
 NONE = "none"  # stands for None, which TOML has not
-_PATHS = ("gan_file", "generator.file", "generator.discriminator", "models.path", "models.label_map")
+_PATHS = (
+    "gan_file",
+    "generator.file",
+    "generator.discriminator",
+    "models.path",
+    "models.class_names_file",
+    "models.label_map",
+)
 _ASSIGNMENT = re.compile(r"\s*([\w.-]+)\s*=(.*)", re.DOTALL)
 
 

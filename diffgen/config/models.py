@@ -71,6 +71,12 @@ class Preprocessing:
         option="--output-name",
         metavar="NAME",
     )
+    background: Literal["auto", "none", "first", "last"] | None = setting(
+        None,
+        "Which of the model's values is for the background, for none of the classes, and is left out; auto (default): "
+        "found out from class names, labels and the other models.",
+        option="--background",
+    )
 
     def __post_init__(self) -> None:
         sides = self.size or (1, 1)
@@ -96,6 +102,7 @@ DEFAULT_PREPROCESSING = Preprocessing(
     layout="auto",
     outputs="auto",
     output="",
+    background="auto",
 )
 
 
@@ -209,6 +216,14 @@ class ModelSpec:
     preprocessing: Preprocessing = setting(factory=Preprocessing)
     opening: Opening = setting(factory=Opening)
     class_names: Many[str] = setting((), "Names of the classes in the order of the model's answers.")
+    class_names_file: FileName = setting(
+        None,
+        "File with the names of the classes, one a line (or a JSON list) in the order of the models' answers; a line "
+        "for the background may be among them.",
+        option="--class-names",
+        metavar="FILE",
+        common=True,
+    )
     class_order: Many[int] = setting(
         (), "For each of the model's own classes the class that it stands for; made from a label map."
     )
@@ -227,6 +242,7 @@ class ModelSpec:
             preprocessing=self.preprocessing.over(other.preprocessing),
             opening=self.opening.over(other.opening),
             class_names=self.class_names or other.class_names,
+            class_names_file=self.class_names_file or other.class_names_file,
             class_order=self.class_order or other.class_order,
             label_map=self.label_map or other.label_map,
         )

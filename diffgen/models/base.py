@@ -6,7 +6,7 @@ import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import overload
+from typing import get_args, overload
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ import torch
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, SomeAnswersError, UserError
 from diffgen.models.answer_store import AnswerStore
-from diffgen.models.class_names import is_name
+from diffgen.models.class_names import Background, background_in, is_name
 from diffgen.models.detection import accepts, check_single, find_layout
 from diffgen.models.inputs import (
     ImageShape,
@@ -30,6 +30,8 @@ from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
 _PREPARED = 256  # images that a model looks at first
+_BACKGROUNDS: tuple[Background, ...] = get_args(Background)
+_IMAGENET = 1000  # classes; TensorFlow's nets for them have 1,001 values, the first one for the background
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class ModelSettings:
         device: where its answers are wanted.
         batch_size: most images handed to it at once.
         preprocessing: as the user, a sidecar or a recorded run gave it.
-        class_names: K names in the order of the model's answers; empty when unknown.
+        class_names: K names in the order of the model's answers; one for the background may be among them; empty when
+            unknown.
         class_order: K numbers, for each of the model's own classes the class that it is counted as; empty for its
             own order.
         arch: ``package.module:factory`` that built its network, or None.
@@ -118,6 +121,8 @@ class BlackBox(ABC):
         self.alone = False
         self.answers = AnswerStore()
         self._columns = 0  # of the raw outputs; one for two classes is possible
+        self._all_names: tuple[str, ...] = ()  # in the model's own order, with that of the background
+        self._background_said = settings.preprocessing.background in _BACKGROUNDS
 
     @abstractmethod
     def _ask(self, batch: torch.Tensor) -> object:
@@ -150,6 +155,7 @@ class BlackBox(ABC):
             UserError: it asks for what the model cannot have.
         """
         self.preprocessing = self._admit(preprocessing.over(DEFAULT_PREPROCESSING))
+        self._background_said = preprocessing.background in _BACKGROUNDS
         self.num_classes = 0
         self.alone = False
 
@@ -248,11 +254,51 @@ class BlackBox(ABC):
         self._kind = given or decide_outputs(raw)
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
         self._columns = raw.shape[1]
-        self.num_classes = max(self._columns, 2)
+        self._all_names = self._all_names or self.own_class_names
+        self.set_background(self._found_background())
+
+    @property
+    def background_open(self) -> bool:
+        """Whether nobody has said, and no class name says, which of the values is for the background."""
+        named = len(self._all_names) == self._columns and background_in(self._all_names) != "none"
+        return not self._background_said and not named
+
+    def _found_background(self) -> Background:
+        """Which of the values is for the background, as far as this model alone tells."""
+        said = self.preprocessing.background
+        if self._background_said:
+            return next(each for each in _BACKGROUNDS if each == said)
+        if len(self._all_names) == self._columns:
+            return background_in(self._all_names)
+        return "first" if (self._columns, len(self._all_names)) == (_IMAGENET + 1, _IMAGENET) else "none"
+
+    def set_background(self, where: Background) -> None:
+        """Leave out the first or the last of a prepared model's values, which is for none of the classes; or none.
+
+        Raises:
+            UserError: fewer than two classes would be left, or the class names are not as many as the classes.
+        """
+        left = self._columns - (where != "none")
+        if where != "none" and left < 2:
+            raise UserError(
+                f"Model {self.name} answers with {counted(self._columns, 'value')}, so that without one for the "
+                "background there is nothing to tell apart; leave --background out."
+            )
+        self.preprocessing = replace(self.preprocessing, background=where)
+        self.num_classes = max(left, 2)
+        self.class_names = _in_order(self._names_without(where), self.class_order)
         if self.class_order:
             self.map_classes(self.class_order)
         if self.class_names and len(self.class_names) != self.num_classes:
             self._wrong_names()
+
+    def _names_without(self, where: Background) -> tuple[str, ...]:
+        """The names of the classes alone; a file for several models may name a background that this one has not."""
+        names = self._all_names
+        if len(names) != self.num_classes + 1:
+            return names
+        place = background_in(names) if where == "none" else where
+        return {"none": names, "first": names[1:], "last": names[:-1]}[place]
 
     @overload
     def predict(self, images: torch.Tensor) -> torch.Tensor: ...
@@ -284,6 +330,8 @@ class BlackBox(ABC):
     def raw_outputs(self, images: UInt8Array) -> Float32Array:
         """What the model itself gives, before anything is made of it: logits, or what it gives in their place.
 
+        A value for the background is left out.
+
         Args:
             images: as for :meth:`predict`.
 
@@ -313,7 +361,8 @@ class BlackBox(ABC):
             fault = find_fault(raw, self._kind)
             if fault is not None:
                 raise RunError(f"Model {self.name} {fault}")
-        return raw
+        where = self.preprocessing.background
+        return raw if where == "none" else (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
 
     def _fill(self, raw: torch.Tensor, images: torch.Tensor | UInt8Array) -> None:
         """Write the raw outputs for all images into ``raw``."""
@@ -349,9 +398,11 @@ class BlackBox(ABC):
 
     def _wrong_names(self) -> None:
         """What is to be done about a number of class names that is not that of the classes."""
+        short = self._columns == len(self.class_names) + 1
         raise UserError(
             f"Model {self.name} answers with {self.num_classes} classes but its class_names are "
-            f"{len(self.class_names)}; give one for each class."
+            f"{len(self.class_names)}; give one for each class"
+            + (", or say with --background first (or last) which value is for none of them." if short else ".")
         )
 
 
@@ -362,7 +413,7 @@ def _shape_of(images: torch.Tensor | UInt8Array) -> ImageShape:
 
 def _inverse(order: tuple[int, ...]) -> list[int]:
     """Where each number of a permutation stands."""
-    return sorted(range(len(order)), key=lambda i: order[i])
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def _in_order(names: tuple[str, ...], order: tuple[int, ...]) -> tuple[str, ...]:

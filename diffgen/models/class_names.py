@@ -6,9 +6,10 @@ import ast
 import csv
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from diffgen.errors import UserError
 from diffgen.models.wording import counted, spoken_list
@@ -18,6 +19,10 @@ from diffgen.runs.opening import read_text
 _KEYS = ("names", "class_names", "classes", "labels", "class_labels")
 _LONGEST = 1 << 20
 _SHOWN = 3
+_FEWEST = 2
+_BACKGROUND = "background"
+
+Background = Literal["none", "first", "last"]  # which of a model's values is for none of the classes
 
 
 def is_name(text: str) -> bool:
@@ -66,6 +71,68 @@ def _as_names(value: object) -> tuple[str, ...]:
     if not all(is_name(name) for name in names):
         return ()
     return names if len(set(names)) == len(names) > 1 else ()
+
+
+def read_class_names(path: str | Path) -> tuple[str, ...]:
+    """The names in a file of classes, in its order.
+
+    Names that stand there twice (ImageNet has two cranes) are told apart by the numbers of their lines.
+
+    Args:
+        path: one name a line; or, called .json, a list of names, or an object from numbers to names, as Keras has them
+            with an identifier before each name.
+
+    Raises:
+        UserError: the file cannot be read, names fewer than two classes, or a name is empty or not printable.
+    """
+    path = Path(path).expanduser()
+    try:
+        text = read_text(path, encoding="utf-8-sig")
+        names = _from_json(json.loads(text)) if path.suffix.lower() == ".json" else _lines(text)
+    except OSError as error:
+        raise UserError(f"The class names {path} cannot be read ({error.strerror}); check the path.") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"The class names {path} cannot be read ({error}); write one name a line.") from error
+    if len(names) < _FEWEST:
+        raise UserError(f"The class names {path} are {len(names)}; give one name a line, for two classes or more.")
+    strange = next((number for number, name in enumerate(names, start=1) if not is_name(name)), None)
+    if strange is not None:
+        raise UserError(f"Name {strange} of the class names {path} is empty or not printable text; rename the class.")
+    return told_apart(names)
+
+
+def told_apart(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, those that occur twice with their place behind them, counted from 0."""
+    often = Counter(names)
+    made = [f"{name} ({place})" if often[name] > 1 else name for place, name in enumerate(names)]
+    # a name may look like one that was made
+    return tuple(made) if len(set(made)) == len(made) else tuple(f"{name} ({i})" for i, name in enumerate(names))
+
+
+def background_in(names: Sequence[str]) -> Background:
+    """Where the names have one for the background."""
+    for place, name in (("first", names[:1]), ("last", names[-1:])):
+        if name and name[0].strip("_ ").casefold() == _BACKGROUND:
+            return place  # type: ignore[return-value]
+    return "none"
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.rstrip().splitlines()]
+
+
+def _from_json(value: object) -> list[str]:
+    if isinstance(value, Mapping):
+        numbered = {int(number): name for number, name in value.items()}
+        if sorted(numbered) != list(range(len(numbered))):
+            raise ValueError("its numbers are not 0, 1, 2, ...")
+        value = [numbered[number] for number in range(len(numbered))]
+    if not isinstance(value, list):
+        raise ValueError("it is no list of names")
+    last = [each[-1] if isinstance(each, list) and each else each for each in value]
+    if not all(isinstance(each, str) for each in last):
+        raise ValueError("it is no list of names")
+    return [each.strip() for each in last]
 
 
 def read_label_map(path: str | Path, classes: int, names_a: Sequence[str], names_b: Sequence[str]) -> tuple[int, ...]:

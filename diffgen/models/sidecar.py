@@ -74,7 +74,7 @@ def sidecar_text(preprocessing: Preprocessing, class_names: tuple[str, ...], rem
     """
     import tomli_w
 
-    usual = replace(DEFAULT_PREPROCESSING, layout=None, scale=None, outputs=None)
+    usual = replace(DEFAULT_PREPROCESSING, layout=None, scale=None, outputs=None, background="none")
     said = {
         f.name: getattr(preprocessing, f.name)
         for f in fields(Preprocessing)

@@ -13,6 +13,7 @@ import torch
 
 import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
+from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests
 from diffgen.comparison.joining import with_time_of_gan
@@ -119,15 +120,18 @@ def run_comparison(
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)
     check_free(path)
-    config = with_time_of_gan(config, images, device=place, progress=progress)
-    if config.gan_file is not None:
-        config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
     check_query_budgets(black_boxes, images)
     with ExitStack() as held:
         for model in black_boxes:
             held.callback(model.answers.detach)
             model.answers.attach(None)
-        prepare_models(black_boxes, images)
+        prepare_models(black_boxes, images, progress)
+        digest = images.digest
+        images, config = with_known_labels(black_boxes, images, config, progress)
+        check_images(config, images)
+        config = with_time_of_gan(config, images, device=place, progress=progress)
+        if config.gan_file is not None:
+            config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
         match_classes(black_boxes, specs, images.class_names)
         hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
@@ -148,7 +152,7 @@ def run_comparison(
             "data": {
                 "source": images.source,
                 "path": _data_path(data),
-                "sha256": images.digest,
+                "sha256": digest,
                 "images": len(images),
             },
             **hooks.about(),

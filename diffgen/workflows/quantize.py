@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.preflight import inspect_real_images, prepare_model, prepare_models
-from diffgen.config import QuantizeConfig, is_address
+from diffgen.config import CompareConfig, QuantizeConfig, is_address
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -130,7 +131,8 @@ def quantize(
             class_names=before.class_names,
             isolate="off",
         )
-        prepare_models((before, after), images)
+        prepare_models((before, after), images, progress)
+        images, _ = with_known_labels((before, after), images, CompareConfig(), progress)
         answers = inspect_real_images((before, after), images, progress=progress)
         write_whole(target, lambda temporary: shutil.copyfile(made, temporary))
     remark = f"written by diffgen quantize: the pre-processing of {source.name}"

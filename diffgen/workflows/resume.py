@@ -99,7 +99,7 @@ def resume_comparison(
         for model in models:
             held.callback(model.answers.detach)
         attach_answers(models, folder)
-        prepare_models(models, images)
+        prepare_models(models, images, progress)
         _warn_of_changes(folder, run.device, progress)
         hooks.models_ready(models, images)
         return search_and_report(Given(models, images, run.config, run.device, progress, hooks), lambda _: folder)

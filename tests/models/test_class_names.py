@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from diffgen.errors import UserError
-from diffgen.models import load, read_label_map
-from diffgen.models.class_names import names_from_metadata
+from diffgen.models import load, read_class_names, read_label_map
+from diffgen.models.class_names import background_in, names_from_metadata, told_apart
 
 NAMES = ("cat", "dog", "fish")
 
@@ -117,3 +117,62 @@ def test_columns_and_names_are_put_into_the_other_order(images):
     np.testing.assert_array_equal(again.predict(images[:3]), box.predict(images[:3]))
     with pytest.raises(UserError, match="has 2 numbers but the model answers with 3 classes"):
         load(answers, class_order=(1, 0)).prepare(images)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("names.txt", "cat\ndog\nfish\n\n"),
+        ("names.txt", "\ufeffcat\r\n dog \r\nfish"),
+        ("names.json", '["cat", "dog", "fish"]'),
+        ("names.JSON", '{"1": ["n02", "dog"], "0": ["n01", "cat"], "2": ["n03", "fish"]}'),
+        ("names.json", '{"0": "cat", "1": "dog", "2": "fish"}'),
+    ],
+)
+def test_every_way_to_write_class_names(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_class_names(tmp_path / name) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("names.txt", "cat\n\nfish\n", "Name 2 .* is empty or not printable"),
+        ("names.txt", "cat\n\u001b[2Jdog\n", "Name 2 .* not printable"),
+        ("names.txt", "cat\n", "are 1; give one name a line"),
+        ("names.txt", "", "are 0; give one name a line"),
+        ("names.json", "7", "it is no list of names"),
+        ("names.json", '{"0": "cat", "2": "dog"}', "its numbers are not 0, 1, 2"),
+        ("names.json", '["cat", 7]', "it is no list of names"),
+        ("names.json", "[" * 100_000, "cannot be read"),
+    ],
+)
+def test_what_is_no_file_of_class_names(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read_class_names(tmp_path / name)
+
+
+def test_class_names_that_are_not_there(tmp_path):
+    with pytest.raises(UserError, match=r"cannot be read .*check the path"):
+        read_class_names(tmp_path / "none.txt")
+
+
+def test_names_that_occur_twice_are_told_apart():
+    assert told_apart(("crane", "dog", "crane")) == ("crane (0)", "dog", "crane (2)")
+    assert len(set(told_apart(("crane", "crane (0)", "crane")))) == 3
+    assert told_apart(NAMES) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("names", "where"),
+    [
+        (("background", "cat"), "first"),
+        (("cat", "__background__"), "last"),
+        (("Background", "background"), "first"),
+        (("cat", "backgrounds"), "none"),
+        ((), "none"),
+    ],
+)
+def test_where_the_background_is_named(names, where):
+    assert background_in(names) == where

@@ -1,0 +1,197 @@
+"""Which classes models and data have in common: values for a background, and labels that the models do not know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffgen.config import CompareConfig, roles
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.metrics.intervals import exact_interval
+from diffgen.models import BlackBox
+from diffgen.models.class_names import Background
+from diffgen.sampling import random_rows
+from diffgen.types import ImageSet, Int64Array, UInt8Array
+
+_ASKED = 512  # random real images that are asked about
+_IMAGENET = 1000  # classes; of TensorFlow's nets for them the first value is for the background
+_FEW_LABELS = 0.5  # share of the models' classes; with more of them the data is taken for the models' own
+LABELS_NOT_USED = (
+    "The data's labels are not the models' classes and are not used: nothing says which model is right, and limits on "
+    "accuracy do not apply."
+)
+NO_JURY_WITHOUT_LABELS = "No jury: the data's labels are not the models' classes, so that nobody can be named wrong."
+
+
+def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> None:
+    """Find out which models have a value for the background, where nobody has said so. They must be prepared.
+
+    That is a model with one value more than another one has classes, or than the data has. Which value it is, the
+    images show: on them it then agrees with the other model, or with the labels.
+
+    Raises:
+        UserError: the numbers of classes differ, for another reason or for one that cannot be found out.
+    """
+    fewest = min(model.num_classes for model in models)
+    larger = [model for model in models if model.num_classes > fewest]
+    if any(model.num_classes != fewest + 1 or not model.background_open for model in larger):
+        _refuse_numbers(models)
+    images, labels = _sample(data)
+    if larger:
+        other = next(model for model in models if model.num_classes == fewest)
+        known = other.predict(images).argmax(axis=1)
+        for model in larger:
+            _settle(model, images, known, f"model {other.name}", progress)
+    elif labels is not None and _classes_of(data) == fewest - 1:
+        for model in models:
+            # with the last value left out, labels and classes would be what they are without
+            if model.background_open and _fits_without(model, images, labels) == "first":
+                _take(model, "first", "the labels then fit", progress)
+        if any(model.num_classes != models[0].num_classes for model in models):
+            _refuse_numbers(models)
+
+
+def _classes_of(data: ImageSet) -> int:
+    """How many classes the data names, or has labels for."""
+    labels = np.empty(0, np.int64) if data.labels is None else data.labels
+    return len(data.class_names) if data.class_names else int(labels.max(initial=-1)) + 1
+
+
+def _settle(model: BlackBox, images: UInt8Array, known: Int64Array, whose: str, progress: Progress) -> None:
+    values = model.num_classes
+    found = _fits_without(model, images, known)
+    if found != "none":
+        _take(model, found, f"it then agrees with {whose}", progress)
+    elif values == _IMAGENET + 1:
+        _take(model, "first", "so it is in TensorFlow's nets for ImageNet", progress)
+    else:
+        raise UserError(
+            f"Model {model.name} answers with {values:,} classes, one more than {whose}, and the real images do not "
+            "show whether one is for the background; give models with the same classes, or say with --background "
+            "first (or last) which value it is."
+        )
+
+
+def _fits_without(model: BlackBox, images: UInt8Array, known: Int64Array) -> Background:
+    """Which of two ways a model agrees with known labels: without its first value, or without its last one.
+
+    Args:
+        model: prepared, with all its values; it has all of them again when this returns.
+        images, known: what it is asked about, and labels of one class less.
+
+    Returns:
+        "first", "last", or "none": the images do not show it.
+    """
+    said: dict[Background, NDArray[np.bool_]] = {}
+    sides: tuple[Background, Background] = ("first", "last")
+    for where in sides:
+        model.set_background(where)
+        said[where] = model.predict(images).argmax(axis=1) == known
+    model.set_background("none")
+    only_first = int((said["first"] & ~said["last"]).sum())
+    only_last = int((said["last"] & ~said["first"]).sum())
+    most = max(only_first, only_last)
+    if most == 0 or exact_interval(most, only_first + only_last)[0] <= 1 / 2:
+        return "none"
+    return "first" if only_first > only_last else "last"
+
+
+def _take(model: BlackBox, where: Background, why: str, progress: Progress) -> None:
+    model.set_background(where)
+    progress.say(
+        f"Model {model.name} answers with {model.num_classes + 1:,} values for {model.num_classes:,} classes: the "
+        f"{where} one is taken for the background and left out, since {why}; if it is not, say so with --background."
+    )
+
+
+def background_remarks(models: Sequence[BlackBox]) -> tuple[str, ...]:
+    """A sentence about each model of whose values one is left out."""
+    return tuple(
+        f"Model {role} ({model.name}) answers with {model.num_classes + 1:,} values; the "
+        f"{model.preprocessing.background} one, for the background, is left out."
+        for role, model in zip(roles(models), models, strict=True)
+        if model.preprocessing.background in ("first", "last")
+    )
+
+
+def _refuse_numbers(models: Sequence[BlackBox]) -> None:
+    a = models[0]
+    role, b = next((role, b) for role, b in zip(roles(models), models, strict=True) if b.num_classes != a.num_classes)
+    raise UserError(
+        f"Model A ({a.name}) answers with {a.num_classes} classes but model {role} ({b.name}) with "
+        f"{b.num_classes}; give models with the same classes."
+    )
+
+
+# -- labels of the data ----------------------------------------------------------------------------------------------
+
+
+def with_known_labels(
+    models: Sequence[BlackBox], data: ImageSet, config: CompareConfig, progress: Progress
+) -> tuple[ImageSet, CompareConfig]:
+    """The real images without labels that are not the models' classes, and the settings that say which it is.
+
+    Labels are not the models' when there are more of them than classes; or when they are few of the models' classes,
+    the models hardly ever say any of these, and none of them is right more often than guessing among them would be.
+
+    Args:
+        models: prepared, with equally many classes.
+        data: real images.
+        config: says of ``data_labels`` whether to use them, to ignore them, or to find out.
+
+    Raises:
+        UserError: they are to be used, and there are more of them than classes.
+    """
+    if data.labels is None:
+        return data, config
+    if config.data_labels == "auto":
+        why = _why_not_known(models, data)
+        if why:
+            progress.warn(
+                f"The labels of {data.source} are not used, since {why}; so nobody can be named wrong, and limits on "
+                "accuracy do not apply. If they are the models' classes, say --data-labels use and look at the "
+                "pre-processing."
+            )
+        config = replace(config, data_labels="ignore" if why else "use")
+    if config.data_labels == "ignore":
+        return without_labels(data), config
+    classes = models[0].num_classes
+    if int(data.labels.max()) >= classes:
+        raise UserError(
+            f"The data {data.source} has the label {int(data.labels.max())} but the models answer with only "
+            f"{classes} classes (0 to {classes - 1}); give the data that the models were made for."
+        )
+    return data, config
+
+
+def without_labels(data: ImageSet) -> ImageSet:
+    """The same images, of which nobody says what they show."""
+    return ImageSet(data.images, None, None, data.source)
+
+
+def _why_not_known(models: Sequence[BlackBox], data: ImageSet) -> str:
+    """Why the labels of the data are not the models' classes, or nothing."""
+    assert data.labels is not None
+    classes, present = models[0].num_classes, np.unique(data.labels)
+    if int(present[-1]) >= classes:
+        return f"it has the label {int(present[-1])} and the models only answer with 0 to {classes - 1}"
+    if len(present) > _FEW_LABELS * classes:
+        return ""
+    images, labels = _sample(data)
+    assert labels is not None
+    for model in models:
+        said = model.predict(images).argmax(axis=1)
+        guessing = 1 / len(present)
+        if np.isin(said, present).mean() >= _FEW_LABELS or (said == labels).mean() >= guessing:
+            return ""
+    return f"its {len(present):,} labels are not what the models with their {classes:,} classes say"
+
+
+def _sample(data: ImageSet) -> tuple[UInt8Array, Int64Array | None]:
+    """Some random real images with their labels."""
+    rows = random_rows(len(data), _ASKED)
+    return data.images[rows], None if data.labels is None else data.labels[rows]

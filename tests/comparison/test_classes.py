@@ -1,0 +1,234 @@
+"""Which value is for the background, and labels that the models do not know: found out on real digits, or said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from diffgen.comparison.classes import background_remarks, with_known_labels
+from diffgen.comparison.preflight import prepare_models
+from diffgen.config import CompareConfig, Preprocessing
+from diffgen.data import load as load_data
+from diffgen.errors import UserError
+from diffgen.events import Event, Progress
+from diffgen.models import BlackBox, load
+from diffgen.types import Float32Array, ImageSet
+
+Model = Callable[[Float32Array], Float32Array]
+NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+@pytest.fixture(scope="module")
+def digits() -> ImageSet:
+    return load_data("digits:test")
+
+
+@pytest.fixture(scope="module")
+def net() -> Model:
+    """Logits of ten digits: how near each one's mean is."""
+    data = load_data("digits:train")
+    assert data.labels is not None
+    flat = data.images.reshape(len(data), -1).astype(np.float32) / 255
+    means = np.stack([flat[data.labels == digit].mean(axis=0) for digit in range(10)])
+
+    def answer(pixels: Float32Array) -> Float32Array:
+        given = pixels.reshape(len(pixels), 1, -1)
+        return -np.square(given - means).sum(axis=2).astype(np.float32)
+
+    return answer
+
+
+def padded(net: Model, first: int, last: int, value: float = -1e3) -> Model:
+    """The same with so many values before and behind, which it hardly ever gives."""
+    return lambda pixels: np.pad(net(pixels), ((0, 0), (first, last)), constant_values=value)
+
+
+def opened(models: dict[str, Model], **settings: Any) -> tuple[BlackBox, ...]:
+    return tuple(load(model, name=name, **settings) for name, model in models.items())
+
+
+class Heard:
+    """What a user is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.progress = Progress(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        self.texts.append(getattr(event, "text", ""))
+
+    def all(self) -> str:
+        return " ".join(self.texts)
+
+
+@pytest.mark.parametrize("where", ["first", "last"])
+def test_the_other_model_shows_which_value_is_for_the_background(net: Model, digits: ImageSet, where: str) -> None:
+    first, last = (1, 0) if where == "first" else (0, 1)
+    heard, models = Heard(), opened({"wide": padded(net, first, last), "plain": net})
+    prepare_models(models, ImageSet(digits.images, None, None, "photographs"), heard.progress)
+    wide, plain = models
+    assert wide.preprocessing.background == where and plain.preprocessing.background == "none"
+    assert wide.num_classes == plain.num_classes == 10
+    assert "answers with 11 values for 10 classes" in heard.all() and f"the {where} one" in heard.all()
+    assert background_remarks(models) == (
+        f"Model A (wide) answers with 11 values; the {where} one, for the background, is left out.",
+    )
+    np.testing.assert_allclose(wide.predict(digits.images), plain.predict(digits.images), atol=1e-6)
+    # a second look, as quantize has it, finds the same
+    prepare_models(models, digits)
+    assert wide.preprocessing.background == where
+
+
+def test_what_is_left_out_leaves_probabilities(net: Model, digits: ImageSet) -> None:
+    """Each row is what it was, divided by what the background does not have; logits and probabilities alike."""
+
+    def softmax(pixels: Float32Array) -> Float32Array:
+        values = padded(net, 1, 0, value=-30.0)(pixels)
+        raised = np.exp(values - values.max(axis=1, keepdims=True))
+        return raised / raised.sum(axis=1, keepdims=True)
+
+    said = Preprocessing(background="first")
+    logits, shares = opened({"logits": padded(net, 1, 0, value=-30.0), "shares": softmax}, preprocessing=said)
+    for box in (logits, shares):
+        box.prepare(digits.images)
+    whole = softmax(digits.images.astype(np.float32) / 255)
+    assert whole[:, 0].max() > 0.5  # here and there the background would be the answer
+    wanted = whole[:, 1:] / whole[:, 1:].sum(axis=1, keepdims=True)
+    for box in (logits, shares):
+        np.testing.assert_allclose(box.predict(digits.images), wanted, atol=2e-5)
+    assert logits.predict(digits.images[:0]).shape == (0, 10)
+    assert logits.raw_outputs(digits.images[:3]).shape == (3, 10)
+
+
+def test_two_models_with_a_background_and_labels_without(net: Model, digits: ImageSet) -> None:
+    models = opened({"a": padded(net, 1, 0), "b": padded(net, 1, 0, value=-50.0)})
+    prepare_models(models, digits)
+    assert [box.num_classes for box in models] == [10, 10]
+    assert all((box.predict(digits.images).argmax(axis=1) == digits.labels).mean() > 0.7 for box in models)
+    # of eleven classes that the data has ten of, none is left out: the labels fit as they are
+    models = opened({"a": padded(net, 0, 1), "b": padded(net, 0, 1, value=-50.0)})
+    prepare_models(models, digits)
+    assert [box.num_classes for box in models] == [11, 11]
+    # and nobody guesses where nothing is known
+    models = opened({"a": padded(net, 1, 0), "b": padded(net, 1, 0, value=-50.0)})
+    prepare_models(models, ImageSet(digits.images, None, None, "photographs"))
+    assert [box.num_classes for box in models] == [11, 11]
+
+
+def test_what_the_images_do_not_show_has_to_be_said(net: Model, digits: ImageSet) -> None:
+    def dull(pixels: Float32Array) -> Float32Array:
+        return np.tile(np.linspace(0, 1, 11, dtype=np.float32), (len(pixels), 1))
+
+    with pytest.raises(UserError, match=r"dull answers with 11 classes, one more than model plain.*--background"):
+        prepare_models(opened({"plain": net, "dull": dull}), digits)
+    plain, dull_box = load(net), load(dull, name="dull", preprocessing=Preprocessing(background="last"))
+    prepare_models((plain, dull_box), digits)
+    assert dull_box.num_classes == 10
+    # what was said to have none has none
+    none = load(padded(net, 1, 0), name="wide", preprocessing=Preprocessing(background="none"))
+    with pytest.raises(UserError, match="give models with the same classes"):
+        prepare_models((plain, none), digits)
+    with pytest.raises(UserError, match="give models with the same classes"):
+        prepare_models(opened({"plain": net, "wider": padded(net, 1, 1)}), digits)
+
+
+def test_names_with_a_line_for_the_background(net: Model, digits: ImageSet) -> None:
+    for names, where in ((("background", *NAMES), "first"), ((*NAMES, "__Background__"), "last")):
+        first, last = (1, 0) if where == "first" else (0, 1)
+        wide = load(padded(net, first, last), class_names=names)
+        plain = load(net, class_names=names)
+        prepare_models((wide, plain), ImageSet(digits.images, None, None, "photographs"))
+        assert wide.preprocessing.background == where
+        assert wide.class_names == plain.class_names == NAMES
+    # names of the classes alone, where it is said which value is none of them
+    wide = load(padded(net, 0, 1), class_names=NAMES, preprocessing=Preprocessing(background="last"))
+    wide.prepare(digits.images)
+    assert wide.class_names == wide.own_class_names == NAMES
+    wide.map_classes(tuple(range(9, -1, -1)))
+    assert wide.class_names == NAMES[::-1]
+    np.testing.assert_allclose(
+        wide.predict(digits.images)[:, ::-1], load_prepared(net, digits).predict(digits.images), atol=1e-6
+    )
+    with pytest.raises(UserError, match=r"answers with 11 classes but its class_names are 10; .*--background"):
+        load(padded(net, 0, 1), class_names=NAMES).prepare(digits.images)
+
+
+def load_prepared(model: Model, digits: ImageSet) -> BlackBox:
+    box = load(model)
+    box.prepare(digits.images)
+    return box
+
+
+def test_imagenet_nets_of_tensorflow_have_it_first(net: Model, digits: ImageSet) -> None:
+    box = load(padded(net, 1, 990), class_names=[f"class {number}" for number in range(1000)])
+    box.prepare(digits.images)
+    assert (box.preprocessing.background, box.num_classes, len(box.class_names)) == ("first", 1000, 1000)
+
+
+def test_two_values_are_two_classes(digits: ImageSet) -> None:
+    box = load(
+        lambda pixels: pixels.reshape(len(pixels), -1)[:, 300:302], preprocessing=Preprocessing(background="last")
+    )
+    with pytest.raises(UserError, match="nothing to tell apart; leave --background out"):
+        box.prepare(digits.images)
+
+
+# -- labels ----------------------------------------------------------------------------------------------------------
+
+
+def prepared_pair(net: Model, digits: ImageSet, *, more: int = 0, before: int = 0) -> tuple[BlackBox, ...]:
+    models = opened({"a": padded(net, before, more), "b": padded(net, before, more, value=-900.0)})
+    for box in models:
+        box.prepare(digits.images)
+    return models
+
+
+def test_labels_that_the_models_know_are_used(net: Model, digits: ImageSet) -> None:
+    for more in (0, 90):  # ten classes, and a hundred of which the data has ten
+        heard = Heard()
+        images, config = with_known_labels(
+            prepared_pair(net, digits, more=more), digits, CompareConfig(), heard.progress
+        )
+        assert images is digits and config.data_labels == "use"
+        assert heard.texts == []
+
+
+def test_labels_of_another_task_are_not_used(net: Model, digits: ImageSet) -> None:
+    # the nets' digits are their classes 50 to 59: they never say 0 to 9
+    models, heard = prepared_pair(net, digits, before=50, more=40), Heard()
+    images, config = with_known_labels(models, digits, CompareConfig(), heard.progress)
+    assert images.labels is None and images.class_names is None
+    assert config.data_labels == "ignore"
+    assert "The labels of digits:test are not used" in heard.all() and "nobody can be named wrong" in heard.all()
+    # said already, nothing is asked and nothing is said again
+    silent = Heard()
+    again, _ = with_known_labels(models, digits, config, silent.progress)
+    assert again.labels is None and silent.texts == []
+    used, config = with_known_labels(models, digits, CompareConfig(data_labels="use"), heard.progress)
+    assert used is digits and config.data_labels == "use"
+
+
+def test_one_model_that_knows_them_is_enough(net: Model, digits: ImageSet) -> None:
+    right, _ = prepared_pair(net, digits, more=90)
+    wrong, _ = prepared_pair(net, digits, before=50, more=40)
+    images, _ = with_known_labels((wrong, right), digits, CompareConfig(), Progress())
+    assert images is digits
+
+
+def test_more_labels_than_classes(net: Model, digits: ImageSet) -> None:
+    models = prepared_pair(lambda pixels: net(pixels)[:, :5], digits)
+    heard = Heard()
+    images, config = with_known_labels(models, digits, CompareConfig(), heard.progress)
+    assert images.labels is None and config.data_labels == "ignore"
+    assert "it has the label 9 and the models only answer with 0 to 4" in heard.all()
+    with pytest.raises(UserError, match="has the label 9 but the models answer with only 5 classes"):
+        with_known_labels(models, digits, CompareConfig(data_labels="use"), Progress())
+
+
+def test_nothing_is_said_of_images_without_labels(net: Model, digits: ImageSet) -> None:
+    bare = ImageSet(digits.images, None, None, "photographs")
+    images, config = with_known_labels(prepared_pair(net, digits), bare, CompareConfig(), Progress())
+    assert images is bare and config.data_labels == "auto"
