@@ -10,7 +10,8 @@ import numpy as np
 from diffgen.metrics.counting import BoolArray
 from diffgen.metrics.effective_number import effective_number
 from diffgen.metrics.richness import first_queries, richness
-from diffgen.tasks.classification import behaviours, pair_counts
+from diffgen.tasks.classification import behaviours
+from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.types import Int64Array
 
 
@@ -52,7 +53,7 @@ def figures(
         "label_pairs": len(np.unique(labels[distinct], axis=0)),
         "effective_label_pairs": round(effective_number(labels[distinct]), 3),
         "effective_behaviours": round(effective_number(keys[distinct]), 3),
-        "pair_counts": pair_counts(labels[distinct], classes).tolist(),
+        "pair_counts": LabelPairs.of(labels[distinct], classes),
         "history": {
             **history,
             **{name: np.searchsorted(at, asked, side="right").tolist() for name, at in met_at.items()},

@@ -14,6 +14,8 @@ from diffgen.types import Float32Array, Int64Array
 #: With at most this many classes the table of a picture has all of them, else the highest ones and a chart of all.
 ALL_ROWS = 12
 TOP_ROWS = 8
+#: Most bars of that chart.
+MOST_BARS = 200
 
 
 @dataclass(frozen=True)
@@ -45,17 +47,13 @@ class Row:
     says_b: bool
     others: tuple[Share, ...] = ()
 
-    @property
-    def said(self) -> bool:
-        """Whether some model says this class."""
-        return self.says_a or self.says_b or any(each.says for each in self.others)
-
 
 @dataclass(frozen=True)
 class Spectrum:
-    """All K probabilities as two SVG paths in a view box of K x 200: A upwards from the middle, B downwards."""
+    """All K probabilities as two SVG paths in a view box of bars x 200: A upwards from the middle, B downwards."""
 
     classes: int
+    bars: int
     path_a: str
     path_b: str
 
@@ -120,8 +118,7 @@ def make_card(
     """Everything the page says about ``picture``; ``kind`` is "trigger", "real image" or "rejected trigger"."""
     probabilities = np.clip(np.nan_to_num(picture.probabilities.astype(np.float32)), 0, 1)
     label_a, label_b, *more = picture.labels
-    rows = [_row(index, names, probabilities, picture.labels) for index in range(len(names))]
-    shown, rest = _shown_rows(rows, probabilities)
+    shown, rest = _shown_rows(names, probabilities, picture.labels)
     caption = f"{kind} {picture.identifier}"
     says = ", ".join(
         f"{role_name(index)} says {names[label]} ({percent(float(probabilities[index, label]), 0)})"
@@ -147,7 +144,7 @@ def make_card(
         name_a=names[label_a],
         name_b=names[label_b],
         others=tuple((role_name(index), names[label]) for index, label in enumerate(more, start=2)),
-        bars=tuple(rows[index] for index in dict.fromkeys(picture.labels)),
+        bars=tuple(_row(index, names, probabilities, picture.labels) for index in dict.fromkeys(picture.labels)),
         rows=shown,
         rest=rest,
         spectrum=_spectrum(probabilities) if rest is not None else None,
@@ -182,27 +179,37 @@ def _exact(probability: float) -> str:
     return "0.0%" if probability < 0.0005 else percent(probability)
 
 
-def _shown_rows(rows: list[Row], probabilities: Float32Array) -> tuple[tuple[Row, ...], Row | None]:
-    if len(rows) <= ALL_ROWS:
-        return tuple(rows), None
+def _shown_rows(
+    names: tuple[str, ...], probabilities: Float32Array, labels: tuple[int, ...]
+) -> tuple[tuple[Row, ...], Row | None]:
+    classes = len(names)
+    if classes <= ALL_ROWS:
+        return tuple(_row(index, names, probabilities, labels) for index in range(classes)), None
     order: Int64Array = np.argsort(-probabilities.max(axis=0), kind="stable")
-    top = {int(index) for index in order[:TOP_ROWS]} | {index for index, row in enumerate(rows) if row.said}
-    others = [index for index in range(len(rows)) if index not in top]
+    shown = {*order[:TOP_ROWS].tolist(), *labels}
+    others = np.ones(classes, dtype=np.bool_)
+    others[list(shown)] = False
     left = np.clip(probabilities[:, others].sum(axis=1), 0, 1)
     a, b = float(left[0]), float(left[1])
     more = _others(left[2:], [False] * len(left[2:]))
-    rest = Row(f"{len(others)} other classes", round(a, 3), round(b, 3), _exact(a), _exact(b), False, False, more)
-    return tuple(rows[int(index)] for index in order if int(index) in top), rest
+    name = f"{classes - len(shown):,} other classes"
+    rest = Row(name, round(a, 3), round(b, 3), _exact(a), _exact(b), False, False, more)
+    return tuple(_row(index, names, probabilities, labels) for index in order.tolist() if index in shown), rest
 
 
 def _spectrum(probabilities: Float32Array) -> Spectrum:
+    classes = probabilities.shape[1]
+    if classes > MOST_BARS:
+        # neighbours share a bar, which is as high as the highest of them: a path for each class would be long
+        places = np.arange(MOST_BARS) * classes // MOST_BARS
+        probabilities = np.maximum.reduceat(probabilities, places, axis=1)
     # Drawn up to the highest probability: with many classes all of them may be low.
     heights = np.rint(100 * probabilities / max(float(probabilities.max(initial=0)), 1e-6)).astype(int)
 
     def path(model: int, up: str, down: str) -> str:
         return "".join(f"M{i} 100v{up}{height}h.9v{down}{height}z" for i, height in enumerate(heights[model]) if height)
 
-    return Spectrum(probabilities.shape[1], path(0, "-", ""), path(1, "", "-"))
+    return Spectrum(classes, probabilities.shape[1], path(0, "-", ""), path(1, "", "-"))
 
 
 def _score_lines(scores: dict[str, float], filters: tuple[FilterView, ...]) -> tuple[ScoreLine, ...]:

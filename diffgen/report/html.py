@@ -16,11 +16,16 @@ from diffgen.report import gallery, gate, matrix, selection, wording
 from diffgen.report.charts import progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData, VerdictData
 from diffgen.report.operator_charts import operator_charts
+from diffgen.report.pair_list import PairList, pair_list
 from diffgen.report.pictures import display_size
+from diffgen.tasks.label_pairs import MATRIX_CLASSES
 from diffgen.types import UInt8Array
 
 #: Width in CSS pixels that thumbnails come close to.
 _THUMBNAIL = 96
+
+#: Of longer lists among the settings, such as class names, only so many entries are shown.
+_LONG_LIST, _SHOWN_OF_LIST = 30, 3
 
 #: Longer class names stand above their bars and turned by 90 degrees above their columns.
 _SHORT_NAME = 3
@@ -58,9 +63,8 @@ def render_html(data: ReportData) -> str:
     environment = make_environment()
     script = asset(environment, "script.js")
     shown = gallery.make_gallery(data)
-    rows, columns = matrix.axes((data.matrix, data.real_matrix), data.class_names)
-    generated_matrix = matrix.matrix_view(data.matrix, rows, columns, f"{data.noun}s")
-    real_matrix = matrix.matrix_view(data.real_matrix, rows, columns, "real images")
+    listed = len(data.class_names) > MATRIX_CLASSES
+    generated_pairs, real_pairs = _pair_lists(data) if listed else _matrices(data)
     page = environment.get_template("report.html.j2").render(
         data=data,
         style=Markup(asset(environment, "style.css")),
@@ -73,10 +77,11 @@ def render_html(data: ReportData) -> str:
         headline=wording.headline(data),
         alerts=(*data.preflight.warnings, *wording.headline(data).alerts),
         glance=_glance(shown),
-        generated_matrix=generated_matrix,
-        generated_title=_matrix_title(_MATRIX_TITLES.get(data.noun, "Found"), generated_matrix, "picture"),
-        real_matrix=real_matrix,
-        real_title=_matrix_title("Real", real_matrix, "image"),
+        listed=listed,
+        generated_pairs=generated_pairs,
+        generated_title=_pairs_title(_MATRIX_TITLES.get(data.noun, "Found"), generated_pairs, "picture"),
+        real_pairs=real_pairs,
+        real_title=_pairs_title("Real", real_pairs, "image"),
         gallery=shown,
         filter_a=sorted({(group.label_a, group.name_a) for group in shown.groups}),
         filter_b=sorted({(group.label_b, group.name_b) for group in shown.groups}),
@@ -204,7 +209,25 @@ def _glance(shown: gallery.Gallery) -> tuple[gallery.GroupView, ...]:
     return tuple(turns[: gallery.GLANCE_PICTURES])
 
 
-def _matrix_title(kind: str, view: matrix.MatrixView, noun: str) -> str:
+def _matrices(data: ReportData) -> tuple[matrix.MatrixView, matrix.MatrixView]:
+    """Who says what, as tables that can be compared side by side."""
+    generated, real = data.pairs.matrix(), data.real_pairs.matrix()
+    rows, columns = matrix.axes((generated, real), data.class_names)
+    return (
+        matrix.matrix_view(generated, rows, columns, f"{data.noun}s"),
+        matrix.matrix_view(real, rows, columns, "real images"),
+    )
+
+
+def _pair_lists(data: ReportData) -> tuple[PairList, PairList]:
+    """The same as lists of the most frequent pairs, for many classes."""
+    return (
+        pair_list(data.pairs, data.class_names, f"{data.noun}s"),
+        pair_list(data.real_pairs, data.class_names, "real images"),
+    )
+
+
+def _pairs_title(kind: str, view: matrix.MatrixView | PairList, noun: str) -> str:
     if not view.total:
         return f"{kind}: none"
     return f"{kind}: {wording.count_of(view.total, noun)} in {wording.count_of(view.pairs, 'label pair')}"
@@ -266,6 +289,8 @@ def _value(value: Any) -> str:
         return "not set"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, (list, tuple)) and len(value) > _LONG_LIST:
+        return f"{', '.join(_value(entry) for entry in value[:_SHOWN_OF_LIST])}, ... ({len(value):,} in all)"
     if isinstance(value, (list, tuple)):
         return ", ".join(_value(entry) for entry in value) or "none"
     return str(value)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-import numpy as np
-
 from diffgen.report import wording
 from diffgen.report.data import ReportData
 from diffgen.tasks.classification import role_name
@@ -74,17 +72,12 @@ def _discovery(data: ReportData) -> list[tuple[str, str]]:
 
 
 def _pairs(data: ReportData) -> list[str]:
-    if not data.matrix.any():
+    if not len(data.pairs):
         return []
-    width = data.matrix.shape[1]
-    order = np.argsort(-data.matrix, axis=None, kind="stable")[:_MAX_PAIRS]
     lines = ["## Most frequent label pairs", "", "| A says | B says | pictures |", "|---|---|---:|"]
-    for position in order:
-        label_a, label_b = divmod(int(position), width)
-        count = int(data.matrix[label_a, label_b])
-        if count:
-            names = (escape_markdown(data.class_names[label]) for label in (label_a, label_b))
-            lines.append(f"| {' | '.join(names)} | {wording.number(count)} |")
+    for row in data.pairs.by_frequency()[:_MAX_PAIRS]:
+        names = (escape_markdown(data.class_names[label]) for label in data.pairs.pairs[row].tolist())
+        lines.append(f"| {' | '.join(names)} | {wording.number(int(data.pairs.counts[row]))} |")
     return [*lines, ""]
 
 

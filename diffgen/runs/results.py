@@ -14,6 +14,7 @@ from diffgen.metrics.richness import Discovery
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.triggers import UNNAMED, TriggerTable
+from diffgen.tasks.label_pairs import LabelPairs
 
 _FILE = "results.json"
 
@@ -159,7 +160,7 @@ class RunResults:
         saturated: the search ended because nothing new was found any more.
         most_frequent: what each model says, by name, and how often, of the label pairs with most triggers.
         effective_label_pairs, effective_behaviours: effective numbers of them.
-        pair_counts: K x K, distinct valid triggers; row is what A says, column what B says.
+        pair_counts: what A and B say of the distinct valid triggers; in the file a matrix for few classes.
         history: equally long curves "seconds", "queries", "triggers", "valid_triggers", "behaviours", "label_pairs".
         interrupted: the user ended the search before its budget was used up.
         verified_single, verified_batch, unconfirmed: triggers asked again one at a time, in batches, and those that did
@@ -173,7 +174,7 @@ class RunResults:
         calibration: of the filters, or None: an early version wrote the run.
         filters: in the order in which they are asked.
         real_disagreements: real images on which two models disagree by more than the margin.
-        real_matrix: K x K, the same as ``pair_counts`` for these.
+        real_matrix: the same as ``pair_counts`` for these.
         gan: short facts about the source of the images, name -> text.
         mutated: the pictures were made from real images; no generator drew them.
         recognised_triggers: valid ones that the jury can name, or None, as for the next three: there was no jury.
@@ -200,7 +201,7 @@ class RunResults:
     most_frequent: tuple[tuple[str | int, ...], ...] = ()
     effective_label_pairs: float
     effective_behaviours: float
-    pair_counts: Sequence[Sequence[int]]
+    pair_counts: LabelPairs
     history: Mapping[str, Sequence[float]]
     interrupted: bool
     verified_single: int
@@ -215,7 +216,7 @@ class RunResults:
     calibration: Calibration | None = None
     filters: tuple[FilterFigures, ...]
     real_disagreements: int
-    real_matrix: Sequence[Sequence[int]]
+    real_matrix: LabelPairs
     gan: Mapping[str, str]
     mutated: bool = False
     recognised_triggers: int | None = None
@@ -238,6 +239,9 @@ class RunResults:
         found["preflight"] = Preflight.read(values["preflight"])
         found["filters"] = tuple(map(FilterFigures.read, values["filters"]))
         found["class_names"] = tuple(map(str, values["class_names"]))
+        for name in ("pair_counts", "real_matrix"):
+            if not isinstance(values[name], LabelPairs):  # counted anew
+                found[name] = LabelPairs.read(values[name], len(found["class_names"]))
         found["warnings"] = tuple(values.get("warnings", ()))
         found["most_frequent"] = tuple(
             (*map(str, labels), int(count)) for *labels, count in values.get("most_frequent", ())
@@ -254,6 +258,7 @@ class RunResults:
         """JSON values, as :meth:`from_json` takes them."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         values["discovery"] = self.discovery.as_dict()
+        values["pair_counts"], values["real_matrix"] = self.pair_counts.as_json(), self.real_matrix.as_json()
         values["preflight"] = asdict(self.preflight)
         # every trigger was judged: the share is no estimate, and has no interval
         values["validity"] = None if self.validity is None else {"ratio": self.validity}

@@ -138,6 +138,15 @@ _JURY = fields(
     {"helped": or_none(_SHARE)},
 )
 
+_PAIR_COUNTS = ("matrix", "pair_counts", "real_matrix")
+_MATRIX = rows(rows(whole()), most=_MAX_CLASSES)
+_PAIRS = fields({"pairs": rows(rows(whole(), least=3, most=3))})
+
+
+def _pair_counts(value: Any) -> None:
+    (_PAIRS if isinstance(value, dict) else _MATRIX)(value)
+
+
 #: Of every manifest, also one that was just begun.
 MANIFEST = fields(
     {"schema_version": whole(), "parts": rows(_PART)},
@@ -180,8 +189,7 @@ RESULTS = fields(
             }
         ),
         "filters": rows(fields({"name": text, "description": text, "rejected": whole()})),
-        "matrix": rows(rows(whole()), most=_MAX_CLASSES),
-        "real_matrix": rows(rows(whole()), most=_MAX_CLASSES),
+        **dict.fromkeys(_PAIR_COUNTS, _pair_counts),
         "history": names_to(rows(number(0))),
         "warnings": rows(text),
         "jury": or_none(_JURY),
@@ -201,9 +209,13 @@ def check_agreement(results: Mapping[str, Any]) -> None:
         ValueError: they do not.
     """
     classes = len(results.get("class_names", ()))
-    for name in ("matrix", "real_matrix"):
-        matrix = results.get(name)
-        if matrix is not None and (len(matrix) != classes or any(len(row) != classes for row in matrix)):
+    for name in _PAIR_COUNTS:
+        counts = results.get(name)
+        if isinstance(counts, dict):
+            fits = all(max(a, b) < classes for a, b, _ in counts["pairs"])
+        else:
+            fits = counts is None or (len(counts) == classes and all(len(row) == classes for row in counts))
+        if not fits:
             raise ValueError(f"{name}: it is not one of {classes} classes")
     if len({len(points) for points in results.get("history", {}).values()}) > 1:
         raise ValueError("history: its curves differ in length")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 ALL, SEVERAL = "all", "several"  # verdicts besides those about a model alone
+# A prime below 2**43: with a cell of 20 bits behind it a number fits into 64 bits, and so does it times 2**20 classes.
+PAIR_NUMBERS = 2**43 - 57
 
 
 def role_name(index: int) -> str:
@@ -79,10 +81,14 @@ def disagree(probabilities: torch.Tensor, margin: float) -> torch.Tensor:
 
 
 def label_numbers(labels: torch.Tensor, classes: int) -> torch.Tensor:
-    """int64 (N,): one number for each ordered tuple of labels, for int64 (N, M) in 0..``classes`` - 1."""
+    """int64 (N,): one number for each ordered tuple of labels, for int64 (N, M) in 0..``classes`` - 1.
+
+    With so many models and classes that there are more tuples than numbers up to ``PAIR_NUMBERS``, two tuples may get
+    the same one, as rarely as by chance.
+    """
     numbers = labels[:, 0] * 0
     for column in labels.unbind(dim=1):
-        numbers = numbers * classes + column
+        numbers = (numbers * classes + column) % PAIR_NUMBERS
     return numbers
 
 
@@ -94,13 +100,6 @@ def behaviours(labels: Int64Array, cells: Int64Array) -> Int64Array:
         cells: int64 (N,).
     """
     return np.column_stack([labels, cells]).astype(np.int64)
-
-
-def pair_counts(labels: Int64Array, classes: int) -> Int64Array:
-    """int64 (K, K): how often A says the row's class and B the column's, for int64 (N, M) labels."""
-    counts = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(counts, (labels[:, 0], labels[:, 1]), 1)
-    return counts
 
 
 def faults(labels: Int64Array, named: Int64Array, recognised: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -105,7 +105,7 @@ def test_results_and_report(result: CompareResult) -> None:
     data = report_data(RunFolder.open(result.run))
     assert data.models == "A, B and C"
     assert data.preflight.accuracy is not None and len(data.preflight.accuracy) == len(data.preflight.outputs) == 3
-    assert sum(group.count for group in data.groups) == data.headline_count == data.matrix.sum()
+    assert sum(group.count for group in data.groups) == data.headline_count == data.pairs.total
     assert all(len(picture.labels) == 3 for group in data.groups for picture in group.pictures)
     page = (Path(result.run) / "report.html").read_text(encoding="utf-8")
     assert draw_report(result.run).read_text(encoding="utf-8") == page

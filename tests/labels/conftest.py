@@ -12,6 +12,7 @@ from diffgen.data import load
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import Preflight, RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
+from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.types import Float32Array, Int64Array
 
 TRIGGERS = 60
@@ -74,7 +75,7 @@ def make_run(
         preflight=Preflight(len(digits), 0.9, None, ("logits", "logits"), 0.0, 1e-6),
         filters=(),
         real_disagreements=0,
-        real_matrix=np.zeros((CLASSES, CLASSES), np.int64).tolist(),
+        real_matrix=LabelPairs.of_matrix(np.zeros((CLASSES, CLASSES), np.int64)),
         gan={},
     )
     write_results(folder, results)

@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from diffgen.metrics.richness import Discovery
 from diffgen.report import BehaviourGroup, FilterView, Picture, ReportData
 from diffgen.runs.results import Preflight, RunResults
+from diffgen.tasks.label_pairs import LabelPairs
 from tests.report.changes import changed
 
 _HELD_OUT = 400
@@ -164,8 +165,8 @@ def report_data() -> ReportData:
             numeric_noise=2.4e-7,
             margin=0.001,
         ),
-        pair_counts=matrix.tolist(),
-        real_matrix=_disagreements(real_said[:, 0], real_said[:, 1], 10).tolist(),
+        pair_counts=LabelPairs.of_matrix(matrix),
+        real_matrix=LabelPairs.of_matrix(_disagreements(real_said[:, 0], real_said[:, 1], 10)),
         history={
             "seconds": [3.0, 6.0, 12.5],
             "queries": [200.0, 400.0, 600.0],
@@ -230,7 +231,7 @@ def without_triggers(report_data: ReportData) -> ReportData:
         behaviours=0,
         label_pairs=0,
         verified_single=0,
-        pair_counts=np.zeros_like(report_data.matrix).tolist(),
+        pair_counts=LabelPairs.of_matrix(np.zeros_like(report_data.pairs.matrix())),
         groups=(),
         rejected=(),
         filters=tuple(
@@ -272,8 +273,8 @@ def with_pictures(report_data: ReportData) -> Callable[[tuple[int, int, int], in
             behaviours=len(groups),
             label_pairs=len(groups),
             groups=groups,
-            pair_counts=matrix.tolist(),
-            real_matrix=np.zeros_like(matrix).tolist(),
+            pair_counts=LabelPairs.of_matrix(matrix),
+            real_matrix=LabelPairs.of_matrix(np.zeros_like(matrix)),
             rejected=(),
             real_disagreements=(),
             samples=np.zeros((0, *shape), np.uint8),

@@ -14,6 +14,7 @@ from PIL import Image
 
 from diffgen.report import BehaviourGroup, ReportData, render_html
 from diffgen.runs.results import Preflight
+from diffgen.tasks.label_pairs import LabelPairs
 from tests.report.changes import changed
 
 _HOSTILE = (
@@ -62,7 +63,7 @@ def _hostile(data: ReportData) -> ReportData:
 
 def _hundred(data: ReportData) -> ReportData:
     matrix = np.zeros((100, 100), np.int64)
-    matrix[:10, :10] = data.matrix
+    matrix[:10, :10] = data.pairs.matrix()
 
     def wide(pictures):
         return tuple(replace(own, probabilities=np.pad(own.probabilities, ((0, 0), (0, 90)))) for own in pictures)
@@ -70,8 +71,8 @@ def _hundred(data: ReportData) -> ReportData:
     return changed(
         data,
         class_names=tuple(f"class {index}" for index in range(100)),
-        pair_counts=matrix.tolist(),
-        real_matrix=matrix.T.tolist(),
+        pair_counts=LabelPairs.of_matrix(matrix),
+        real_matrix=LabelPairs.of_matrix(matrix.T),
         groups=tuple(replace(group, pictures=wide(group.pictures)) for group in data.groups),
         rejected=wide(data.rejected),
         real_disagreements=wide(data.real_disagreements),
@@ -88,8 +89,8 @@ def _bare(data: ReportData) -> ReportData:
         queries=0,
         seconds=0.0,
         verified_single=0,
-        pair_counts=np.zeros_like(data.matrix).tolist(),
-        real_matrix=np.zeros_like(data.matrix).tolist(),
+        pair_counts=LabelPairs.of_matrix(np.zeros_like(data.pairs.matrix())),
+        real_matrix=LabelPairs.of_matrix(np.zeros_like(data.pairs.matrix())),
         groups=(),
         rejected=(),
         real_disagreements=(),

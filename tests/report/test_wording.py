@@ -107,8 +107,9 @@ def test_markdown_says_the_same_as_the_page(report_data):
     assert (
         f"| valid triggers | {report_data.results.valid_triggers} of {report_data.results.triggers} triggers |" in text
     )
-    best = np.unravel_index(int(report_data.matrix.argmax()), report_data.matrix.shape)
-    assert f"| {best[0]} | {best[1]} | {report_data.matrix.max()} |" in text
+    matrix = report_data.pairs.matrix()
+    best = np.unravel_index(int(matrix.argmax()), matrix.shape)
+    assert f"| {best[0]} | {best[1]} | {matrix.max()} |" in text
     assert len(text.splitlines()) < 60
     assert text == render_markdown(replace(report_data))
 

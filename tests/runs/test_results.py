@@ -25,6 +25,7 @@ from diffgen.runs.results import (
     read_results,
     write_results,
 )
+from diffgen.tasks.label_pairs import LabelPairs
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
@@ -44,9 +45,9 @@ preflights = st.builds(
 )
 
 
-def matrices(classes: int) -> st.SearchStrategy[list[list[int]]]:
+def pairs(classes: int) -> st.SearchStrategy[LabelPairs]:
     row = st.lists(counts, min_size=classes, max_size=classes)
-    return st.lists(row, min_size=classes, max_size=classes)
+    return st.lists(row, min_size=classes, max_size=classes).map(LabelPairs.of_matrix)
 
 
 @st.composite
@@ -61,8 +62,8 @@ def results(draw: st.DrawFn) -> RunResults:
         **{name: draw(st.none() | shares) for name in ("validity", "near_duplicate")},
         discovery=draw(st.builds(Discovery, counts, counts)),
         most_frequent=tuple(draw(st.lists(st.tuples(names, names, counts), max_size=3))),
-        pair_counts=draw(matrices(len(class_names))),
-        real_matrix=draw(matrices(len(class_names))),
+        pair_counts=draw(pairs(len(class_names))),
+        real_matrix=draw(pairs(len(class_names))),
         history={"queries": draw(st.lists(counts, max_size=3))},
         class_names=class_names,
         preflight=draw(preflights),

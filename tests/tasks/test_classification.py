@@ -19,7 +19,6 @@ from diffgen.tasks.classification import (
     faults,
     label_numbers,
     labels_of,
-    pair_counts,
     widest_gap,
 )
 from diffgen.types import Float32Array
@@ -48,10 +47,6 @@ def test_one_number_for_each_tuple_of_labels(answers: Float32Array) -> None:
     numbers = label_numbers(torch.from_numpy(labels), classes).tolist()
     assert len(set(numbers)) == len(set(map(tuple, labels.tolist())))
     assert all(0 <= number < classes ** labels.shape[1] for number in numbers)
-    counts = pair_counts(labels, classes)
-    assert counts.sum() == len(labels)
-    for (a, b), count in np.ndenumerate(counts):
-        assert count == sum(row[:2] == [a, b] for row in labels.tolist())
 
 
 @given(ANSWERS)

@@ -71,7 +71,7 @@ def test_behaviours_are_counted_anew(old_run: Path) -> None:
     assert (
         data.results.behaviours
         <= data.headline_count
-        == data.matrix.sum()
+        == data.pairs.total
         == sum(row == i for i, row in enumerate(repeats))
     )
     assert sum(group.count for group in data.groups) == data.headline_count

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from diffgen.config import roles
 from diffgen.report.data.gate import GateView
@@ -15,7 +12,8 @@ from diffgen.report.data.pictures import BehaviourGroup, Picture, ShrunkPair
 from diffgen.report.data.selection import SelectionView
 from diffgen.runs.results import Preflight, RunResults
 from diffgen.tasks.classification import listed
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.types import Float32Array, UInt8Array
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class ReportData(RunFacts):
             full number).
         rejected: sample of rejected triggers.
         accepted: sample of valid triggers, to be looked at beside the rejected ones.
-        real_disagreements: sample of real images on which A and B disagree; ``real_matrix.sum()`` is their number.
+        real_disagreements: sample of real images on which A and B disagree; ``real_pairs.total`` is their number.
         filters: the scores of each filter.
         diversity: one sentence about the geometric diversity of the valid triggers, or empty.
         calibration: one sentence about the thresholds, or empty.
@@ -112,18 +110,18 @@ class ReportData(RunFacts):
         """What was seen on the real images."""
         return self.results.preflight
 
-    @cached_property
-    def matrix(self) -> Int64Array:
-        """int64 (K, K), distinct valid triggers; row is what A says, column what B says.
+    @property
+    def pairs(self) -> LabelPairs:
+        """What A and B say of the distinct valid triggers.
 
         Of more than two models it is that of the first two, which may say the same where another one does not.
         """
-        return np.asarray(self.results.pair_counts, dtype=np.int64)
+        return self.results.pair_counts
 
-    @cached_property
-    def real_matrix(self) -> Int64Array:
-        """int64 (K, K), the same for real images on which A and B disagree."""
-        return np.asarray(self.results.real_matrix, dtype=np.int64)
+    @property
+    def real_pairs(self) -> LabelPairs:
+        """The same for real images on which A and B disagree."""
+        return self.results.real_matrix
 
     @property
     def headline_count(self) -> int:
@@ -133,7 +131,7 @@ class ReportData(RunFacts):
     @property
     def real_disagreement_count(self) -> int:
         """Real images on which A and B disagree by more than the margin."""
-        return int(np.sum(self.real_matrix))
+        return self.real_pairs.total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@
     form.addEventListener("change", apply);
     form.addEventListener("reset", () => setTimeout(apply));
     form.addEventListener("submit", (event) => event.preventDefault());
-    for (const link of document.querySelectorAll(".heat a[data-pair]")) {
+    for (const link of document.querySelectorAll(".heat a[data-pair], .pairs-of a[data-pair]")) {
       link.addEventListener("click", (event) => {
         event.preventDefault();
         [sideA.value, sideB.value] = link.dataset.pair.split("-");
@@ -44,6 +44,23 @@
         for (const rest of rests) if (rest.querySelector(link.hash)) rest.open = true;
       });
     }
+  }
+
+  // Search a list of label pairs: every word has to be in one of the two names.
+  for (const form of document.querySelectorAll(".find")) {
+    const field = form.querySelector("input"), output = form.querySelector("output");
+    const rows = [...document.querySelectorAll(`#${field.getAttribute("aria-controls")} tbody tr`)];
+    const texts = rows.map((row) => `${row.cells[0].textContent} ${row.cells[1].textContent}`.toLowerCase());
+    field.addEventListener("input", () => {
+      const words = field.value.toLowerCase().split(/\s+/);
+      let found = 0;
+      rows.forEach((row, index) => {
+        row.hidden = !words.every((word) => texts[index].includes(word));
+        if (!row.hidden) found += 1;
+      });
+      output.textContent = field.value.trim() === "" ? "" : `${found} of ${rows.length} pairs`;
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
   }
 
   // Enlarge a picture; the arrow keys go through the pictures of the same part of the page.
