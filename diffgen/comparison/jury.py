@@ -22,7 +22,7 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.artifacts import Artifact
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import JuryFigures
-from diffgen.tasks.classification import differ, labels_of
+from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
@@ -50,7 +50,7 @@ class RealLabels:
         """Those that the user gave; else, where all models agree, what they say."""
         if images.labels is not None:
             return cls(images.labels, _GIVEN)
-        said = labels_of(real.probabilities)
+        said = real.answers.labels
         agreed = np.where(differ(said), NO_LABEL, said[:, 0]).astype(np.int64)
         return cls(agreed, blake2b(agreed.tobytes(), digest_size=16).hexdigest())
 

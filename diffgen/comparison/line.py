@@ -171,7 +171,7 @@ def _look_at_data(given: Given) -> _Looked:
         progress,
         jury.recogniser,
         auto_encoder=partial(prepare_auto_encoder, split, config, device=device, progress=progress),
-        answers=real.probabilities,
+        answers=real.answers.probabilities,
     )
     return _Looked(config, real, split, prepare_source(split, config, context), cells, jury, context)
 

@@ -17,6 +17,7 @@ from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
 from diffgen.runs.results import Preflight
 from diffgen.tasks.classification import differ, disagree
+from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
@@ -50,14 +51,14 @@ class RealAnswers:
 
     Attributes:
         summary: for the report.
-        probabilities: float32 (N, M, K) of the M models.
+        answers: of the M models.
         disagreements: int64 (n,), rows of the real images on which two models disagree by more than the margin.
         smells: of each model.
         unsteady: of each model, a sentence about a model that does not answer alike twice, or an empty one.
     """
 
     summary: Preflight
-    probabilities: Float32Array
+    answers: KeptAnswers
     disagreements: Int64Array
     smells: tuple[tuple[Smell, ...], ...] = ((), ())
     unsteady: tuple[str, ...] = ("", "")
@@ -113,31 +114,24 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     Raises:
         UserError: such a model may not be asked about all images again.
     """
-    answers = [np.empty((len(data), model.num_classes), dtype=np.float32) for model in models]
-    with progress.stage("Asking the models about the real images", total=len(data)) as task:
-        for start in range(0, len(data), _BATCH):
-            batch = data.images[start : start + _BATCH]
-            for model, said in zip(models, answers, strict=True):
-                said[start : start + _BATCH] = model.predict(batch)
-            task.advance(len(batch))
-    noises = []
-    for index, model in enumerate(models):
-        noises.append(settle_batches(model, data.images[probe_rows(answers[index])]))
-        if noises[-1].alone:
-            answers[index] = _ask_alone(model, data, progress)
-    probabilities: Float32Array = np.stack(answers, axis=1)
-    labels = probabilities.argmax(axis=2)
+    answers = _ask_all(models, data, progress)
+    noises = [
+        settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])])
+        for index, model in enumerate(models)
+    ]
+    answers = _asked_alone(models, noises, data, answers, progress)
+    labels = answers.labels
 
     noise = max(each.remaining for each in noises)
     for one, other in combinations(range(len(models)), 2):
-        apart = float(np.abs(probabilities[:, one] - probabilities[:, other]).max())
+        apart = float(np.abs(answers.probabilities[:, one] - answers.probabilities[:, other]).max())
         if apart < _SAME_FUNCTION:
             noise = max(noise, apart)  # one model in two formats: what they differ by is rounding
     # no larger: a disagreement beyond it is worth reporting, whatever the noise
     margin = min(max(_NOISE_FACTOR * noise, _SMALLEST_MARGIN), _LARGEST_MARGIN)
     # the margin of int8 models is a matter of their own coarse steps: exact ties never count, larger gaps do
 
-    counts = disagree(torch.from_numpy(probabilities), margin).numpy()
+    counts = disagree(torch.from_numpy(answers.probabilities), margin).numpy()
     accuracy = None
     if data.labels is not None:
         right = (labels == data.labels[:, None]).mean(axis=0)
@@ -159,11 +153,52 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *_warnings(models, labels, accuracy, list(chain.from_iterable(smells))),
         ),
     )
-    return RealAnswers(summary, probabilities, np.flatnonzero(counts), smells, unsteady)
+    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady)
+
+
+def _ask_all(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> KeptAnswers:
+    """What all models say of all real images."""
+    parts = []
+    with progress.stage("Asking the models about the real images", total=len(data)) as task:
+        for start in range(0, len(data), _BATCH):
+            batch = data.images[start : start + _BATCH]
+            parts.append(KeptAnswers.of(np.stack([model.predict(batch) for model in models], axis=1)))
+            task.advance(len(batch))
+    return KeptAnswers.joined(parts)
+
+
+def _asked_alone(
+    models: Sequence[BlackBox],
+    noises: Sequence[NumericNoise],
+    data: ImageSet,
+    answers: KeptAnswers,
+    progress: Progress,
+) -> KeptAnswers:
+    """The answers with those of the models that are asked one image at a time from now on."""
+    alone = [index for index, noise in enumerate(noises) if noise.alone]
+    if alone and answers.classes is not None:
+        # which classes are kept depends on all models
+        for index in alone:
+            _check_affordable(models[index], data)
+        return _ask_all(models, data, progress)
+    for index in alone:
+        answers.probabilities[:, index] = _ask_alone(models[index], data, progress)
+    return KeptAnswers(answers.probabilities, answers.classes, answers.count)
 
 
 def _ask_alone(model: BlackBox, data: ImageSet, progress: Progress) -> Float32Array:
     """float32 (N, K): what a model says of all real images, one at a time."""
+    _check_affordable(model, data)
+    parts = []
+    with progress.stage("Asking one image at a time", total=len(data)) as task:
+        for start in range(0, len(data), _BATCH):
+            parts.append(model.predict(data.images[start : start + _BATCH]))
+            task.advance(len(parts[-1]))
+    return np.concatenate(parts)
+
+
+def _check_affordable(model: BlackBox, data: ImageSet) -> None:
+    """See that a model may be asked about all real images again, one at a time."""
     needed = len(data) * (model.fixed_batch or 1)
     if model.answers.images_left is not None and model.answers.images_left < needed:
         raise UserError(
@@ -171,12 +206,6 @@ def _ask_alone(model: BlackBox, data: ImageSet, progress: Progress) -> Float32Ar
             f"image at a time, and about the {len(data):,} real ones again; it may be asked about "
             f"{model.answers.images_left:,} images, and this takes {needed:,}: give a larger --query-budget."
         )
-    parts = []
-    with progress.stage("Asking one image at a time", total=len(data)) as task:
-        for start in range(0, len(data), _BATCH):
-            parts.append(model.predict(data.images[start : start + _BATCH]))
-            task.advance(len(parts[-1]))
-    return np.concatenate(parts)
 
 
 def _unsteady(model: BlackBox, role: str, noise: NumericNoise) -> str:

@@ -17,7 +17,6 @@ from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIR
 from diffgen.models import BlackBox
 from diffgen.runs.results import Calibration, FilterFigures, RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
-from diffgen.tasks.classification import labels_of
 from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.types import ImageSet, Int64Array
 
@@ -77,7 +76,7 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         ),
         filters=_filter_figures(pipeline, triggers),
         real_disagreements=len(real.disagreements),
-        real_matrix=LabelPairs.of(labels_of(real.probabilities[real.disagreements]), classes),
+        real_matrix=LabelPairs.of(real.answers.labels[real.disagreements], classes),
         gan=source.facts,
         mutated=source.real,
         jury=prepared.jury.figures,

@@ -40,7 +40,7 @@ def write_shown(prepared: Prepared, triggers: TriggerTable) -> None:
             "samples": _samples(prepared),
             "real_rows": real_shown,
             "real_images": data.images[real_shown],
-            "real_probabilities": real.probabilities[real_shown],
+            "real_probabilities": real.answers[real_shown].dense(),
             "real_labels": np.full(len(real_shown), -1) if data.labels is None else data.labels[real_shown],
         },
     )

@@ -50,7 +50,7 @@ class SearchOutcome:
 
 def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:
     """The real images as a technique begins with them."""
-    return RealImages(data.images, data.labels, answers.probabilities)
+    return RealImages(data.images, data.labels, answers.answers)
 
 
 def run_search(prepared: Prepared) -> SearchOutcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffgen.tasks.classification import rows_by_key
 from diffgen.types import Float32Array, Int64Array
 
 
@@ -24,9 +25,10 @@ def nearest_known(
     """
     distance = np.full(len(features), np.inf, dtype=np.float32)
     nearest = np.full(len(features), -1, dtype=np.int64)
-    for pair in np.unique(known_said, axis=0):
-        rows, known = (np.flatnonzero((labels == pair).all(axis=1)) for labels in (said, known_said))
-        if len(rows):
+    met = dict(rows_by_key(said))
+    for pair, known in rows_by_key(known_said):
+        rows = met.get(pair)
+        if rows is not None:
             apart = np.linalg.norm(features[rows][:, None] - known_features[known][None], axis=2)
             nearest[rows] = known[apart.argmin(axis=1)]
             distance[rows] = apart.min(axis=1)

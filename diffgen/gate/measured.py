@@ -17,6 +17,8 @@ TITLES = {
     "new_behaviours": "new behaviours",
     "disagreement_real": "disagreement on real images",
     "disagreement_random": "disagreement on random valid generated images",
+    "top5_flips_real": "real images with a label outside the other's top five",
+    "top5_flips_random": "random valid generated images with a label outside the other's top five",
     "accuracy_drop": "accuracy drop on real images",
     "class_accuracy_drop": "accuracy drop of the worst class, on real images",
     "regression_faults": "regression faults on real images",
@@ -78,6 +80,8 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield Measured("new_faults", f"{len(values.new_faults):,}")
     yield from _rate("disagreement_real", values.real)
     yield from _rate("disagreement_random", values.random)
+    yield from _rate("top5_flips_real", values.top5_real)
+    yield from _rate("top5_flips_random", values.top5_random)
     yield from _drop("accuracy_drop", values.accuracy)
     worst = values.class_accuracy
     if worst is not None:

@@ -204,6 +204,8 @@ class GateValues:
         drawn, accepted: random generated images that the filters were asked about, and those that all of them accept;
             ``random`` is on as many of the latter as were wanted.
         accuracy: None without labels.
+        top5_real, top5_random: images on which a label is not even among the five highest of the other model; None with
+            ten classes or fewer.
         variations: accuracy on random variations of the real images that the jury still recognises; None without one.
         varied: how many variations were made for ``variations``.
         shift_real, shift_random: on the same images as ``real`` and ``random``.
@@ -236,6 +238,8 @@ class GateValues:
     class_accuracy: ClassDrop | None = None
     variations: AccuracyDrop | None = None
     varied: int = 0
+    top5_real: Rate | None = None
+    top5_random: Rate | None = None
 
     @property
     def new(self) -> tuple[Behaviour, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from diffgen.report.data import FilterView, Picture
 from diffgen.report.wording import figure, percent
 from diffgen.tasks.classification import listed, role_name
+from diffgen.tasks.kept_answers import spread_out
 from diffgen.types import Float32Array, Int64Array
 
 #: With at most this many classes the table of a picture has all of them, else the highest ones and a chart of all.
@@ -116,7 +117,9 @@ def make_card(
     filters: tuple[FilterView, ...],
 ) -> Card:
     """Everything the page says about ``picture``; ``kind`` is "trigger", "real image" or "rejected trigger"."""
-    probabilities = np.clip(np.nan_to_num(picture.probabilities.astype(np.float32)), 0, 1)
+    kept = None if picture.classes is None else picture.classes[None]
+    whole = spread_out(picture.probabilities[None], kept, len(names))[0]
+    probabilities = np.clip(np.nan_to_num(whole.astype(np.float32)), 0, 1)
     label_a, label_b, *more = picture.labels
     shown, rest = _shown_rows(names, probabilities, picture.labels)
     caption = f"{kind} {picture.identifier}"

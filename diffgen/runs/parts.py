@@ -15,6 +15,7 @@ from diffgen.runs.arrays import read_arrays
 from diffgen.runs.creation import PART, UNREADABLE
 from diffgen.runs.images import ImageColumn, ImagePart
 from diffgen.runs.triggers import TriggerTable, current_names
+from diffgen.tasks.kept_answers import ALL_KEPT, KeptAnswers
 from diffgen.types import UInt8Array
 
 _IMAGES = "images"
@@ -72,6 +73,11 @@ def _columns(folder: Folder, part: Mapping[str, Any], first: dict[str, Any] | No
         schema.check_arrays("part", columns)
         if any(len(column) != part["rows"] for column in columns.values()):
             raise ValueError("its columns differ in length")
+        if "classes" not in columns and columns["probabilities"].shape[2] > ALL_KEPT:
+            # an earlier version kept every probability
+            kept = KeptAnswers.of(columns["probabilities"])
+            assert kept.classes is not None
+            columns |= {"probabilities": kept.probabilities, "classes": kept.classes}
         if first is not None and _kinds(columns) != _kinds(first):
             raise ValueError("its columns are not those of the first part")
         if _IMAGES not in columns:

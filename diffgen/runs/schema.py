@@ -241,6 +241,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "diversity": _NUMBERS,
         "hashes": ("u1", 2),
         "genes": ("f", 2),
+        "classes": ("i", 2),
     },
     "verdicts": {
         "scores": ("f", 2),
@@ -284,7 +285,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "accuracy": ("f", 2),
         "disagreement": _NUMBERS,
     },
-    "check": {"images": _IMAGES, "probabilities": _PROBABILITIES},
+    "check": {"images": _IMAGES, "probabilities": _PROBABILITIES, "classes": ("i", 2)},
     "labels": {"hashes": ("u1", 2), "labels": _ROWS},
     "selection": {"shown": _ROWS, "rows": _ROWS},
 }
@@ -318,6 +319,8 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
             _check_verdicts(arrays, triggers)
     if name == "operators":
         _check_curves(arrays)
+    if "classes" in arrays and name in ("part", "check"):
+        _check_kept(arrays["classes"], arrays["probabilities"])
     if name in ("selection", "labels") and not isinstance(arrays.get("about", {}), dict):
         raise ValueError("about: it is no table")
 
@@ -341,6 +344,15 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
         known = array[~np.isnan(array)] if key in _MAY_BE_MISSING else array
         if not np.isfinite(known).all() and key not in ("held_out_scores", *_MAY_BE_MISSING):
             raise ValueError(f"{key}: it holds numbers that are not finite")
+
+
+def _check_kept(classes: Any, probabilities: Any) -> None:
+    if (len(classes), classes.shape[1]) != (len(probabilities), probabilities.shape[2]):
+        raise ValueError("classes: they are not those of the probabilities")
+    if classes.size and not (classes[:, 0].min() >= 0 and classes[:, -1].max() < _MAX_CLASSES):
+        raise ValueError("classes: it holds numbers that no class has")
+    if not (np.diff(classes, axis=1) > 0).all():
+        raise ValueError("classes: they do not ascend")
 
 
 def _check_curves(arrays: Mapping[str, Any]) -> None:

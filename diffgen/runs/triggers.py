@@ -27,7 +27,8 @@ from diffgen.metrics.counting import (
 )
 from diffgen.origins import NO_SEED, Step, read_recipe
 from diffgen.runs.images import ImageColumn
-from diffgen.tasks.classification import behaviours, by_verdict, faults, labels_of
+from diffgen.tasks.classification import behaviours, by_verdict, faults
+from diffgen.tasks.kept_answers import labels_among, spread_out
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 HASH_BYTES = 16
@@ -142,7 +143,8 @@ class TriggerTable:
     Attributes:
         image_column: uint8 (N, C, H, W), read when first asked for; see :attr:`images`.
         hashes: uint8 (N, 16), see :func:`image_hashes`.
-        probabilities: float32 (N, M, K) of the M models.
+        probabilities: float32 (N, M, T) of the M models, of the classes that are kept.
+        classes: int64 (N, T), ascending, which these are; None: all K. See :mod:`diffgen.tasks.kept_answers`.
         divergence: float32 (N,), of these answers.
         diversity: float32 (N,), the second objective; NaN where it was not measured.
         generation: int64 (N,), in which each was found.
@@ -166,6 +168,7 @@ class TriggerTable:
     genes: Float32Array | None = None
     seeds: Int64Array | None = None
     recipes: NDArray[np.bytes_] | None = None
+    classes: Int64Array | None = None
     verdicts: Verdicts | None = None
     class_names: tuple[str, ...] = ()
 
@@ -197,7 +200,7 @@ class TriggerTable:
         """
         given = current_names(columns)
         must = ("hashes", "probabilities", "divergence", "diversity", "generation", "query")
-        may = ("genes", "seeds", "recipes")
+        may = ("genes", "seeds", "recipes", "classes")
         found: dict[str, Any] = {name: given[name] for name in (*must, *may) if name in must or name in given}
         return cls(image_column, numbers=np.arange(len(found["query"]), dtype=np.int64), **found)
 
@@ -252,7 +255,11 @@ class TriggerTable:
     @cached_property
     def labels(self) -> Int64Array:
         """int64 (N, M): what each model says."""
-        return labels_of(self.probabilities)
+        return labels_among(self.probabilities, self.classes)
+
+    def answers(self, rows: Any, classes: int) -> Float32Array:
+        """float32 (len(rows), M, K): what each model says of all K ``classes``, as far as it is kept."""
+        return spread_out(self.probabilities[rows], None if self.classes is None else self.classes[rows], classes)
 
     # -- how they were made ------------------------------------------------------------------------------------------
 

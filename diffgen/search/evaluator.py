@@ -17,6 +17,7 @@ from diffgen.search.divergence import Divergence, euclidean_plus_one
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import NO_PAIR, NOT_ARCHIVED, Answers, Proposal
 from diffgen.tasks.classification import disagree, label_numbers
+from diffgen.tasks.kept_answers import keep
 from diffgen.types import Float32Array
 
 
@@ -123,9 +124,11 @@ def _table(
 ) -> TriggerTable:
     """The rows of a proposal that trigger; only they ever leave the device."""
     genes, origins, on_cpu = proposal.genes, proposal.origins, rows.cpu().numpy()
+    kept, classes = keep(probabilities[rows])
     return TriggerTable.of(
         proposal.images[rows].cpu().numpy(),
-        probabilities[rows].cpu().numpy(),
+        kept,
+        classes=classes,
         divergence=divergence[rows].cpu().numpy(),
         generation=np.full(len(rows), proposal.generation, dtype=np.int64),
         query=first_query + on_cpu.astype(np.int64),

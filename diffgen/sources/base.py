@@ -89,7 +89,8 @@ class FamilyContext:
         progress: where to say how far it is.
         recogniser: says whether a picture can be recognised, or None: there is no jury.
         auto_encoder: gives that of the data set, trained now where it is not there; None: there is none to be had.
-        answers: float32 (N, M, K), the probabilities of M models for the real images, or None: nobody has asked them.
+        answers: float32 (N, M, T), the probabilities of M models for the real images, of the classes that are kept
+            (:mod:`diffgen.tasks.kept_answers`), or None: nobody has asked them.
         ended: whether there is no more time for what is trained in a search; None: there is.
     """
 

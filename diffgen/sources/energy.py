@@ -18,7 +18,7 @@ def energies(answers: Float32Array) -> NDArray[np.float64]:
     """How promising each real image is.
 
     Args:
-        answers: float32 (N, M, K), the probabilities of M models.
+        answers: float32 (N, M, T), the probabilities of M models, of all classes or of those that are kept.
 
     Returns:
         float64 (N,), from 0 (all models are sure, of the same) to 2: one minus the smallest margin of any model

@@ -6,7 +6,7 @@ with the cell of the real images that the picture lies in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 ALL, SEVERAL = "all", "several"  # verdicts besides those about a model alone
+_TOP = 5
 # A prime below 2**43: with a cell of 20 bits behind it a number fits into 64 bits, and so does it times 2**20 classes.
 PAIR_NUMBERS = 2**43 - 57
 
@@ -100,6 +101,32 @@ def behaviours(labels: Int64Array, cells: Int64Array) -> Int64Array:
         cells: int64 (N,).
     """
     return np.column_stack([labels, cells]).astype(np.int64)
+
+
+def rows_by_key(keys: Int64Array) -> Iterator[tuple[tuple[int, ...], Int64Array]]:
+    """Each different row of int64 (N, D), ascending, with the numbers of the rows that are equal to it, ascending."""
+    if len(keys) == 0:
+        return
+    order = np.lexsort(keys.T[::-1])
+    ordered = keys[order]
+    starts = np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1
+    for rows in np.split(order, starts):
+        yield tuple(keys[rows[0]].tolist()), rows
+
+
+def top5_flips(probabilities: Float32Array) -> NDArray[np.bool_]:
+    """bool (N,): whether the label of one of two models is not among the five highest of the other one.
+
+    Args:
+        probabilities: float32 (N, 2, T), of all classes, or of those that are kept: what both say, and the five
+            highest of each, are among them (:mod:`diffgen.tasks.kept_answers`).
+    """
+    labels = probabilities.argmax(axis=2)
+    flips = np.zeros(len(labels), dtype=np.bool_)
+    for one, other in ((0, 1), (1, 0)):
+        own = np.take_along_axis(probabilities[:, other], labels[:, one : one + 1], axis=1)
+        flips |= (probabilities[:, other] > own).sum(axis=1) >= _TOP
+    return flips
 
 
 def faults(labels: Int64Array, named: Int64Array, recognised: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -19,6 +19,7 @@ from diffgen.search.archive import Archive
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.sources.base import Source
+from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, Int64Array, Scorer, UInt8Array
 
 Checkpoint = dict[str, Any]
@@ -52,12 +53,17 @@ class RealImages:
     Attributes:
         images: uint8 (N, C, H, W).
         labels: int64 (N,), or None.
-        probabilities: float32 (N, M, K) of the M models.
+        answers: of the M models.
     """
 
     images: UInt8Array
     labels: Int64Array | None
-    probabilities: Float32Array
+    answers: KeptAnswers
+
+    @property
+    def probabilities(self) -> Float32Array:
+        """float32 (N, M, K): the answers, of all classes; see :meth:`diffgen.tasks.kept_answers.KeptAnswers.dense`."""
+        return self.answers.dense()
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class DFlare(Technique):
         self._rounds = 0
         self._taken = 0  # seeds so far, over all passes
         lanes = min(context.batch_size, len(self._seeds))
-        classes = self._real.probabilities.shape[2]
+        classes = self._real.answers.count
         self._rows = np.zeros(lanes, dtype=np.int64)
         self._recipes = [""] * lanes  # of the pictures
         self._pictures = np.zeros((lanes, *self._real.images.shape[1:]), dtype=np.uint8)
@@ -117,7 +117,7 @@ class DFlare(Technique):
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:
-        labels = real.probabilities.argmax(axis=2)
+        labels = real.answers.labels
         return np.flatnonzero((labels == labels[:, :1]).all(axis=1))
 
     def _begin(self, lanes: Int64Array) -> None:
@@ -129,7 +129,7 @@ class DFlare(Technique):
             self._rows[lane] = order[place]
             self._recipes[lane] = ""
         rows = self._rows[lanes]
-        probabilities = self._real.probabilities[rows]
+        probabilities = self._real.answers[rows].dense()
         self._pictures[lanes] = self._real.images[rows]
         self._largest[lanes] = gap(probabilities)
         self._tried[lanes] = 0

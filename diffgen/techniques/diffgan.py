@@ -110,7 +110,7 @@ class DiffGan(Technique):
         encode = getattr(source.part(part), "encode", None)
         if encode is None:
             return None
-        apart = DIVERGENCES[self.context.config.divergence](torch.from_numpy(real.probabilities)).numpy()
+        apart = DIVERGENCES[self.context.config.divergence](torch.from_numpy(real.answers.probabilities)).numpy()
         rows = np.sort(np.argsort(-apart, kind="stable")[:count])
         labels = None if real.labels is None else torch.from_numpy(real.labels[rows])
         own: torch.Tensor = encode(torch.from_numpy(real.images[rows]), labels)

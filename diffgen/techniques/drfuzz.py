@@ -137,7 +137,7 @@ class DrFuzz(Technique):
             raise ValueError("DRfuzz needs a discriminator for its fidelity.")
         self._rows = self.seeds(real)
         self._labels = real.labels[self._rows]
-        probabilities = real.probabilities[self._rows]
+        probabilities = real.answers[self._rows].dense()
         moved = drift(probabilities, self._labels)
         right = probabilities[np.arange(len(self._rows)), :, self._labels]
         self._corpus = Corpus(
@@ -162,7 +162,7 @@ class DrFuzz(Technique):
     def seeds(cls, real: RealImages) -> Int64Array:
         if real.labels is None:
             return np.empty(0, dtype=np.int64)
-        return np.flatnonzero((real.probabilities.argmax(axis=2) == real.labels[:, None]).all(axis=1))
+        return np.flatnonzero((real.answers.labels == real.labels[:, None]).all(axis=1))
 
     @property
     def between_generations(self) -> bool:

@@ -41,10 +41,12 @@ from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, writ
 from diffgen.runs.store import Store, check_shape
 from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.sources.draws import UnsearchedDraws
-from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of
+from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of, rows_by_key, top5_flips
+from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
 
 _BATCH = 1024
+_CLASSES_FOR_TOP5 = 11  # of ten classes five are half
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
 
 
@@ -63,7 +65,7 @@ class CheckHooks(ComparisonHooks):
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
-        self._answers: Float32Array | None = None
+        self._answers: KeptAnswers | None = None
         self._shown: dict[str, np.ndarray[Any, Any]] = {}
         self._triggers: TriggerTable | None = None
         self._met = np.zeros(len(self.store.behaviours), dtype=np.int64)
@@ -109,7 +111,7 @@ class CheckHooks(ComparisonHooks):
             self._answers = _ask(prepared.models, stored, "Replaying the store", self.progress)
         self.values = replace(self.values, replay=self._replayed(prepared.real.summary.margin))
         real, labels = prepared.real, prepared.images.labels
-        count = len(prepared.images)
+        count, kept = len(prepared.images), prepared.real.answers.probabilities
         if labels is None and self.config.limits.max_disagreement is None:
             self.progress.warn(
                 "The real images have no labels, so no limit is set on what the candidate gets wrong; give labelled "
@@ -122,13 +124,14 @@ class CheckHooks(ComparisonHooks):
                 real.summary.numeric_noise, real.summary.margin, tuple(each for each in real.unsteady if each)
             ),
             smells=tuple(each.sentence for each in real.smells[1] if each.kind not in known),
-            undecided=_undecided(real.probabilities, real.summary.margin),
-            real=_rate(real.probabilities, real.summary.margin),
-            shift_real=Shift(_largest_shift(real.probabilities), count),
-            accuracy=None if labels is None else _accuracy(real.probabilities.argmax(axis=2), labels),
+            undecided=_undecided(kept, real.summary.margin),
+            real=_rate(kept, real.summary.margin),
+            top5_real=_top5(real.answers),
+            shift_real=Shift(_largest_shift(kept), count),
+            accuracy=None if labels is None else _accuracy(real.answers.labels, labels),
             class_accuracy=None
             if labels is None
-            else worst_class(real.probabilities.argmax(axis=2), labels, class_names(prepared.models, prepared.images)),
+            else worst_class(real.answers.labels, labels, class_names(prepared.models, prepared.images)),
             search=SearchState(0, "The search did not come to its end."),
         )
         self._ask_about_variations(prepared)
@@ -137,8 +140,8 @@ class CheckHooks(ComparisonHooks):
     def _replayed(self, margin: float) -> Replay:
         if self._answers is None:
             return Replay()
-        apart = disagree(torch.from_numpy(self._answers), margin).numpy()
-        same = (labels_of(self._answers) == self._stored_said()).all(axis=1)
+        apart = disagree(torch.from_numpy(self._answers.probabilities), margin).numpy()
+        same = (self._answers.labels == self._stored_said()).all(axis=1)
         return Replay(len(apart), int((apart & same).sum()), int((apart & ~same).sum()))
 
     def _ask_about_variations(self, prepared: Prepared) -> None:
@@ -149,14 +152,14 @@ class CheckHooks(ComparisonHooks):
         self.values = replace(self.values, varied=made.drawn)
         if len(made.labels):
             said = _ask(prepared.models, made.images, "Asking about variations of real images", self.progress)
-            self.values = replace(self.values, variations=_accuracy(said.argmax(axis=2), made.labels))
+            self.values = replace(self.values, variations=_accuracy(said.labels, made.labels))
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the generator draws unsearched, as far as the filters accept it."""
         wanted, source = self.config.random_images, prepared.source.source
         assert source is not None
         draws = UnsearchedDraws(prepared.config.seed, source.space.frequencies(prepared.images.labels))
-        answers: list[Float32Array] = []
+        answers: list[KeptAnswers] = []
         count = drawn = accepted = 0
         with self.progress.stage("Asking about random generated images", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
@@ -168,7 +171,8 @@ class CheckHooks(ComparisonHooks):
                 valid = valid[: wanted - count]
                 if len(valid) == 0:
                     continue
-                answers.append(np.stack([model.predict(valid.numpy()) for model in prepared.models], axis=1))
+                said = np.stack([model.predict(valid.numpy()) for model in prepared.models], axis=1)
+                answers.append(KeptAnswers.of(said))
                 count += len(valid)
                 task.reach(count)
         if count < wanted:
@@ -177,9 +181,10 @@ class CheckHooks(ComparisonHooks):
             )
         self.values = replace(self.values, drawn=drawn, accepted=accepted)
         if count:
-            said = np.concatenate(answers)
-            rate, shift = _rate(said, prepared.real.summary.margin), Shift(_largest_shift(said), count)
-            self.values = replace(self.values, random=rate, shift_random=shift)
+            together = KeptAnswers.joined(answers)
+            kept = together.probabilities
+            rate, shift = _rate(kept, prepared.real.summary.margin), Shift(_largest_shift(kept), count)
+            self.values = replace(self.values, random=rate, top5_random=_top5(together), shift_random=shift)
 
     def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
         self._triggers = triggers  # the report is drawn with the verdict
@@ -240,12 +245,13 @@ class CheckHooks(ComparisonHooks):
         """Pictures of the store on which the two disagree, but not as they did when it was stored; number -1."""
         if self._answers is None:
             return []
-        other = (labels_of(self._answers) != self._stored_said()).any(axis=1)
-        apart = disagree(torch.from_numpy(self._answers), prepared.real.summary.margin).numpy()
+        other = (self._answers.labels != self._stored_said()).any(axis=1)
+        apart = disagree(torch.from_numpy(self._answers.probabilities), prepared.real.summary.margin).numpy()
         rows = np.flatnonzero(apart & other)
         images = self._stored_images(prepared.images.image_shape)[rows]
         cells = prepared.cells.assign(torch.from_numpy(images))
-        changed = TriggerTable.of(images, self._answers[rows], numbers=np.full(len(rows), -1))
+        said = self._answers[rows]
+        changed = TriggerTable.of(images, said.probabilities, classes=said.classes, numbers=np.full(len(rows), -1))
         verdicts = Verdicts.replayed(cells)
         if prepared.recogniser is not None:
             verdicts = replace(verdicts, **vars(prepared.recogniser.read(torch.from_numpy(images))))
@@ -258,7 +264,8 @@ class CheckHooks(ComparisonHooks):
             return ()
         images = np.concatenate([each.images for each in parts])
         probabilities = np.concatenate([each.probabilities for each in parts])
-        said = labels_of(probabilities)
+        classes = [each.classes for each in parts if each.classes is not None]
+        said = np.concatenate([each.labels for each in parts])
         numbers = np.concatenate([each.numbers for each in parts])
         keys = np.concatenate([each.behaviours for each in parts])
         faults = np.concatenate([~each.faults[:, 0] & each.faults[:, 1] for each in parts])
@@ -269,12 +276,11 @@ class CheckHooks(ComparisonHooks):
         known = distance <= self._reach(prepared)
         self._met += np.bincount(self._owners()[nearest[known & (numbers >= 0)]], minlength=len(self._met))
         made: list[tuple[Behaviour, Int64Array]] = []
-        for key in np.unique(keys, axis=0):
-            rows = np.flatnonzero((keys == key).all(axis=1))
+        for key, rows in rows_by_key(keys):
             chosen = rows[spread_out(features[rows], self.config.pictures)]
             behaviour = Behaviour(
-                said=(int(key[0]), int(key[1])),
-                cell=int(key[2]),
+                said=(key[0], key[1]),
+                cell=key[2],
                 count=len(rows),
                 known=int(known[rows].sum()),
                 shift=_largest_shift(probabilities[rows]),
@@ -286,13 +292,16 @@ class CheckHooks(ComparisonHooks):
         made.sort(key=lambda entry: (not entry[0].new, not entry[0].faults, -entry[0].shift, -entry[0].count))
         shown = np.concatenate([rows for _, rows in made])
         self._shown = {"images": images[shown], "probabilities": probabilities[shown]}
+        if classes:
+            self._shown["classes"] = np.concatenate(classes)[shown]
         return tuple(behaviour for behaviour, _ in made)
 
     def _known(self) -> tuple[KnownBehaviour, ...]:
         """How severe the behaviours of the store are in this check."""
         if self._answers is None:
             return ()
-        shifts = np.abs(self._answers[:, 0] - self._answers[:, 1]).max(axis=1)
+        kept = self._answers.probabilities
+        shifts = np.abs(kept[:, 0] - kept[:, 1]).max(axis=1)
         owners = self._owners()
         return tuple(
             KnownBehaviour(each.name, each.names, int(self._met[index]), float(shifts[owners == index].max()))
@@ -322,15 +331,15 @@ class CheckHooks(ComparisonHooks):
         return np.concatenate(stored).astype(np.int64) if stored else np.empty((0, 2), dtype=np.int64)
 
 
-def _ask(models: Sequence[BlackBox], images: UInt8Array, title: str, progress: Progress) -> Float32Array:
-    """float32 (N, 2, K)."""
+def _ask(models: Sequence[BlackBox], images: UInt8Array, title: str, progress: Progress) -> KeptAnswers:
+    """What base and candidate say of images."""
     parts = []
     with progress.stage(title, total=len(images)) as task:
         for start in range(0, len(images), _BATCH):
             batch = images[start : start + _BATCH]
-            parts.append(np.stack([model.predict(batch) for model in models], axis=1))
+            parts.append(KeptAnswers.of(np.stack([model.predict(batch) for model in models], axis=1)))
             task.advance(len(batch))
-    return np.concatenate(parts)
+    return KeptAnswers.joined(parts)
 
 
 def _found_by_search(triggers: TriggerTable, met: Set[bytes]) -> TriggerTable:
@@ -344,6 +353,13 @@ def _rate(probabilities: Float32Array, margin: float) -> Rate:
     count = int(differ(labels_of(probabilities)).sum())
     decided = int(disagree(torch.from_numpy(probabilities), margin).sum())
     return Rate(count, len(probabilities), undecided=count - decided)
+
+
+def _top5(answers: KeptAnswers) -> Rate | None:
+    """On how many images a label is not even among the five highest of the other model; None for so few classes."""
+    if answers.count < _CLASSES_FOR_TOP5:
+        return None
+    return Rate(int(top5_flips(answers.probabilities).sum()), len(answers))
 
 
 def _undecided(probabilities: Float32Array, margin: float) -> Rate:

@@ -119,7 +119,8 @@ def _class_folder(label: int, classes: Sequence[str]) -> str:
 
 def _row(triggers: TriggerTable, index: int, classes: Sequence[str], filters: list[str]) -> dict[str, Any]:
     """A row of the table."""
-    number, probabilities, verdicts = int(triggers.numbers[index]), triggers.probabilities[index], triggers.known
+    number, verdicts = int(triggers.numbers[index]), triggers.known
+    probabilities = triggers.answers([index], len(classes))[0]
     labels = triggers.labels[index].tolist()
     roles = [role_name(model) for model in range(len(labels))]
     rejected_by = int(verdicts.rejected_by[index])

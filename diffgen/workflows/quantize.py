@@ -137,7 +137,7 @@ def quantize(
         write_whole(target, lambda temporary: shutil.copyfile(made, temporary))
     remark = f"written by diffgen quantize: the pre-processing of {source.name}"
     write_text(beside, sidecar_text(before.preprocessing, before.class_names, remark))
-    labels = answers.probabilities.argmax(axis=2)
+    labels, kept = answers.answers.labels, answers.answers.probabilities
     return QuantizeResult(
         source=str(source),
         output=str(target),
@@ -148,7 +148,7 @@ def quantize(
         images=len(images),
         accuracy=answers.summary.accuracy,
         differing=int((labels[:, 0] != labels[:, 1]).sum()),
-        largest_shift=float(np.abs(answers.probabilities[:, 0] - answers.probabilities[:, 1]).max()),
+        largest_shift=float(np.abs(kept[:, 0] - kept[:, 1]).max()),
         warnings=answers.summary.warnings,
     )
 

@@ -33,6 +33,6 @@ def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None)
                 f"The run {folder.path} has no valid trigger, so there is nothing to label or to learn from; search "
                 "longer or with other filters."
             )
-        if found.probabilities.shape[2] != len(names):
+        if found.probabilities.shape[2] != len(names) if found.classes is None else found.classes.max() >= len(names):
             raise ValueError("the probabilities are of other classes than those that are named")
         return replace(found, class_names=names)

@@ -217,7 +217,7 @@ def test_a_row_of_zeros_becomes_uniform(images):
 def test_what_is_fixed_is_not_decided_again(images, logits):
     softmax = pick(torch.softmax(logits, dim=1))
     decided = prepared(softmax, images).preprocessing
-    assert decided == replace(DEFAULT_PREPROCESSING, layout="nchw", outputs="probabilities")
+    assert decided == replace(DEFAULT_PREPROCESSING, layout="nchw", outputs="probabilities", background="none")
     again = prepared(softmax, images, preprocessing=decided)
     assert again.preprocessing == decided
     as_logits = prepared(softmax, images, preprocessing=replace(decided, outputs="logits"))

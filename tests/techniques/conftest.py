@@ -16,6 +16,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
+from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
 from diffgen.types import ImageSet, Scorer
 
@@ -55,7 +56,7 @@ def black_boxes(digits: ImageSet) -> tuple[BlackBox, BlackBox]:
 @pytest.fixture(scope="session")
 def real(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox]) -> RealImages:
     answers = np.stack([model.predict(digits.images) for model in black_boxes], axis=1)
-    return RealImages(digits.images, digits.labels, answers)
+    return RealImages(digits.images, digits.labels, KeptAnswers.of(answers))
 
 
 @pytest.fixture

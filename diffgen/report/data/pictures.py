@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from diffgen.types import Float32Array, UInt8Array
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Picture:
     Attributes:
         image: uint8 (C, H, W).
         labels: predicted label of model A, of model B, and of those after them.
-        probabilities: float32 (M, K), rows A, B, ...
+        probabilities: float32 (M, T), rows A, B, ..., of the classes that are kept.
         identifier: number of the trigger in the run, or index of the real image in the data set.
         true_label: label of a real image when it is known.
         scores: filter name -> score (higher is more real).
@@ -37,6 +37,7 @@ class Picture:
         nearest_real: uint8 (C, H, W), the real image with the highest SSIM, or None.
         origin: how it was made, in words; empty for a real image, or where it is not known.
         jury: what the jury says of it, or None: nobody asked one.
+        classes: int64 (T,), which classes are kept, or None: all; see :mod:`diffgen.tasks.kept_answers`.
     """
 
     image: UInt8Array
@@ -49,6 +50,7 @@ class Picture:
     nearest_real: UInt8Array | None = None
     origin: str = ""
     jury: JuryOpinion | None = None
+    classes: Int64Array | None = None
 
     @property
     def wrong(self) -> tuple[int, ...]:

@@ -49,15 +49,19 @@ def _rows(record: Mapping[str, Any]) -> tuple[ConditionView, ...]:
 
 
 def _behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[GateBehaviour, ...]:
-    stored = folder.read_arrays("check") if entries else {"images": (), "probabilities": ()}
-    pictures = iter(zip(stored["images"], stored["probabilities"], strict=True))
+    stored: Mapping[str, Any] = folder.read_arrays("check") if entries else {"images": (), "probabilities": ()}
+    # as many as there are behaviours, of which a page shows few: each is made whole when it is shown
+    kept = stored.get("classes", [None] * len(stored["images"]))
+    pictures = iter(zip(stored["images"], stored["probabilities"], kept, strict=True))
     made = []
     for each in entries:
         a, b = each["said"]
         shown = []
         for number in each["triggers"]:
-            image, probabilities = next(pictures)
-            shown.append(Picture(image=image, labels=(a, b), probabilities=probabilities, identifier=number))
+            image, probabilities, own = next(pictures)
+            shown.append(
+                Picture(image=image, labels=(a, b), probabilities=probabilities, identifier=number, classes=own)
+            )
         made.append(
             GateBehaviour(
                 said=(a, b),

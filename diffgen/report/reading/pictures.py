@@ -67,6 +67,7 @@ def read_pictures(
                 image=image,
                 labels=tuple(triggers.labels[number].tolist()),
                 probabilities=triggers.probabilities[number],
+                classes=None if triggers.classes is None else triggers.classes[number],
                 identifier=number,
                 scores={**known, "divergence": float(triggers.divergence[number])},
                 rejected_by=None if rejected_by == ACCEPTED else filters[rejected_by],

@@ -53,7 +53,7 @@ def read_run(folder: RunFolder, results: RunResults, triggers: TriggerTable) -> 
         filters=read_filters(results, arrays, triggers),
         calibration=calibration_sentence(results),
         diversity=diversity_sentence(results),
-        shrunk=read_shrunk(folder, triggers),
+        shrunk=read_shrunk(folder, triggers, len(results.class_names)),
         selection=read_selection(folder, triggers),
         operators=read_operators(folder),
         noun=_noun(results, triggers),

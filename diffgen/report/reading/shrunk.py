@@ -12,7 +12,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.classification import labels_of
 
 
-def read_shrunk(folder: RunFolder, triggers: TriggerTable) -> tuple[ShrunkPair, ...]:
+def read_shrunk(folder: RunFolder, triggers: TriggerTable, classes: int) -> tuple[ShrunkPair, ...]:
     """The pairs that ``shrink`` found, none when it has not been run."""
     if not folder.has_arrays("shrunk"):
         return ()
@@ -37,7 +37,7 @@ def read_shrunk(folder: RunFolder, triggers: TriggerTable) -> tuple[ShrunkPair, 
         for each in zip(
             pictures(arrays["agreeing"], arrays["agreeing_probabilities"]),
             pictures(arrays["triggers"], arrays["trigger_probabilities"]),
-            pictures(triggers.images_of(numbers), triggers.probabilities[numbers]),
+            pictures(triggers.images_of(numbers), triggers.answers(numbers, classes)),
             arrays["difference"].tolist(),
             arrays["before"].tolist(),
             strict=True,
