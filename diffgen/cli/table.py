@@ -26,7 +26,7 @@ def _discovery(result: CompareResult) -> str:
 def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
     """Who is wrong, as the jury sees it; nothing where there is none."""
     if result.faults is None:
-        return []
+        return [("who is wrong", result.no_jury)] if result.no_jury else []
     names = {"all": "both are wrong" if len(result.faults) == 3 else "all are wrong", "several": "several are wrong"}
     others = {"A": "B is", "B": "A is"} if len(result.faults) == 3 else {}
     rows = []

@@ -24,7 +24,7 @@ LABELS_NOT_USED = (
     "The data's labels are not the models' classes and are not used: nothing says which model is right, and limits on "
     "accuracy do not apply."
 )
-NO_JURY_WITHOUT_LABELS = "No jury: the data's labels are not the models' classes, so that nobody can be named wrong."
+NO_JURY_WITHOUT_LABELS = "No jury: the data's labels are not the models' classes; nothing says who is wrong."
 
 
 def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> None:

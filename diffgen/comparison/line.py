@@ -56,6 +56,7 @@ class CompareResult:
         recognised_triggers, recognised_distinct_triggers, recognised_behaviours: the same figures for the valid
             triggers that the jury can name, or None: there is no jury.
         faults: who is wrong about these; see :class:`diffgen.runs.results.RunResults`.
+        no_jury: why nobody could be named wrong, as one sentence, or nothing: there is a jury.
     """
 
     run: str
@@ -75,6 +76,7 @@ class CompareResult:
     recognised_distinct_triggers: int | None = None
     recognised_behaviours: int | None = None
     faults: Mapping[str, Mapping[str, int]] | None = None
+    no_jury: str = ""
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults) -> CompareResult:

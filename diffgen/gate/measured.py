@@ -83,6 +83,8 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield from _rate("top5_flips_real", values.top5_real)
     yield from _rate("top5_flips_random", values.top5_random)
     yield from _drop("accuracy_drop", values.accuracy)
+    if values.accuracy is None and values.real is not None:
+        yield Measured("accuracy_drop", "not measured: no labels that the models know, so no limit on accuracy applies")
     worst = values.class_accuracy
     if worst is not None:
         yield from _drop("class_accuracy_drop", worst, f" of {count_of(worst.of, 'image')} of class {worst.name}")

@@ -14,6 +14,11 @@ from diffgen.report.wording import count_of
 # what XML 1.0 cannot hold, not even escaped
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+# of many classes, told whether or not there is a limit on them
+_FLIPS = {
+    "disagreement_real": "top5_flips_real",
+    "disagreement_random": "top5_flips_random",
+}
 # status -> element and type
 _PROBLEMS = {"FAIL": ("failure", "limit"), "ERROR": ("error", "unfinished")}
 
@@ -36,6 +41,10 @@ def render_junit(view: GateView) -> str:
     )
     properties = ElementTree.SubElement(suite, "properties")
     facts = {"verdict": " ".join(view.verdicts)} if view.verdicts else {}
+    measured = {row.name: row for row in view.rows}
+    for top1, top5 in _FLIPS.items():
+        if top5 in measured:
+            facts |= {measured[name].title: measured[name].value for name in (top1, top5) if name in measured}
     facts |= {"base": view.base, "candidate": view.candidate, "data": view.data_name, "run": view.run}
     for name, value in {**facts, "created": view.created, "diffgen": view.version}.items():
         ElementTree.SubElement(properties, "property", {"name": name, "value": _text(value)})

@@ -26,8 +26,11 @@ def render_markdown(data: ReportData) -> str:
     alerts = [*map(escape_markdown, data.preflight.warnings), *headline.alerts]
     for sentence in alerts:
         lines += [f"> **Warning:** {sentence}", ""]
-    who = [] if data.results.jury is None else [str(data.results.jury)]
-    for sentence in (*headline.also, *headline.meaning, *headline.notes, *who, *filter(None, [data.results.no_jury])):
+    jury, missing = data.results.jury, data.results.no_jury
+    who = [] if jury is None else [str(jury)]
+    if missing and wording.nobody_named(missing) not in headline.also:
+        who.append(missing)
+    for sentence in (*headline.also, *headline.meaning, *headline.notes, *who):
         lines += [sentence, ""]
     lines += _numbers(data) + _pairs(data) + _validity(data) + _provenance(data)
     return wording.clean_text("\n".join(lines).rstrip() + "\n")

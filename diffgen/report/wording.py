@@ -118,11 +118,19 @@ def who_is_wrong(verdict: str, *, two: bool) -> str:
     )
 
 
+def nobody_named(no_jury: str) -> str:
+    """Why there is no jury, as a sentence about its verdict; nothing for nothing."""
+    why = no_jury.removeprefix("No jury: ").removesuffix(".").removesuffix("; nothing says who is wrong")
+    return f"Nobody could be named wrong: {why}." if why else ""
+
+
 def _unnamed(data: ReportData) -> tuple[str, ...]:
     """What the jury cannot name, or why there is none."""
     found = data.results
-    if found.valid_triggers == 0 or found.recognised_distinct_triggers is None:
+    if found.valid_triggers == 0:
         return ()
+    if found.recognised_distinct_triggers is None:
+        return tuple(filter(None, [nobody_named(found.no_jury)]))
     if found.recognised_distinct_triggers == 0:
         return ("The jury can name none of these pictures, so that nobody is said to be wrong.",)
     left = found.distinct_valid_triggers - found.recognised_distinct_triggers

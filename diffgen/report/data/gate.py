@@ -62,7 +62,7 @@ class GateView:
         fails_on_behaviours: whether the new ones are more than are allowed.
         store: its folder, or empty.
         created: ISO 8601.
-        verdicts: who is wrong on what the search found, one sentence each; none without a jury.
+        verdicts: who is wrong on what the search found, one sentence each; without a jury, why nobody says so.
     """
 
     run: str

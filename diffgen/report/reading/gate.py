@@ -6,12 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from diffgen.report.data import ConditionView, GateBehaviour, GateView, Picture
-from diffgen.report.wording import Faults, verdict_sentences
+from diffgen.report.wording import Faults, nobody_named, verdict_sentences
 from diffgen.runs.folder import RunFolder
 
 
-def read_gate(folder: RunFolder, record: Mapping[str, Any], faults: Faults | None = None) -> GateView:
-    """The verdict of a check, from what results.json says under "check" and, of who is wrong, under "faults"."""
+def read_gate(
+    folder: RunFolder, record: Mapping[str, Any], faults: Faults | None = None, no_jury: str = ""
+) -> GateView:
+    """The verdict of a check.
+
+    Args:
+        folder: of the run.
+        record: what results.json says under "check".
+        faults, no_jury: and of who is wrong, or why nobody says so.
+    """
     rows = _rows(record)
     return GateView(
         run=folder.path.name,
@@ -26,7 +34,7 @@ def read_gate(folder: RunFolder, record: Mapping[str, Any], faults: Faults | Non
         created=folder.manifest["created"],
         version=folder.manifest["version"],
         seconds=record["seconds"],
-        verdicts=verdict_sentences(faults, two=True),
+        verdicts=verdict_sentences(faults, two=True) or tuple(filter(None, [nobody_named(no_jury)])),
     )
 
 

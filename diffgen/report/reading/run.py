@@ -57,7 +57,7 @@ def read_run(folder: RunFolder, results: RunResults, triggers: TriggerTable) -> 
         selection=read_selection(folder, triggers),
         operators=read_operators(folder),
         noun=_noun(results, triggers),
-        gate=None if results.check is None else read_gate(folder, results.check, results.faults),
+        gate=None if results.check is None else read_gate(folder, results.check, results.faults, results.no_jury),
     )
 
 

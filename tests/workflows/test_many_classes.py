@@ -1,0 +1,255 @@
+"""Nets of 10,000 outputs on digits: nothing grows with the square of the classes, and the files stay small."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lxml import etree
+
+from diffgen.comparison.line import CompareResult
+from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, Limits, ModelSpec, Preprocessing
+from diffgen.config.filters import ReconstructionSettings
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.events import Event
+from diffgen.report.reading.run import report_data
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import read_finished
+from diffgen.runs.triggers import TriggerTable
+from diffgen.tasks.kept_answers import KeptAnswers, kept_count
+from diffgen.types import ImageSet
+from diffgen.workflows.accept import accept
+from diffgen.workflows.check import check
+from diffgen.workflows.compare import compare
+from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
+from diffgen.workflows.export import export
+from diffgen.workflows.replay import replay
+from diffgen.workflows.report import draw_report
+from diffgen.workflows.resume import resume
+
+CLASSES, KINDS = 10_000, 1_000
+NAMES = tuple(f"kind {number % KINDS} of digit {number // KINDS}" for number in range(CLASSES))
+SMALL = CompareConfig(
+    technique="seeds",
+    budget=Budget(queries=1_500),
+    device="cpu",
+    filters=FilterConfig(names=("ssim",), reconstruction=ReconstructionSettings(training_steps=80)),
+)
+
+
+class Kinds(torch.nn.Module):
+    """A classifier of ten digits that also says which of a thousand kinds each is, by projections of the pixels."""
+
+    def __init__(self, digits: torch.nn.Module, background: bool) -> None:
+        super().__init__()
+        self.digits, self.background = digits, background
+        weights = torch.randn(28 * 28, KINDS, generator=torch.Generator().manual_seed(0))
+        self.register_buffer("weights", weights / 28)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        flat = pixels.flatten(1)
+        own = 4 * (flat - flat.mean(dim=1, keepdim=True)) @ self.weights
+        logits = (self.digits(pixels)[:, :, None] + own[:, None]).flatten(1)
+        return torch.nn.functional.pad(logits, (1, 0), value=-50.0) if self.background else logits
+
+
+@pytest.fixture(scope="module")
+def nets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two files: 10,000 outputs, and 10,001 with one for the background in front."""
+    folder = tmp_path_factory.mktemp("nets")
+    training = load("digits:train")
+    made = {}
+    for name, network, background in (
+        ("a", convolutional_classifier(10), False),
+        ("b", dense_classifier(10), True),
+    ):
+        kinds = Kinds(train_classifier(network, training, seed=0, passes=4), background).eval()
+        made[name] = folder / f"{name}.pt"
+        torch.jit.save(torch.jit.trace(kinds, torch.zeros(2, 1, 28, 28), check_trace=False), str(made[name]))
+    (folder / "names.txt").write_text("\n".join(("background", *NAMES)), encoding="utf-8")
+    return {**made, "names": folder / "names.txt"}
+
+
+def specs(nets: dict[str, Path]) -> tuple[ModelSpec, ModelSpec]:
+    return (ModelSpec(class_names_file=str(nets["names"])),) * 2
+
+
+@pytest.fixture(scope="module")
+def finished(nets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[CompareResult, list[str]]:
+    """A comparison on digits whose ten labels the nets do not know, and what was said; not to be changed."""
+    said: list[str] = []
+
+    def hear(event: Event) -> None:
+        said.append(getattr(event, "text", ""))
+
+    run = tmp_path_factory.mktemp("runs") / "many"
+    config = replace(SMALL, models=specs(nets))
+    return compare(nets["a"], nets["b"], data="digits:test", config=config, output=run, events=hear), said
+
+
+def test_a_run_of_ten_thousand_classes(finished: tuple[CompareResult, list[str]], nets: dict[str, Path]) -> None:
+    result, said = finished
+    run = RunFolder.open(result.run)
+    assert result.triggers > 50 and result.label_pairs > 20
+    # what was found out, and said
+    text = " ".join(said)
+    assert "The labels of digits:test are not used" in text and "nobody can be named wrong" in text
+    results = read_finished(run)
+    assert len(results.class_names) == CLASSES and results.class_names == NAMES
+    assert results.jury is None and result.faults is None and results.preflight.accuracy is None
+    assert "the data's labels are not the models' classes" in result.no_jury == results.no_jury
+    assert any("answers with 10,001 values; the first one" in each for each in results.preflight.warnings)
+    settings = run.config()["models"]
+    assert [each["preprocessing"]["background"] for each in settings] == ["none", "first"]
+    # the figures are those of plain counting
+    triggers = run.read_judged()
+    distinct = triggers[triggers.distinct]
+    pairs = {tuple(row) for row in distinct.labels.tolist()}
+    assert result.label_pairs == len(pairs) == len(results.pair_counts)
+    assert results.pair_counts.total == result.distinct_valid_triggers == len(distinct)
+    assert result.behaviours == len({tuple(row) for row in distinct.behaviours.tolist()})
+    assert all(a in NAMES and b in NAMES for a, b, _ in result.most_frequent)
+
+
+def test_what_it_keeps_is_small_and_true(finished: tuple[CompareResult, list[str]], nets: dict[str, Path]) -> None:
+    result, _ = finished
+    run = Path(result.run)
+    triggers = RunFolder.open(run).read_judged()
+    assert triggers.probabilities.shape == (len(triggers), 2, kept_count(2, CLASSES))
+    size = sum(each.stat().st_size for each in (run / "triggers").iterdir())
+    assert size < 3_000 * len(triggers)  # all probabilities would be 80,000 bytes each
+    assert (run / "results.json").stat().st_size < 1_500_000
+    from diffgen.models import load as load_model
+
+    answers = []
+    for name, background in (("a", "none"), ("b", "first")):
+        model = load_model(nets[name], preprocessing=Preprocessing(background=background))
+        model.prepare(triggers.images[:16])
+        answers.append(model.predict(triggers.images))
+    whole = np.stack(answers, axis=1)
+    assert np.array_equal(whole.argmax(axis=2), triggers.labels)
+    assert triggers.classes is not None
+    kept = np.take_along_axis(whole, triggers.classes[:, None], axis=2)
+    np.testing.assert_allclose(triggers.probabilities, kept, atol=1e-5)
+    shift = np.abs(whole[:, 0] - whole[:, 1]).max(axis=1)
+    np.testing.assert_allclose(np.ptp(triggers.probabilities, axis=1).max(axis=1), shift, atol=1e-5)
+
+
+def test_the_page_is_small_and_names_classes(finished: tuple[CompareResult, list[str]]) -> None:
+    result, _ = finished
+    started = time.process_time()
+    page = draw_report(result.run).read_text(encoding="utf-8")
+    assert time.process_time() - started < 20
+    assert len(page) < 4_000_000
+    assert 'type="search"' in page and 'class="heat' not in page
+    assert page.count("kind 17 of digit") < 500  # the names of classes that occur, not of all
+    a, b, count = result.most_frequent[0]
+    assert f"<td><bdi>{a}</bdi></td><td><bdi>{b}</bdi></td>" in page and count >= 1
+    assert "Nobody could be named wrong" in page
+    assert "other classes" in page and "(10,000 in all)" in page
+    picture = report_data(RunFolder.open(result.run)).groups[0].pictures[0]
+    assert picture.classes is not None and len(picture.classes) == picture.probabilities.shape[1]
+
+
+def test_everything_that_reads_a_run_reads_it(
+    finished: tuple[CompareResult, list[str]], nets: dict[str, Path], tmp_path: Path
+) -> None:
+    result, _ = finished
+    assert resume(result.run).behaviours == result.behaviours
+    again = replay(result.run)
+    assert (again.replayed, again.same_labels) == (result.triggers, result.triggers)
+    written = export(result.run, tmp_path / "out")
+    assert written.pictures == result.valid_triggers
+    header, first, *_ = (tmp_path / "out" / "triggers.csv").read_text(encoding="utf-8").splitlines()
+    row = dict(zip(header.split(","), first.split(","), strict=True))
+    assert float(row["probability_a"]) > 0 and row["name_a"] in NAMES
+
+
+def test_parts_with_every_probability_are_read(finished: tuple[CompareResult, list[str]], tmp_path: Path) -> None:
+    """As earlier versions wrote them; a run that is gone on with has parts of both kinds."""
+    import shutil
+
+    from diffgen.runs.arrays import read_arrays, write_arrays
+
+    result, _ = finished
+    run = Path(shutil.copytree(result.run, tmp_path / "run"))
+    before = RunFolder.open(run).read_judged()
+    part = sorted((run / "triggers").iterdir())[0]
+    columns: dict[str, Any] = read_arrays(part)
+    classes = columns.pop("classes")
+    columns["probabilities"] = KeptAnswers(columns["probabilities"], classes, CLASSES).dense()
+    write_arrays(part, columns)
+    after = RunFolder.open(run).read_judged()
+    assert np.array_equal(after.labels, before.labels)
+    assert after.probabilities.shape == before.probabilities.shape
+    np.testing.assert_allclose(after.probabilities.max(axis=2), before.probabilities.max(axis=2))
+
+
+def test_a_check_without_labels(nets: dict[str, Path], tmp_path: Path) -> None:
+    config = CheckConfig(
+        limits=Limits(max_new_behaviours=0), random_images=200, compare=replace(SMALL, models=specs(nets))
+    )
+    said: list[str] = []
+    result = check(
+        nets["a"],
+        nets["b"],
+        data="digits:test",
+        config=config,
+        output=tmp_path / "run",
+        events=lambda event: said.append(getattr(event, "text", "")),
+    )
+    values = result.values
+    assert values.accuracy is None and values.class_accuracy is None and values.variations is None
+    assert values.real is not None and values.top5_real is not None and values.top5_random is not None
+    assert 0 < values.top5_real.count < values.real.count
+    record = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))["check"]
+    assert record["values"]["top5_flips_real"]["count"] == values.top5_real.count
+    assert record["values"]["accuracy_drop"] is None
+    summary = (tmp_path / "run" / "summary.md").read_text(encoding="utf-8")
+    assert "Nobody could be named wrong" in summary and "no limit on accuracy applies" in summary
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "label outside the other&#39;s top five" in page or "label outside the other's top five" in page
+    properties = etree.parse(tmp_path / "run" / "junit.xml").findall(".//property")
+    assert any("top five" in each.get("name") for each in properties)
+    assert values.new and all(each.said[0] < CLASSES for each in values.new)
+    # what it found becomes known, and is replayed
+    store = tmp_path / "store"
+    accept(result.run, store)
+    again = check(nets["a"], nets["b"], data="digits:test", store=store, config=config, output=tmp_path / "again")
+    assert again.values.replay.pictures == again.values.replay.still > 0
+    assert len(again.values.new) == 0
+
+
+def test_a_limit_on_accuracy_needs_labels_that_the_models_know(nets: dict[str, Path], tmp_path: Path) -> None:
+    config = CheckConfig(limits=Limits(max_accuracy_drop=0.01), compare=replace(SMALL, models=specs(nets)))
+    with pytest.raises(UserError, match="--max-accuracy-drop needs labels"):
+        check(nets["a"], nets["b"], data="digits:test", config=config, output=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_that_they_know_are_used(nets: dict[str, Path], tmp_path: Path) -> None:
+    from diffgen.models import load as load_model
+
+    data = load("digits:test")
+    model = load_model(nets["a"])
+    model.prepare(data.images)
+    named = ImageSet(data.images, model.predict(data.images).argmax(axis=1), None, "digits by kind")
+    config = CheckConfig(limits=Limits(), random_images=100, compare=replace(SMALL, models=specs(nets)))
+    result = check(nets["a"], nets["b"], data=named, config=config, output=tmp_path / "run")
+    assert result.values.accuracy is not None and result.values.accuracy.base_right == len(data)
+    assert result.values.class_accuracy is not None and result.values.class_accuracy.name in NAMES
+
+
+def test_a_table_of_a_million_rows_has_room() -> None:
+    """100,000 triggers of two models with 10,000 classes: 8 GB of probabilities, of which 40 MB are kept."""
+    rows, width = 100_000, kept_count(2, CLASSES)
+    assert rows * width * (4 * 2 + 8) < 60 * 2**20
+    empty = TriggerTable.empty((1, 2, 2), 2, CLASSES)
+    assert empty.labels.shape == (0, 2)
