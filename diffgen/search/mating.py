@@ -34,18 +34,20 @@ class ArrayMating(Mating):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Population:
         assert random_state is not None
+        rounds = n_max_iterations or self.n_max_iterations
+        return new_population(self._genes(problem, pop, n_offsprings, random_state, rounds=rounds))
+
+    def _genes(
+        self, problem: GeneProblem, pop: Population, count: int, rng: np.random.Generator, *, rounds: int
+    ) -> Column:
+        """Up to ``count`` genes, in as many rounds at most as it may take to make enough of them."""
         X, F, crowding = column(pop, "X"), column(pop, "F"), column(pop, "crowding").astype(np.float64)
-        seen = {genes.tobytes() for genes in X}
-        made: list[Column] = []
-        for _ in range(n_max_iterations or self.n_max_iterations):
-            for genes in self._offspring(problem, X, F, crowding, n_offsprings - len(made), random_state):
-                key = genes.tobytes()
-                if key not in seen:
-                    seen.add(key)
-                    made.append(genes)
-            if len(made) >= n_offsprings:
+        made = FreshGenes(X)
+        for _ in range(rounds):
+            made.take(self._offspring(problem, X, F, crowding, count - len(made.rows), rng))
+            if len(made.rows) >= count:
                 break
-        return new_population(np.array(made[:n_offsprings]))
+        return np.array(made.rows[:count])
 
     def _offspring(
         self, problem: GeneProblem, X: Column, F: Column, crowding: Column, count: int, rng: np.random.Generator
@@ -57,8 +59,36 @@ class ArrayMating(Mating):  # type: ignore[misc]
         return np.asarray(self.repair._do(problem, mutated, random_state=rng))
 
 
+class FreshGenes:
+    """Genes that nobody had before, in the order in which they were made.
+
+    Args:
+        known: float64 (N, n_var), genes that are there already.
+
+    Attributes:
+        rows: the genes.
+    """
+
+    def __init__(self, known: Column) -> None:
+        self._seen = {genes.tobytes() for genes in known}
+        self.rows: list[Column] = []
+
+    def take(self, genes: Column) -> list[bytes]:
+        """Take in what is new of float64 (N, n_var); gives the bytes of each that is."""
+        fresh = []
+        for row in genes:
+            key = row.tobytes()
+            if key not in self._seen:
+                self._seen.add(key)
+                self.rows.append(row)
+                fresh.append(key)
+        return fresh
+
+
 def tournament_winners(F: Column, crowding: Column, count: int, rng: np.random.Generator) -> Column:
     """int64 (count,): the better one of each pair; who dominates wins, then who is less crowded, then either."""
+    if count == 0:
+        return np.empty(0, dtype=np.int64)
     permutations = math.ceil(2 * count / len(F))
     pairs = random_permutations(permutations, len(F), random_state=rng)[: 2 * count].reshape(count, 2)
     first, second = pairs.T

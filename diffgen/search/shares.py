@@ -14,8 +14,8 @@ import numpy as np
 from pymoo.core.population import Population
 
 from diffgen.search.bandit import Bandit
-from diffgen.search.columns import Column, column, new_population
-from diffgen.search.mating import ArrayMating, niche_winners, tournament_winners
+from diffgen.search.columns import Column, column
+from diffgen.search.mating import ArrayMating, FreshGenes, niche_winners, tournament_winners
 from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair, SpaceSampling
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER
@@ -125,17 +125,9 @@ class SharedMating(ArrayMating):
         super().__init__(None, crossover, mutation, repair=repair)
         self._shares = shares
 
-    def do(
-        self,
-        problem: GeneProblem,
-        pop: Population,
-        n_offsprings: int,
-        random_state: np.random.Generator | None = None,
-        n_max_iterations: int | None = None,
-        **kwargs: Any,
-    ) -> Population:
-        assert random_state is not None
-        rng = random_state
+    def _genes(
+        self, problem: GeneProblem, pop: Population, count: int, rng: np.random.Generator, *, rounds: int
+    ) -> Column:
         X = column(pop, "X")
         parents = _Parents(
             X,
@@ -144,30 +136,18 @@ class SharedMating(ArrayMating):
             column(pop, "niche").astype(np.int64),
             problem.space.part_of(X),
         )
-        seen = {genes.tobytes() for genes in X}
-        made: dict[bytes, int] = {}
-        rows: list[Column] = []
-
-        def take(genes: Column, arm: int) -> None:
-            for row in genes:
-                key = row.tobytes()
-                if key not in seen:
-                    seen.add(key)
-                    made[key] = arm
-                    rows.append(row)
-
-        for arm, genes in self._shares.joined(n_offsprings, rng):
-            take(genes, arm)
-        for _ in range(n_max_iterations or self.n_max_iterations):
-            if len(rows) >= n_offsprings:
+        made, arms = FreshGenes(X), dict[bytes, int]()
+        for arm, genes in self._shares.joined(count, rng):
+            arms |= dict.fromkeys(made.take(genes), arm)
+        for _ in range(rounds):
+            if len(made.rows) >= count:
                 break
-            for arm, count in zip(
-                *np.unique(self._shares.choose(n_offsprings - len(rows), rng), return_counts=True), strict=True
-            ):
-                take(self._filled(problem, parents, int(arm), int(count), rng), int(arm))
-        order = rng.permutation(len(rows))[:n_offsprings]
-        self._shares.made(made)
-        return new_population(np.array([rows[row] for row in order]))
+            places = np.bincount(self._shares.choose(count - len(made.rows), rng))
+            for arm in np.flatnonzero(places).tolist():
+                genes = self._filled(problem, parents, arm, int(places[arm]), rng)
+                arms |= dict.fromkeys(made.take(genes), arm)
+        self._shares.made(arms)
+        return np.array([made.rows[row] for row in rng.permutation(len(made.rows))[:count]])
 
     def _filled(
         self, problem: GeneProblem, parents: _Parents, arm: int, count: int, rng: np.random.Generator

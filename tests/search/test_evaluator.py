@@ -12,7 +12,7 @@ from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import Evaluator
-from diffgen.search.proposal import NOT_ARCHIVED, Answers, Proposal
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers, Proposal
 from diffgen.sources.gan import GanSource
 from diffgen.tasks.classification import behaviours as behaviours_of
 
@@ -86,7 +86,8 @@ def test_behaviours_are_counted_as_at_the_end(
     assert evaluator.asks_filters is asks_filters
     first, second = generator.draw(latents(64, generator)), generator.draw(latents(300, generator))
     answers = evaluator.ask(Proposal(first, generation=1))
-    evaluator.ask(Proposal(first, generation=1))  # the same again brings nothing
+    again = evaluator.ask(Proposal(first, generation=1))  # the same again brings nothing
+    assert not again.news.any()
     found = evaluator.behaviours
     assert found is not None
     assert found.latest_query == 64
@@ -95,7 +96,8 @@ def test_behaviours_are_counted_as_at_the_end(
     expected = np.zeros(64)
     expected[triggers] = too_dark(first)[triggers] if asks_filters else 0
     np.testing.assert_array_equal(answers.violation.numpy(), expected.astype(np.float32))
-    evaluator.ask(Proposal(second, generation=1))
+    later = evaluator.ask(Proposal(second, generation=1))
+    news = torch.cat([answers.news, later.news])
     # what is counted after a search, from the archive alone
     images, labels = evaluator.archive.images(np.arange(len(evaluator.archive))), evaluator.archive.labels()
     pictures = torch.from_numpy(images)
@@ -104,6 +106,11 @@ def test_behaviours_are_counted_as_at_the_end(
     keys = behaviours_of(labels, brightness(pictures))
     assert found.pictures == len(valid)
     assert len(found) == len(np.unique(keys[distinct], axis=0)) > 3
+    assert int((news == NEW_BEHAVIOUR).sum()) == len(found)
+    assert int((news != 0).sum()) == len(distinct) and set(news.tolist()) == {0, NEW_TRIGGER, NEW_BEHAVIOUR}
+    at = np.flatnonzero(news.numpy())
+    numbers = torch.cat([answers.archive_numbers, later.archive_numbers]).numpy()[at]
+    np.testing.assert_array_equal(np.sort(numbers), distinct)
     assert found.label_pairs == len(np.unique(labels[distinct], axis=0))
     # neither rejected triggers nor near-duplicates were counted, and both make a difference here
     assert len(distinct) < len(valid)

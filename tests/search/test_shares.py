@@ -1,0 +1,135 @@
+"""Generations that are shared out: who fills a place, who is its parent, and what the bandit is told of it."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pymoo.core.population import Population
+
+from diffgen.search.bandit import Bandit
+from diffgen.search.columns import column
+from diffgen.search.mating import niche_winners
+from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER
+from diffgen.search.shares import SharedMating, Shares
+from diffgen.sources.draws import NumpyDraws
+from diffgen.sources.mixed import MixedSpace
+from diffgen.sources.space import Box, Crossing, Genes, Mutating, WithCategories, latent_space
+
+SEEDS = st.integers(0, 10_000)
+
+
+def space_of(*opened: int) -> MixedSpace:
+    first = WithCategories(Box(4), (50, 3))
+    # bounded, as a search has it
+    second = latent_space(6, "normal", 3).searched("generator", 3.0)
+    return MixedSpace({"seeds": first, "gan": second}, list(opened))
+
+
+def shares_of(
+    space: MixedSpace, *, niche_parents: float = 0.5, given: dict[int, Genes] | None = None, even: bool = True
+) -> Shares:
+    bandit = Bandit(2 * space.part_count, decay=0.5, even=even)
+    return Shares(space, bandit, niche_parents=niche_parents, beginners=(given or {}).get)
+
+
+def mating_of(shares: Shares) -> SharedMating:
+    crossover = SpaceCrossover(0.9, Crossing(gene_probability=0.5, eta=15.0))
+    mutation = SpaceMutation(1.0, Mutating(gene_probability=1.0, category_probability=0.1, eta=20.0))
+    return SharedMating(shares, crossover, mutation, SpaceRepair())
+
+
+def population_of(space: MixedSpace, count: int, seed: int) -> Population:
+    rng = np.random.default_rng(seed)
+    X = space.repair(space.sample(count, NumpyDraws(rng)))
+    population = Population.new(X=X, F=rng.integers(0, 4, (count, 2)).astype(float))
+    population.set("crowding", rng.random(count))
+    population.set("niche", rng.integers(-1, 3, count))
+    return population
+
+
+@given(st.integers(1, 40), st.integers(1, 3), st.integers(0, 60), SEEDS)
+def test_winners_of_niches_are_those_of_a_plain_loop(size: int, objectives: int, count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    niche, F = rng.integers(-1, 4, size), rng.integers(0, 3, (size, objectives)).astype(float)
+    crowding = rng.integers(0, 3, size).astype(float)
+    found = niche_winners(niche, F, crowding, count, np.random.default_rng(seed + 1))
+    again = np.random.default_rng(seed + 1)
+    niches = sorted(set(niche.tolist()))
+    drawn = [niches[number] for number in again.integers(len(niches), size=count)]
+    for winner, wanted, shares in zip(found.tolist(), drawn, again.random((count, 2)), strict=True):
+        members = [row for row in range(size) if niche[row] == wanted]
+        first, second = (members[int(share * len(members))] for share in shares)
+        better, worse = (F[first] < F[second]).any(), (F[first] > F[second]).any()
+        if better == worse:
+            better = crowding[first] >= crowding[second]
+        assert winner == (first if better else second)
+
+
+@given(st.integers(2, 60), st.integers(1, 50), st.sampled_from([0.0, 0.3, 0.5, 0.75, 1.0]), SEEDS)
+def test_a_generation_is_new_and_of_the_parts_that_it_was_shared_out_to(
+    size: int, count: int, niche_parents: float, seed: int
+) -> None:
+    space = space_of(0, 1)
+    shares = shares_of(space, niche_parents=niche_parents)
+    shares.first(size, np.random.default_rng(seed))
+    population = population_of(space, size, seed)
+    problem = SimpleNamespace(space=space)
+    made = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
+    X = column(made, "X")
+    assert len(X) == count
+    assert len({row.tobytes() for row in X} | {row.tobytes() for row in column(population, "X")}) == count + size
+    np.testing.assert_allclose(space.repair(X), X, atol=1e-12)
+    # four arms in turns
+    numbers = np.bincount(space.part_of(X), minlength=2)
+    assert abs(numbers[0] - numbers[1]) <= 2
+    other = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
+    assert np.array_equal(column(other, "X"), X)
+
+
+def test_a_part_that_joins_begins_with_its_own_and_once() -> None:
+    opened = [0]
+    space = MixedSpace(space_of(0).parts, opened)
+    own = space.repair(space.sample_part(1, 8, NumpyDraws(np.random.default_rng(9))))
+    shares, rng = shares_of(space, given={1: own}), np.random.default_rng(0)
+    mating, problem, population = mating_of(shares), SimpleNamespace(space=space), population_of(space, 20, 0)
+    assert set(space.part_of(shares.first(20, rng))) == {0}
+    assert set(space.part_of(column(mating.do(problem, population, 20, random_state=rng), "X"))) == {0}
+    state = json.loads(json.dumps({name: np.asarray(each).tolist() for name, each in shares.checkpoint().items()}))
+    assert state["opened"] == [0]
+    opened.append(1)
+    X = column(mating.do(problem, population, 40, random_state=rng), "X")
+    there = {row.tobytes() for row in X}
+    assert all(row.tobytes() in there for row in own)
+    # half of the places at once, and half of the arms of the rest
+    assert (space.part_of(X) == 1).sum() == 20 + 10
+    assert shares.checkpoint()["opened"] == [0, 1]
+    again = column(mating.do(problem, population, 40, random_state=rng), "X")
+    assert not {row.tobytes() for row in again} & {row.tobytes() for row in own}
+    # what was kept before it joined begins it again
+    restored = shares_of(space, given={1: own})
+    restored.restore(state)
+    ((arm, genes),) = restored.joined(40, np.random.default_rng(1))
+    assert (arm, len(genes)) == (3, 20)
+
+
+def test_finds_are_put_down_to_the_arm_that_made_them() -> None:
+    space = space_of(0, 1)
+    shares, rng = shares_of(space), np.random.default_rng(0)
+    first = shares.first(10, rng)
+    shares.learn(first, np.where(space.part_of(first) == 1, NEW_BEHAVIOUR, 0))
+    # all of a first generation are newcomers
+    assert shares.checkpoint()["arm_tries"].tolist() == [0, 5, 0, 5]
+    assert shares.checkpoint()["arm_rewards"].tolist() == [0, 0, 0, 5]
+    made = mating_of(shares).do(SimpleNamespace(space=space), population_of(space, 20, 1), 40, random_state=rng)
+    X = column(made, "X")
+    shares.learn(X, np.where(space.part_of(X) == 0, NEW_TRIGGER, 0))
+    # of what was known before, half is forgotten
+    tries, rewards = shares.checkpoint()["arm_tries"], shares.checkpoint()["arm_rewards"]
+    assert tries.tolist() == [10, 12.5, 10, 12.5]
+    assert rewards.tolist() == pytest.approx([2, 2, 0, 2.5])
