@@ -20,7 +20,7 @@ from diffgen.types import Int64Array
 Ranges = Mapping[str, Mapping[str, Range]]  # operator -> strength -> range
 
 KEPT = 0.95  # share of the images that keep their name at the end of a range
-FORMAT = "diffgen-ranges-1"
+FORMAT = "diffgen-ranges-2"
 _IMAGES = 200
 _FEWEST = 40  # one image is to weigh no more than half of what may be lost
 _HALVINGS = 4  # after a look at the widest: a range is known to a sixteenth of that
@@ -62,6 +62,8 @@ def prepare_ranges(
         "data": split.data.digest,
         "held out": split.key,
         "jury": tensors_digest(recogniser.jury.state_dict()),
+        # which of the held-out images it knows
+        "sure from": [recogniser.threshold, recogniser.unaided],
         "auto-encoder": "" if scene.auto_encoder is None else scene.auto_encoder.digest,
         # how far each may go at most, which other versions may put elsewhere
         "operators": {name: [axis.text(axis.widest) for axis in OPERATORS[name].axes] for name in names},

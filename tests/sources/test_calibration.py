@@ -13,6 +13,7 @@ from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import jury as juries
+from diffgen.features.jury import certainty
 from diffgen.features.recognition import Recogniser
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.runs.cache import cache_folder
@@ -89,6 +90,25 @@ def test_ranges_are_kept_in_the_cache(scene: Scene, tmp_path: Path, monkeypatch:
     assert file.stat().st_mtime_ns == stamp
     file.write_bytes(b"not a range")
     assert prepare_ranges(split, scene, NAMES, recogniser, Progress()) == found
+
+
+def test_how_sure_the_jury_must_be_is_part_of_what_is_kept(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It chooses the held-out images that ranges are found on: what another run found is none of this one's."""
+    data = load("digits:test")
+    split = DataSplit(data, SplitConfig(holdout=0.5))
+    jury = juries.train(split.reference, torch.from_numpy(data.labels)[split.rows[0]], shown=6_000)
+    sure = certainty(jury.answers(split.held_out))
+    lax, strict = (Recogniser(jury, float(np.quantile(sure, share))) for share in (0.05, 0.7))
+    found = {}
+    for cache, order in (("first", (lax, strict)), ("second", (strict, lax))):
+        monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path / cache))
+        for recogniser in order:
+            found[cache, recogniser.threshold] = prepare_ranges(split, scene, NAMES, recogniser, Progress())
+    for recogniser in (lax, strict):
+        assert found["first", recogniser.threshold] == found["second", recogniser.threshold] is not None
+    assert found["first", lax.threshold] != found["first", strict.threshold]
 
 
 def test_a_jury_that_recognises_too_few_says_nothing(scene: Scene) -> None:
