@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -134,6 +135,48 @@ def test_with_strength_something_changes(name: str, colour: bool) -> None:
     assert (made != images).flatten(1).any(
         dim=1
     ).sum() >= 8  # a plain sky stays one; the seed 3 goes nowhere on its way to itself
+
+
+def seen_at(image: np.ndarray, across: float, down: float) -> np.ndarray:
+    """The value at a place of an image (C, H, W) mirrored at its edges without end: a plain loop."""
+
+    def mirrored(place: int, side: int) -> int:
+        while not 0 <= place < side:
+            place = -place if place < 0 else 2 * (side - 1) - place
+        return place
+
+    height, width = image.shape[1:]
+    x, y = across + (width - 1) / 2, down + (height - 1) / 2
+    left, top = int(np.floor(x)), int(np.floor(y))
+    return sum(
+        (1 - abs(x - column)) * (1 - abs(y - row)) * image[:, mirrored(row, height), mirrored(column, width)]
+        for row in (top, top + 1)
+        for column in (left, left + 1)
+    )
+
+
+@pytest.mark.parametrize("sides", [(16, 16), (24, 8), (40, 9), (8, 32)])
+@pytest.mark.parametrize(
+    ("name", "strengths", "place"),
+    [
+        ("scale", {"factor": 0.5}, lambda x, y: (2 * x, 2 * y)),
+        ("shift", {"right": 5.0, "down": -3.0}, lambda x, y: (x - 5, y + 3)),
+        ("shear", {"degrees": -40.0}, lambda x, y: (x - np.tan(np.radians(40)) * y, y)),
+    ],
+)
+def test_photographs_of_any_size_are_mirrored_as_far_as_an_operator_reaches(
+    name: str, strengths: dict[str, float], place: Callable[..., tuple[float, float]], sides: tuple[int, int]
+) -> None:
+    height, width = sides
+    images = torch.from_numpy(np.random.default_rng(0).integers(50, 256, (2, 3, height, width), dtype=np.uint8))
+    made = OPERATORS[name].apply(images, Scene(images, None), [strengths] * 2).numpy()
+    wanted = np.empty(made.shape)
+    for row in range(height):
+        for column in range(width):
+            at = place(column - (width - 1) / 2, row - (height - 1) / 2)
+            for number in range(2):
+                wanted[number, :, row, column] = seen_at(images[number].numpy().astype(float), *at)
+    assert np.abs(made - wanted).max() <= 0.51
 
 
 @pytest.mark.parametrize("name", [name for name, each in OPERATORS.items() if each.patterned])

@@ -22,19 +22,34 @@ def _sampled(images: torch.Tensor, background: Background, across: torch.Tensor,
 
     Args:
         images: uint8 (N, C, H, W).
-        background: comes into view; None: the image, mirrored at its edges.
+        background: comes into view; None: the image, mirrored at its edges as often as it takes.
         across, down: float64 (N, H, W), where in the image each pixel of the result lies, from its middle, in pixels.
     """
     height, width = images.shape[-2:]
     pixels = images.to(torch.float32)
     level = torch.zeros(1) if background is None else torch.tensor(background).reshape(-1, 1, 1)
-    border = height // 4 if background is None else 0
-    if border:
-        pixels = F.pad(pixels, [border] * 4, mode="reflect")
-    high, wide = height + 2 * border, width + 2 * border
+    above, beside = (height // 4, width // 4) if background is None else (0, 0)
+    if background is None:
+        pixels = F.pad(pixels, [beside, beside, above, above], mode="reflect")
+        across, down = _mirrored(across, width, beside), _mirrored(down, height, above)
+    high, wide = height + 2 * above, width + 2 * beside
     grid = torch.stack([across * 2 / wide, down * 2 / high], dim=3).to(torch.float32)
     # background becomes zero, which is what comes in
     return to_bytes(F.grid_sample(pixels - level, grid, padding_mode="zeros", align_corners=False) + level)
+
+
+def _mirrored(places: torch.Tensor, side: int, border: int) -> torch.Tensor:
+    """Places beyond a border, as the places in the image that are seen there; all others as they are.
+
+    Args:
+        places: float64, from the middle of an image, in pixels.
+        side: of the image.
+        border: width of what was mirrored already.
+    """
+    last = (side - 1) / 2  # the outermost pixel
+    turned = (places + last).remainder(4 * last)
+    seen = torch.where(turned > 2 * last, 4 * last - turned, turned) - last
+    return torch.where(places.abs() > last + border, seen, places)
 
 
 def _places(sides: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
