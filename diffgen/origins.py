@@ -31,7 +31,7 @@ class Step:
     strengths: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.operator}({', '.join(f'{name}={float(value):.6g}' for name, value in self.strengths)})"
+        return f"{self.operator}({', '.join(f'{name}={_number(value)}' for name, value in self.strengths)})"
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,12 @@ class Origins:
 def recipe_text(steps: tuple[Step, ...]) -> str:
     """A recipe as one line of text."""
     return "; ".join(map(str, steps))
+
+
+def _number(value: float) -> str:
+    """Six digits of a number, and all of a whole one: it may be the row of an image."""
+    value = float(value)
+    return f"{value:.0f}" if value.is_integer() and abs(value) >= 1e6 else f"{value:.6g}"
 
 
 def extended(recipe: str, step: Step) -> str:

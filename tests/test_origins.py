@@ -19,6 +19,12 @@ def test_a_recipe_reads_as_it_was_written(steps: tuple[Step, ...]) -> None:
     assert read_recipe(recipe_text(steps)) == steps
 
 
+@given(st.integers(0, 10**12))
+def test_a_row_is_written_in_full(row: int) -> None:
+    (step,) = read_recipe(recipe_text((Step("towards", (("share", 0.2), ("other", row))),)))
+    assert dict(step.strengths)["other"] == row
+
+
 @pytest.mark.parametrize("text", ["rotation", "Rotation(degrees=1)", "rotation(degrees=nan)", "a(b=1) c(d=2)", "a(b)"])
 def test_what_is_no_recipe_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"no step of a recipe|no number"):
