@@ -91,6 +91,8 @@ def _seeds_among(source: Source | None) -> SeedsSource | None:
 def _plan(source: SeedsSource, pictures: int) -> tuple[list[_Point], int]:
     """The strengths, and how many real images may be asked about at each where so many pictures may be in all."""
     plans = [list(_points(source, steps)) for steps in _STEPS]
+    if not plans[0]:
+        return [], 0  # the jury lets no operator go anywhere
     chosen = next((each for each in plans if pictures // len(each) >= _FEWEST), plans[-1])
     return chosen, min(_MOST, pictures // len(chosen))
 

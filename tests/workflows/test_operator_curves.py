@@ -6,15 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from diffgen.comparison.operator_curves import _plan
 from diffgen.config import CompareConfig, FilterConfig, SourceConfig, replace
 from diffgen.config.filters import JurySettings, ReconstructionSettings
+from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.report.from_run import write_report
 from diffgen.report.reading.operators import read_operators
 from diffgen.runs.arrays import write_arrays
 from diffgen.runs.folder import RunFolder
-from diffgen.sources.seeds import SeedsSettings
+from diffgen.sources.operators import Range, Scene
+from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.workflows.compare import compare
 
 FILTERS = FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000))
@@ -75,6 +79,14 @@ def test_damaged_curves_are_refused(run: RunFolder) -> None:
             read_operators(run)
     file.write_bytes(before)
     assert read_operators(run) is not None
+
+
+def test_none_where_the_jury_lets_no_operator_go_anywhere() -> None:
+    images = torch.from_numpy(load("digits:test").images)
+    still = {"rotation": {"degrees": Range(0, 0, 0)}, "noise": {"levels": Range(0, 0, 0)}}
+    config = SeedsSettings(operators=("rotation", "noise"))
+    source = SeedsSource(Scene(images, None), config, ranges=still, device=torch.device("cpu"))
+    assert _plan(source, 10_000) == ([], 0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
