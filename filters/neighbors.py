@@ -8,7 +8,7 @@ import torch
 
 from diffgen.filters.base import in_batches
 
-_INK = 1.0  # squared grey levels, summed over pixels; below it an image holds nothing that could be compared
+_INK = 1.0  # energy, of grey levels from 0 to 1; an image with less holds nothing that could be compared
 
 
 class NeighborsFilter:
@@ -42,6 +42,7 @@ class NeighborsFilter:
         self._device = device or torch.device("cpu")
         self._background = torch.empty(0)
         self._real: torch.Tensor | None = None
+        self._energies = torch.empty(0)
         self.threshold = threshold
         self.description = "Distance to the nearest real images, as a share of the picture's own size."
 
@@ -51,6 +52,7 @@ class NeighborsFilter:
         background = edges.transpose(0, 1).flatten(1).median(dim=1).values
         self._background = background.to(self._device, torch.float32)[:, None, None] / 255
         self._real = self._vectors(real)
+        self._energies = self._real.square().sum(dim=1)
         self.description = (
             f"1 minus the mean distance to the {min(self._neighbors, len(real))} nearest of {len(real)} real images "
             "(all but the held-out ones), as a share of the picture's own size."
@@ -61,13 +63,12 @@ class NeighborsFilter:
         if self._real is None:
             raise RuntimeError("fit() the filter before it is asked")
         k = min(self._neighbors, len(self._real))
-        energies = self._real.square().sum(dim=1)
         scores = [torch.empty(0)]
         for batch in in_batches(images, self._batch_size):
             own = self._vectors(batch)
             energy = own.square().sum(dim=1)
             # a matrix product finds them; what it leaves of small distances is rounding, so these are measured anew
-            rows = (energies - 2 * own @ self._real.T).topk(k, dim=1, largest=False).indices
+            rows = (self._energies - 2 * own @ self._real.T).topk(k, dim=1, largest=False).indices
             nearest = torch.stack([(own - self._real[row]).norm(dim=1) for row in rows.T]).mean(dim=0)
             scores.append((1 - nearest / energy.clamp_min(_INK).sqrt()).cpu())
         return torch.cat(scores)
