@@ -27,9 +27,8 @@ class AutoEncoder:
         real: uint8 (N, C, H, W), real images.
 
     Attributes:
-        code_shape: of one code.
         digest: of the network's weights.
-        spread: float64, of ``code_shape`` or what can be expanded to it: standard deviation among real images' codes.
+        spread: float64 (16,), standard deviation among real images' codes.
     """
 
     def __init__(self, network: Vae, real: torch.Tensor) -> None:
@@ -37,14 +36,11 @@ class AutoEncoder:
         self._network = copy.deepcopy(network).to("cpu", torch.float64)
         # spread over the data, which may be in order of class
         rows = torch.linspace(0, len(real) - 1, min(len(real), _MEASURED)).long()
-        codes = self.encode(real[rows].to(torch.float64))
-        self.code_shape = tuple(codes.shape[1:])
-        # one spread a channel of a map of codes
-        self.spread = codes.std(dim=(0, 2, 3), keepdim=True)[0] if codes.ndim == 4 else codes.std(dim=0)
+        self.spread = self.encode(real[rows].to(torch.float64)).std(dim=0)
 
     @torch.inference_mode()
     def encode(self, images: torch.Tensor) -> torch.Tensor:
-        """float64 (N, *code_shape) for float64 (N, C, H, W), grey levels."""
+        """float64 (N, 16) for float64 (N, C, H, W), grey levels."""
         return self._network.encode(images / 255)
 
     @torch.inference_mode()

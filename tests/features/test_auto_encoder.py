@@ -27,7 +27,7 @@ def test_a_step_keeps_the_detail_that_plain_decoding_loses() -> None:
     network = AutoEncoder(vaes.train(images, steps=150), images)
     pixels = images[:40].to(torch.float64)
     codes = network.encode(pixels)
-    assert network.code_shape == tuple(codes.shape[1:])
+    assert network.spread.shape == codes.shape[1:]
     assert torch.equal(network.stepped(pixels, codes, codes), pixels)
     after = codes + 0.3 * (codes.flip(0) - codes)
     kept = (network.stepped(pixels, codes, after) - pixels).square().mean()

@@ -1,18 +1,15 @@
 """Operators that step among the codes of an auto-encoder and keep the image's detail: ``x + D(z') - D(z)``.
 
-Towards another real image (as Argus and Latte interpolate codes), smooth noise on the code, and noise on the image that
-the auto-encoder restores (DiffAug, Sastry et al. 2023, with a denoiser's single step).
+Towards another real image (as Argus and Latte interpolate codes), noise on the code, and noise on the image that the
+auto-encoder restores (DiffAug, Sastry et al. 2023, with a denoiser's single step).
 """
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 
 from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengths, column, normal_patterns, to_bytes
-
-_KNOTS = 3  # of smooth noise on a map of codes, each way
 
 
 def _auto_encoder(scene: Scene) -> AutoEncoder:
@@ -21,17 +18,12 @@ def _auto_encoder(scene: Scene) -> AutoEncoder:
     return scene.auto_encoder
 
 
-def _like_codes(values: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """One value for each image, (N, 1, 1, 1), so that it multiplies codes of any shape."""
-    return values.reshape(-1, *[1] * (codes.ndim - 1))
-
-
 def _towards(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     network = _auto_encoder(scene)
     pixels = images.to(torch.float64)
     others = scene.seeds[[int(each["other"]) for each in strengths]].to(torch.float64)
     codes = network.encode(pixels)
-    share = _like_codes(column(strengths, "share"), codes)
+    share = column(strengths, "share")[:, :, 0, 0]
     return to_bytes(network.stepped(pixels, codes, codes + share * (network.encode(others) - codes)))
 
 
@@ -39,17 +31,8 @@ def _vary(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Ten
     network = _auto_encoder(scene)
     pixels = images.to(torch.float64)
     codes = network.encode(pixels)
-    if codes.ndim == 4:
-        # neighbours of a map of codes move alike
-        noise = F.interpolate(
-            normal_patterns(strengths, (codes.shape[1], _KNOTS, _KNOTS)),
-            size=tuple(codes.shape[2:]),
-            mode="bilinear",
-            align_corners=True,
-        )
-    else:
-        noise = normal_patterns(strengths, tuple(codes.shape[1:]))
-    noise = noise * network.spread * _like_codes(column(strengths, "sigma"), codes)
+    noise = normal_patterns(strengths, tuple(codes.shape[1:]))
+    noise = noise * network.spread * column(strengths, "sigma")[:, :, 0, 0]
     return to_bytes(network.stepped(pixels, codes, codes + noise))
 
 
