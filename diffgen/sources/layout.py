@@ -26,14 +26,12 @@ class PartLayout:
     class_labels: tuple[int, ...] | None = None
 
     @classmethod
-    def read(cls, entry: object) -> PartLayout:
+    def read(cls, entry: Any) -> PartLayout:
         """What ``as_dict`` of a layout gave of it.
 
         Raises:
             KeyError, TypeError, ValueError: it is damaged.
         """
-        if not isinstance(entry, Mapping):
-            raise TypeError("a part is not a table")
         layout = LatentLayout.read({**entry, "latent_dim": entry["continuous"], "prior": entry["name"], "parts": None})
         categories = tuple(entry["categories"])
         if not all(type(size) is int and size > 0 for size in categories) or (layout.classes and not categories):

@@ -33,7 +33,7 @@ class MixedSpace(Space):
         self.continuous = sum(each.continuous for each in self._spaces)
         self.categories = (*(size for each in self._spaces for size in each.categories), len(self._spaces))
         self.columns = tuple(self._columns(number) for number in range(len(self._spaces)))
-        self.real = any(each.real for each in self._spaces)  # type: ignore[misc]
+        self.real = any(each.real for each in self._spaces)
 
     def _columns(self, number: int) -> Int64Array:
         """int64: the columns of a part, in its own order."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -75,7 +75,7 @@ class Space(ABC):
 
     continuous: int
     categories: tuple[int, ...] = ()
-    real: ClassVar[bool] = False
+    real: bool = False
 
     @property
     def length(self) -> int:
