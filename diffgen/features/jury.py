@@ -7,8 +7,8 @@ test, nor with any judge of the results.
 
 Beside real images changed a little, the members are shown fragments, of which every label is to be as likely as any
 other (outlier exposure, Hendrycks et al. 2019): classifiers that know whole pictures only are sure of fragments too.
-Mirrored images join where the members name them as well as
-the others: most photographs may be mirrored, and digits may not.
+Mirrored images join where the members name them as well as the others: most photographs may be mirrored, and digits may
+not.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ class Source(Protocol):
 
     Drawing and saying where an image comes from are two methods, since drawing is tried again in smaller pieces where
     memory is too small, and since many callers want the images alone.
-
     """
 
     @property

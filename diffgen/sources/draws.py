@@ -79,7 +79,7 @@ class UnsearchedDraws:
 
     A search draws with torch's generator, which on the CPU looks at 32 bits of a seed only, so that two seeds may mean
     one stream. This one draws with numpy's PCG64, seeded through ``SeedSequence``. Values and categories have streams
-    of their own: how many are drawn at once changes nothing.
+    of their own: where there is one column of categories, how many rows are drawn at once changes nothing.
 
     Args:
         seed: 0 or more.
