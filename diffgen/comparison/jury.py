@@ -106,14 +106,14 @@ def stored_jury(
     """The jury that a run was made with, or None: it had none.
 
     Raises:
-        UserError: the models' agreement taught it, and it is no longer in the cache.
+        UserError: the models' agreement taught it, and it is no longer in the cache; or the one there is another.
     """
     note = folder.manifest.get("jury")
     if note is None:
         return None
     if note["labels"] == _GIVEN and split.data.labels is not None:
         known = RealLabels(split.data.labels, _GIVEN)
-        jury, _ = _obtain(split, split.rows[0].numpy(), known, config, device=device, progress=progress)
+        jury, path = _obtain(split, split.rows[0].numpy(), known, config, device=device, progress=progress)
     else:
         path = _artifact(split, note["labels"], config, device).path
         if not path.is_file():
@@ -122,6 +122,11 @@ def stored_jury(
                 "again."
             )
         jury = juries.load(path, split.data.image_shape, device=device)
+    if file_digest(path) != note["sha256"]:
+        raise UserError(
+            f"The jury that the run {folder.path} was made with is no longer in the cache, and the one there now is "
+            "another, which recognises other pictures; run the comparison again."
+        )
     return Recogniser(jury, note["threshold"], note["unaided"])
 
 

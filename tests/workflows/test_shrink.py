@@ -102,3 +102,13 @@ def test_what_cannot_be_shrunk(finished: CompareResult, tmp_path: Path, digits: 
     RunFolder.open(run).save_manifest(gan="0" * 64)
     with pytest.raises(UserError, match="run the comparison again"):
         shrink(run)
+
+
+def test_another_jury_than_the_run_had_is_refused(finished: CompareResult, tmp_path: Path) -> None:
+    """It recognises other pictures, and lets operators go elsewhere, so that genes draw other ones."""
+    run = tmp_path / "run"
+    shutil.copytree(finished.run, run)
+    folder = RunFolder.open(run)
+    folder.save_manifest(jury={**folder.manifest["jury"], "sha256": "0" * 64})
+    with pytest.raises(UserError, match=r"The jury .* is another"):
+        shrink(run)
