@@ -11,7 +11,7 @@ from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import needs_of
 from diffgen.config import CompareConfig, replace
 from diffgen.data.split import DataSplit
-from diffgen.errors import Stopped
+from diffgen.errors import RunError, Stopped
 from diffgen.events import Progress
 from diffgen.gan_training.trainer import seconds_of_training
 from diffgen.models.loading import file_digest
@@ -112,6 +112,11 @@ class Joining:
             self.source = self.source.join(lambda: loop.room() < 1)
         except Stopped:
             return  # the search ends now; what was trained is kept for the next one
+        except RunError as error:
+            # what was found is worth more than the rest of the search: that it comes to its end
+            self.source = replace(self.source, join=None)
+            self._prepared.progress.warn(f"{error} The search goes on without a GAN.")
+            return
         assert self.source.artifact is not None
         digest, before = file_digest(self.source.artifact), folder.manifest.get("gan")
         if before not in (None, digest):

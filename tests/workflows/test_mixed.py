@@ -28,6 +28,7 @@ from diffgen.workflows.compare import compare
 from diffgen.workflows.label import label_intended
 from diffgen.workflows.resume import resume
 from diffgen.workflows.shrink import shrink
+from tests.recording import Recording
 
 CPU = torch.device("cpu")
 
@@ -155,6 +156,23 @@ def test_a_run_killed_before_during_and_after_the_training_ends_as_a_whole_one(
     for name in ("before", "during", "after"):
         for column, values in found["whole"].items():
             np.testing.assert_array_equal(found[name][column], values, err_msg=f"{name}: {column}")
+
+
+def test_a_training_that_fails_in_the_search_does_not_end_it(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "QUERIES", 200)
+    gan = replace(small_config.gan, steps=60, monitor_checks=0)
+    for rate in ("learning_rate_generator", "learning_rate_discriminator"):
+        object.__setattr__(gan, rate, 1e20)  # one that surely diverges is none that can be set
+    config, recording = mixed(small_config, "later", gan=gan, budget=Budget(queries=400)), Recording()
+    files = model_files["a"], model_files["b"]
+    result = compare(*files, data="digits:test", config=config, output=tmp_path / "run", events=recording)
+    (said,) = (each for each in recording.warnings if "diverged" in each)
+    assert said.endswith("The search goes on without a GAN.")
+    assert result.queries == 400
+    assert set(parts_of(Path(result.run))) == {0}
+    assert RunFolder.open(result.run).manifest["gan"] is None
 
 
 def said_by(config: CompareConfig, images: ImageSet) -> tuple[str, str]:
