@@ -3,7 +3,7 @@
 from diffgen.filters.base import Filter
 from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.filters.discriminator import DiscriminatorFilter
-from diffgen.filters.learned import LearnedFilter
+from diffgen.filters.learned import LearnedFilter, check_enough
 from diffgen.filters.neighbors import NeighborsFilter
 from diffgen.filters.pipeline import FilterPipeline, FilterVerdicts
 from diffgen.filters.recognition import RecognitionFilter
@@ -24,6 +24,7 @@ __all__ = [
     "ReconstructionFilter",
     "SsimFilter",
     "calibrate",
+    "check_enough",
     "filter_warnings",
     "foreign_filters",
 ]

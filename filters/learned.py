@@ -22,6 +22,24 @@ _FOLDS = 10
 _SEED = 0
 
 
+def check_enough(valid: NDArray[np.bool_]) -> None:
+    """See that there are answers enough to learn from.
+
+    Args:
+        valid: bool (N,), the answers.
+
+    Raises:
+        UserError: there are too few, or too few of one kind.
+    """
+    fewer = int(min(valid.sum(), (~valid).sum()))
+    if len(valid) < _FEWEST or fewer < _FEWEST_OF_A_KIND:
+        raise UserError(
+            f"The filter learned has {len(valid):,} answers to learn from, {int((~valid).sum()):,} of them invalid, "
+            f"and takes {_FEWEST}, with {_FEWEST_OF_A_KIND} of either kind; label more pictures, or leave it out of "
+            "--filters."
+        )
+
+
 class LearnedFilter:
     """Passes what people like those who answered would more likely take for valid than not.
 
@@ -37,7 +55,7 @@ class LearnedFilter:
         threshold: lowest score that passes; 0 is as likely valid as not.
 
     Raises:
-        UserError: there are too few answers, or too few of one kind.
+        UserError: see :func:`check_enough`.
     """
 
     name = "learned"
@@ -45,13 +63,7 @@ class LearnedFilter:
     def __init__(
         self, parts: Sequence[Filter], images: torch.Tensor, valid: NDArray[np.bool_], *, threshold: float = 0.0
     ) -> None:
-        fewer = int(min(valid.sum(), (~valid).sum()))
-        if len(valid) < _FEWEST or fewer < _FEWEST_OF_A_KIND:
-            raise UserError(
-                f"The filter learned has {len(valid):,} answers to learn from, {int((~valid).sum()):,} of them "
-                f"invalid, and takes {_FEWEST}, with {_FEWEST_OF_A_KIND} of either kind; label more pictures, or leave "
-                "it out of --filters."
-            )
+        check_enough(valid)
         self.parts = tuple(parts)
         self.threshold = threshold
         self._images, self._valid = images, valid

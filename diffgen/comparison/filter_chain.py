@@ -64,7 +64,8 @@ def make_pipeline(
     }
     if recogniser is not None:
         makers["jury"] = lambda: RecognitionFilter(recogniser, threshold=threshold("jury"), batch_size=batch_size)
-    if scorer is not None:
+    # that of a GAN which joins in the midst of a search is there for none of its filters, nor for them afterwards
+    if scorer is not None and config.source.gan != "later":
         makers["discriminator"] = lambda: DiscriminatorFilter(
             scorer, threshold=threshold("discriminator"), batch_size=batch_size
         )

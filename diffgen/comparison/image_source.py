@@ -43,7 +43,9 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
         raise UserError("--gan and --generator both say where the pictures come from; leave one of them out.")
     if own.file is not None and own.latent_dim is None:
         raise UserError(f"The generator {own.file} needs the length of its latent vector; add --latent-dim N.")
-    config = replace(config, generator=own, gan_file=_whole(config.gan_file))
+    learned = replace(config.filters.learned, answers=_whole(config.filters.learned.answers))
+    filters = replace(config.filters, learned=learned)
+    config = replace(config, generator=own, gan_file=_whole(config.gan_file), filters=filters)
     given = own.file is not None or extensions.in_use().generator is not None
     if config.source.family is not None or given or not needs_of(config).source:
         return config

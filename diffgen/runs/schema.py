@@ -162,7 +162,7 @@ DESCRIPTION = fields(
         "data": fields({"source": text, "path": or_none(text), "sha256": or_none(text)}),
     },
     {"status": text, "threads": whole(), "gan": or_none(text), "generator": or_none(table), "check": or_none(table)}
-    | {"jury": _JURY_NOTE}
+    | {"jury": _JURY_NOTE, "learned_from": or_none(text)}
     | {"technique": text, "extensions": fields({}, {"technique": text, "generator": text, "filters": rows(text)})},
 )
 #: Of results.json of a search that came to its end.

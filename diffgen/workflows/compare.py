@@ -12,6 +12,7 @@ from typing import Any, Unpack
 import torch
 
 import diffgen
+from diffgen.comparison.answers import answers_digest
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
@@ -116,6 +117,7 @@ def run_comparison(
     check_models(config, len(given))
     images = load_data(data, resize=config.resize, progress=progress)
     check_images(config, images)
+    answers = answers_digest(config, images.image_shape)
     black_boxes = load_models(given, specs, device=place, batch_size=size)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)
@@ -149,6 +151,7 @@ def run_comparison(
             "technique": name_of(technique_class(config.technique)),
             "extensions": in_use().names(),
             "generator": generator_digests(config.generator),
+            "learned_from": answers,
             "data": {
                 "source": images.source,
                 "path": _data_path(data),

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from diffgen.comparison.answers import check_same_answers
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.opened_run import OpenedRun
@@ -95,6 +96,7 @@ def resume_comparison(
     run = OpenedRun(folder)
     models = run.models(given, options=options, looks_anew=True)
     images = run.data(data, purpose="resume it", progress=progress)
+    check_same_answers(run.config, folder, images.image_shape)
     with ExitStack() as held:
         for model in models:
             held.callback(model.answers.detach)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.answers import check_same_answers
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import match_classes
 from diffgen.comparison.filter_chain import make_pipeline
@@ -116,6 +117,7 @@ def _shrink(
         )
     models = run.models(options=options)
     images = run.data(data, purpose="shrink it", progress=progress)
+    check_same_answers(run.config, folder, images.image_shape)
     prepare_models(models, images)
     match_classes(models, (), images.class_names)
     source, pipeline = _source_and_filters(run, images, progress)
