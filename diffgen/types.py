@@ -7,6 +7,7 @@ the program. This module imports neither torch nor any other heavy package.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 UInt8Array = NDArray[np.uint8]
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
+
+_HASHED = 2**26  # bytes handed to SHA-256 at once
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,18 @@ class ImageSet:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over shape, pixels and labels, as 64 hexadecimal digits: the key of everything cached for it."""
-        sha = hashlib.sha256(repr((self.images.shape, self.labels is None)).encode())
-        sha.update(np.ascontiguousarray(self.images).data)
-        if self.labels is not None:
-            sha.update(np.ascontiguousarray(self.labels, dtype=np.int64).data)
-        return sha.hexdigest()
+        return pixels_digest(self.images, self.labels)
+
+
+def pixels_digest(images: UInt8Array, labels: Int64Array | None) -> str:
+    """SHA-256 over shape, pixels and labels, as 64 hexadecimal digits; images are read batch by batch."""
+    sha = hashlib.sha256(repr((images.shape, labels is None)).encode())
+    rows = max(1, _HASHED // max(1, math.prod(images.shape[1:])))
+    for start in range(0, len(images), rows):
+        sha.update(np.ascontiguousarray(images[start : start + rows]).data)
+    if labels is not None:
+        sha.update(np.ascontiguousarray(labels, dtype=np.int64).data)
+    return sha.hexdigest()
 
 
 @runtime_checkable

@@ -45,7 +45,7 @@ def check_image_shape(image_shape: tuple[int, int, int]) -> None:
         )
 
 
-def check_resize(side: int | None) -> None:
+def check_resize(side: int | tuple[int, int] | None) -> None:
     """Say at once when images are to be brought to a size that no network fits.
 
     Raises:
@@ -53,7 +53,8 @@ def check_resize(side: int | None) -> None:
     """
     if side is not None and side not in SUPPORTED_SIZES:
         known = ", ".join(map(str, SUPPORTED_SIZES))
-        raise UserError(f"The GAN cannot draw images of {side}x{side} pixels; give --resize one of {known}.")
+        height, width = side if isinstance(side, tuple) else (side, side)
+        raise UserError(f"The GAN cannot draw images of {height}x{width} pixels; give --resize one of {known}.")
 
 
 def _sizes() -> str:

@@ -34,7 +34,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="the model's file")
     parser.add_argument("--data", metavar="D", help="real images, as for compare; better with labels")
-    parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
+    options.add_reading(parser)
     parser.add_argument("--write", action="store_true", help="write the best into a sidecar beside the model")
     parser.add_argument("--force", action="store_true", help="replace the sidecar that is there")
     model_options.add_model_options(Options(parser), pair=False)
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         options=model_options.spec_from(arguments),
         device=arguments.device,
         batch_size=options.batch_size(arguments.batch_size),
-        resize=arguments.resize,
+        **options.reading(arguments),
         write=arguments.write,
         force=arguments.force,
         events=progress.listener,

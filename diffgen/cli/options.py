@@ -29,6 +29,27 @@ def add_machine(parser: argparse.ArgumentParser, *, default: str | None = "auto"
     machine.add_argument("--batch-size", default=default, metavar="auto|N", help="images handed to a network at once")
 
 
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """--resize, --fit and --skip-broken: how real images are read."""
+    parser.add_argument("--resize", metavar="N|HxW", help="bring images of any size to this one first")
+    parser.add_argument(
+        "--fit",
+        choices=("crop", "pad", "stretch"),
+        default="crop",
+        metavar="crop|pad|stretch",
+        help="how images of other proportions are brought to a size: keep the middle (crop, default), all with black "
+        "beside it, or all in other proportions",
+    )
+    parser.add_argument(
+        "--skip-broken", action="store_true", help="go on without image files that cannot be used, and name them"
+    )
+
+
+def reading(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What these options say, by the names of the settings."""
+    return {"resize": arguments.resize, "fit": arguments.fit, "skip_broken": arguments.skip_broken}
+
+
 def batch_size(text: str) -> int | None:
     """The value of --batch-size.
 

@@ -39,7 +39,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--data", metavar="D", required=True, help="real images, as for compare; better with labels")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to (default: MODEL-int8.onnx beside the model)")
     parser.add_argument("--force", action="store_true", help="replace the file and the sidecar that are there")
-    parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
+    options.add_reading(parser)
     group = parser.add_argument_group("quantization")
     how = group.add_mutually_exclusive_group()
     how.add_argument("--static", action="store_true", help="measure the ranges of activations beforehand (default)")
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         calibration=arguments.calibration,
         images=arguments.images,
         batch_size=options.batch_size(arguments.batch_size),
-        resize=arguments.resize,
+        **options.reading(arguments),
         preprocessing=model_options.preprocessing_from(arguments),
     )
     progress = options.make_progress(arguments)

@@ -13,9 +13,9 @@ from diffgen.comparison.classes import without_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import check_unchanged, prepare_source
 from diffgen.comparison.jury import stored_jury
+from diffgen.comparison.real_data import load_stored
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, ModelSpec
-from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -75,7 +75,7 @@ class OpenedRun:
         where = given if given is not None else known["path"]
         if where is None:
             raise UserError(f"The run {self.folder.path} was given its images in memory; give them again to {purpose}.")
-        images = load_data(where, resize=self.config.resize, progress=progress)
+        images = load_stored(where, self.config, progress)
         if images.digest != known["sha256"]:
             raise UserError(
                 f"The data {images.source} is not what the run {self.folder.path} was made with; name that."

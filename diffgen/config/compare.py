@@ -12,6 +12,7 @@ from diffgen.config.gan import GanConfig, GeneratorConfig
 from diffgen.config.models import MAX_MODELS, ModelSpec
 from diffgen.config.schema import FileName, Many, Maybe, setting, settings
 from diffgen.config.search import SearchConfig
+from diffgen.config.sizes import FitRule, Sides
 from diffgen.config.sources import SourceConfig
 from diffgen.config.split import SEEDS, SplitConfig
 from diffgen.errors import UserError
@@ -99,11 +100,12 @@ class CompareConfig:
     models: Many[ModelSpec] = setting(
         (), "The models, two or more, or none: those that are given, as they are (a [[models]] table for each)."
     )
-    resize: Maybe[int] = setting(
+    resize: Sides = setting(
         None,
-        "Bring images of any size to NxN pixels (28, 32 or 64): the largest square in the middle, scaled.",
+        "Bring images of any size to this one, 16 to 1024 pixels a side (default: pictures that differ in size, or are "
+        "larger, to the largest input that a model declares).",
         option="--resize",
-        metavar="N",
+        metavar="N|HxW",
         common=True,
     )
     data_labels: Literal["auto", "use", "ignore"] = setting(
@@ -111,6 +113,15 @@ class CompareConfig:
         "Whether the labels of the data are the models' classes: use them, ignore them (nobody can be named wrong), or "
         "find out.",
         option="--data-labels",
+    )
+    fit: FitRule = setting(
+        "crop",
+        "How images of other proportions are brought to a size: the middle is kept (crop), all with black beside it "
+        "(pad), or all in other proportions (stretch).",
+        option="--fit",
+    )
+    skip_broken: bool = setting(
+        False, "Go on without image files that cannot be used, and name them.", option="--skip-broken"
     )
     gan_file: FileName = setting(
         None,

@@ -24,7 +24,9 @@ class NamedSettings(TypedDict, total=False):
     seed: int | None
     device: str | None
     batch_size: int | None
-    resize: int | None
+    resize: int | tuple[int, int] | str | None
+    fit: Literal["crop", "pad", "stretch"] | None
+    skip_broken: bool | None
     source: str | None
     gan: str | os.PathLike[str] | None
     gan_schedule: Literal["quick", "default", "thorough"] | None

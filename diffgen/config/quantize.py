@@ -6,6 +6,7 @@ from typing import Literal
 
 from diffgen.config.models import Preprocessing
 from diffgen.config.schema import Maybe, setting, settings
+from diffgen.config.sizes import FitRule, Sides
 
 
 @settings()
@@ -51,7 +52,13 @@ class QuantizeConfig:
         ge=1,
     )
     batch_size: Maybe[int] = setting(None, "Images handed to the models at once (default: chosen for the device).")
-    resize: Maybe[int] = setting(
-        None, "Side of the square that real images are brought to on reading (default: they keep their size)."
+    resize: Sides = setting(
+        None,
+        "Size that real images are brought to on reading (default: pictures that differ in size, or are larger, to the "
+        "input that the model declares).",
+    )
+    fit: FitRule = setting("crop", "How images of other proportions are brought to that size.", option="--fit")
+    skip_broken: bool = setting(
+        False, "Go on without image files that cannot be used, and name them.", option="--skip-broken"
     )
     preprocessing: Preprocessing = setting(factory=Preprocessing)

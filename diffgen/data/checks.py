@@ -12,8 +12,11 @@ from diffgen.types import ImageSet, Int64Array
 
 # Below this, neither a GAN nor a calibrated filter means anything.
 MIN_IMAGES = 50
-# Everything is kept in memory: 60,000 MNIST images are 45 MiB, 50,000 CIFAR-10 images 147 MiB.
+# Of what is kept in memory: 60,000 MNIST images are 45 MiB, 50,000 CIFAR-10 images 147 MiB.
 MAX_BYTES = 4 * 2**30
+# What takes more than this is decoded into a file and mapped; above it, networks learn from a random sample. CIFAR-10's
+# 147 MiB lie below; some filters keep eight times as much.
+LARGE_BYTES = 192 * 2**20
 # Confusion matrices are K x K; the largest known set of images this small (Kuzushiji-Kanji) has 3,832 classes.
 MAX_CLASSES = 4096
 
@@ -36,7 +39,7 @@ def checked(images: Any, labels: Any, class_names: Any, source: str) -> ImageSet
     _check_images(images, source)
     names = _checked_names(class_names, source)
     return ImageSet(
-        images=np.ascontiguousarray(images),
+        images=images if images.flags.c_contiguous else np.ascontiguousarray(images),
         labels=_checked_labels(labels, len(images), names, source),
         class_names=names,
         source=source,
@@ -86,7 +89,8 @@ def _check_images(images: Any, source: str) -> None:
         raise UserError(
             f"The data set {source!r} has only {len(images)} images; give at least {MIN_IMAGES}, better some thousands."
         )
-    check_size_in_memory(images.shape, source)
+    if not isinstance(images, np.memmap):
+        check_size_in_memory(images.shape, source)
 
 
 def _checked_names(class_names: Any, source: str) -> tuple[str, ...] | None:

@@ -5,10 +5,11 @@ A zip is never extracted: members are read into memory one by one, and none may 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,9 @@ SPLIT_NAMES = {
 }
 
 # A 32x32 picture takes about a thousand bytes; even a camera's photograph stays below this.
-MAX_FILE_BYTES = 16 * 2**20
-MAX_ZIP_BYTES = 8 * 2**30
+MAX_FILE_BYTES = 64 * 2**20
+# In all: members are read one by one.
+MAX_ZIP_BYTES = 512 * 2**30
 MAX_FILES = 2_000_000
 # root/split/class/name, and some folders around them.
 _MAX_DEPTH = 8
@@ -40,11 +42,32 @@ class FileTree:
         files: path of each file below the root, sorted.
         folders: path of each folder below the root.
         read: content of a file; raises UserError.
+        stamp: tells some files from others that lay there before, without reading them; raises UserError.
     """
 
     files: tuple[Parts, ...]
     folders: frozenset[Parts]
     read: Callable[[Parts], bytes]
+    stamp: Callable[[Sequence[Parts]], str]
+
+
+def stamp_of(paths: Iterable[Path]) -> str:
+    """What tells files from others: where they lie, their sizes, and when they were last written.
+
+    Raises:
+        UserError: one cannot be looked at.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            found = None  # a link that leads nowhere, which the reading meets
+        except OSError as error:
+            raise UserError(f"The file {str(path)!r} cannot be read ({error.strerror}); mend or remove it.") from error
+        about = "" if found is None else f"{found.st_size}\0{found.st_mtime_ns}"
+        digest.update(f"{path.absolute()}\0{about}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def folder_tree(folder: Path, source: str) -> FileTree:
@@ -79,7 +102,12 @@ def folder_tree(folder: Path, source: str) -> FileTree:
         folders.update((*here, name) for name in subfolders)
         files.extend((*here, name) for name in names if not _is_hidden(name))
         _check_count(len(files) + len(folders), source)
-    return FileTree(files=tuple(sorted(files)), folders=frozenset(folders), read=read)
+    return FileTree(
+        files=tuple(sorted(files)),
+        folders=frozenset(folders),
+        read=read,
+        stamp=lambda paths: stamp_of(folder.joinpath(*parts) for parts in paths),
+    )
 
 
 @contextmanager
@@ -118,6 +146,7 @@ def zip_tree(path: Path, source: str) -> Iterator[FileTree]:
             files=tuple(sorted(members)),
             folders=frozenset(folders),
             read=lambda parts: _read_member(archive, members[parts], parts, source),
+            stamp=lambda paths: stamp_of([path]),
         )
 
 

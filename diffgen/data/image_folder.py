@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from diffgen.data.checks import checked
+from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
 from diffgen.data.picture_file import SUFFIXES, decode
-from diffgen.data.picture_stack import stack
+from diffgen.data.picture_stack import Pictures, read_pictures
+from diffgen.data.reading import Reading
 from diffgen.errors import UserError
-from diffgen.events import Progress
-from diffgen.types import ImageSet, Int64Array
+from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 
 @dataclass(frozen=True)
@@ -35,22 +37,16 @@ class Arrangement:
     class_names: tuple[str, ...] | None
 
 
-def load_tree(
-    tree: FileTree,
-    split: Literal["train", "test"] | None,
-    source: str,
-    *,
-    resize: int | None = None,
-    progress: Progress,
-) -> ImageSet:
+def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: Reading) -> ImageSet:
     """The pictures of a folder or a zip.
 
-    See :func:`arrange` for the layouts, :func:`~.picture_file.decode` for modes and :func:`~.picture_stack.stack` for
-    sizes and colours.
+    See :func:`arrange` for the layouts, :func:`~.picture_file.decode` for modes and
+    :func:`~.picture_stack.read_pictures` for sizes and colours.
 
     Raises:
-        UserError: no pictures, an unclear layout, a damaged picture, or pictures of different sizes.
+        UserError: no pictures, an unclear layout, damaged pictures, or pictures of different sizes.
     """
+    source, progress = reading.source, reading.progress
     found = arrange(tree, split, source)
     if found.class_names is not None and list(found.class_names) != sorted(found.class_names):
         progress.say(
@@ -58,26 +54,33 @@ def load_tree(
             "torchvision's ImageFolder, which sorts them as text, numbers its classes otherwise."
         )
     labels: Int64Array | None = None if found.labels is None else np.array(found.labels, dtype=np.int64)
-    pictures = (("/".join(path), decode(tree.read(path), "/".join(path), source)) for path in found.paths)
-    images = stack(pictures, len(found.paths), source, resize=resize, progress=progress)
-    return checked(images, labels, found.class_names, source)
+
+    def each() -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
+        for path in found.paths:
+            yield "/".join(path), partial(_decoded, tree, path, source)
+
+    def facts(rows: Int64Array) -> Facts:
+        return Facts(None if labels is None else labels[rows], found.class_names)
+
+    def made_from() -> list[object]:
+        names = "\n".join("/".join(path) for path in found.paths).encode(errors="surrogateescape")
+        return [tree.stamp(found.paths), hashlib.sha256(names).hexdigest(), found.class_names]
+
+    return read_pictures(Pictures(len(found.paths), each, facts, made_from), reading)
 
 
-def load_zip(
-    path: Path,
-    split: Literal["train", "test"] | None,
-    source: str,
-    *,
-    resize: int | None = None,
-    progress: Progress,
-) -> ImageSet:
+def _decoded(tree: FileTree, path: Parts, source: str) -> UInt8Array:
+    return decode(tree.read(path), "/".join(path), source)
+
+
+def load_zip(path: Path, split: Literal["train", "test"] | None, reading: Reading) -> ImageSet:
     """As :func:`load_tree` for a zip, which is read without being extracted.
 
     Raises:
         UserError: as there, and for a damaged or suspicious zip.
     """
-    with zip_tree(path, source) as tree:
-        return load_tree(tree, split, source, resize=resize, progress=progress)
+    with zip_tree(path, reading.source) as tree:
+        return load_tree(tree, split, reading)
 
 
 def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str) -> Arrangement:

@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.opening import open_regular
 from diffgen.types import ImageSet, Int64Array, UInt8Array
+
+if TYPE_CHECKING:
+    from diffgen.data.reading import Reading
+    from diffgen.data.resize import Resizer
 
 Split: TypeAlias = Literal["train", "test"]
 Source: TypeAlias = (
@@ -29,7 +33,14 @@ _ACCEPTED = (
 )
 
 
-def load(source: Source, *, resize: int | None = None, progress: Progress | None = None) -> ImageSet:
+def load(
+    source: Source,
+    *,
+    resize: int | tuple[int, int] | None = None,
+    fit: Literal["crop", "pad", "stretch"] = "crop",
+    skip_broken: bool = False,
+    progress: Progress | None = None,
+) -> ImageSet:
     """Read real images, with their labels when they are known.
 
     Args:
@@ -47,8 +58,10 @@ def load(source: Source, *, resize: int | None = None, progress: Progress | None
             * an image set, which is checked and given back.
 
             A word goes before a folder of the same name; write ``./digits`` for the folder.
-        resize: side of the square in pixels that all images are brought to (of any other size the largest square in
-            the middle, see :mod:`diffgen.data.resize`), or None: they must have one size, and keep it.
+        resize: height and width in pixels, or the side of a square, that all images are brought to; None: they must
+            have one size, and keep it.
+        fit: how images of other proportions are brought to it; see :mod:`diffgen.data.resize`.
+        skip_broken: leave out picture files that cannot be used, instead of refusing all.
         progress: is told how far the reading is, or None.
 
     Returns:
@@ -64,13 +77,25 @@ def load(source: Source, *, resize: int | None = None, progress: Progress | None
         (898, 1, 28, 28)
     """
     # Every source is imported where it is used, so that importing this package costs nothing.
-    progress = progress or Progress()
-    if resize is None:
-        return _read(source, None, progress)
-    from diffgen.data.resize import Resizer, resized
+    from diffgen.data.resize import Resizer
 
-    Resizer(resize)  # refuses what is no size before anything is read
-    return resized(_read(source, resize, progress), resize, progress)
+    return load_with(source, Resizer(resize, fit), skip_broken=skip_broken, progress=progress or Progress())
+
+
+def load_with(source: Source, resizer: Resizer, *, skip_broken: bool, progress: Progress) -> ImageSet:
+    """As :func:`load`, with sizes as a resizer says; its ``size`` says afterwards what pictures were brought to.
+
+    Where it only says what is usual, arrays keep the size that they have.
+
+    Raises:
+        UserError: see :func:`load`.
+    """
+    from diffgen.data.reading import Reading
+    from diffgen.data.resize import resized
+
+    named = os.fsdecode(source) if isinstance(source, str | os.PathLike) else ""
+    reading = Reading(named, resizer, skip_broken, progress)
+    return resized(_read(source, reading), resizer, progress)
 
 
 def is_word(source: object) -> bool:
@@ -78,8 +103,8 @@ def is_word(source: object) -> bool:
     return isinstance(source, str) and (source in WORDS or source.startswith(_TORCHVISION))
 
 
-def _read(source: Source, resize: int | None, progress: Progress) -> ImageSet:
-    """The images of a source; of sources whose pictures may differ in size, with ``resize`` applied."""
+def _read(source: Source, reading: Reading) -> ImageSet:
+    """The images of a source; of sources whose pictures may differ in size, in the size that is asked for."""
     if isinstance(source, ImageSet):
         from diffgen.data.in_memory import from_image_set
 
@@ -99,38 +124,40 @@ def _read(source: Source, resize: int | None, progress: Progress) -> ImageSet:
     if isinstance(source, str) and source.startswith(_TORCHVISION):
         from diffgen.data.torchvision_sets import load_torchvision
 
-        return load_torchvision(source, progress)
+        return load_torchvision(source, reading.progress)
     if isinstance(source, str | os.PathLike):
-        return _load_path(os.fsdecode(source), resize, progress)
+        return _load_path(reading)
     raise UserError(f"A {type(source).__name__} is not a source of images; give {_ACCEPTED}, or a numpy array.")
 
 
-def _load_path(source: str, resize: int | None, progress: Progress) -> ImageSet:
-    path, split = _path_and_split(source)
+def _load_path(reading: Reading) -> ImageSet:
+    path, split = _path_and_split(reading.source)
     if path.is_dir():
-        return _load_folder(path, split, source, resize, progress)
+        return _load_folder(path, split, reading)
     if not path.is_file():
-        raise UserError(f"The data set {source!r} is neither a file nor a folder; give {_ACCEPTED}.")
-    return _load_file(path, split, source, resize, progress)
+        raise UserError(f"The data set {reading.source!r} is neither a file nor a folder; give {_ACCEPTED}.")
+    return _load_file(path, split, reading)
 
 
-def _load_folder(path: Path, split: Split | None, source: str, resize: int | None, progress: Progress) -> ImageSet:
+def _load_folder(path: Path, split: Split | None, reading: Reading) -> ImageSet:
     from diffgen.data.file_tree import folder_tree
     from diffgen.data.idx import find_images_file, load_idx
     from diffgen.data.image_folder import load_tree
     from diffgen.data.parquet import find_parquet_files, load_parquet
 
+    source = reading.source
     images_file = find_images_file(path, split, source)
     if images_file is not None:
-        return load_idx(images_file, source, progress)
+        return load_idx(images_file, source, reading.progress)
     tree = folder_tree(path, source)
     tables = find_parquet_files(tree, split, source)
     if tables:
-        return load_parquet([path.joinpath(*parts) for parts in tables], source, resize=resize, progress=progress)
-    return load_tree(tree, split, source, resize=resize, progress=progress)
+        return load_parquet([path.joinpath(*parts) for parts in tables], reading)
+    return load_tree(tree, split, reading)
 
 
-def _load_file(path: Path, split: Split | None, source: str, resize: int | None, progress: Progress) -> ImageSet:
+def _load_file(path: Path, split: Split | None, reading: Reading) -> ImageSet:
+    source = reading.source
     try:
         with open_regular(path) as file:
             head = file.read(6)
@@ -141,10 +168,10 @@ def _load_file(path: Path, split: Split | None, source: str, resize: int | None,
         from diffgen.data.npz import load_npz, looks_like_npz
 
         if looks_like_npz(path):
-            return load_npz(path, split, source, progress)
+            return load_npz(path, split, source, reading.progress)
         from diffgen.data.image_folder import load_zip
 
-        return load_zip(path, split, source, resize=resize, progress=progress)
+        return load_zip(path, split, reading)
     from diffgen.data.idx import load_idx, looks_like_idx
     from diffgen.data.parquet import MAGIC, load_parquet
 
@@ -153,9 +180,9 @@ def _load_file(path: Path, split: Split | None, source: str, resize: int | None,
     if split is not None and (is_table or is_idx):
         raise UserError(f"The file {str(path)!r} is not divided; leave out ':{split}'.")
     if is_table:
-        return load_parquet([path], source, resize=resize, progress=progress)
+        return load_parquet([path], reading)
     if is_idx:
-        return load_idx(path, source, progress)
+        return load_idx(path, source, reading.progress)
     if head == b"\x93NUMPY":
         raise UserError(
             f"The file {source!r} holds a single array; save images and labels together with "

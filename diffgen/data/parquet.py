@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from diffgen.data.checks import MAX_CLASSES, checked
-from diffgen.data.file_tree import MAX_FILE_BYTES, MAX_ZIP_BYTES, SPLIT_NAMES, FileTree, Parts
+from diffgen.data.checks import MAX_CLASSES
+from diffgen.data.decoded import Facts
+from diffgen.data.file_tree import MAX_FILE_BYTES, MAX_ZIP_BYTES, SPLIT_NAMES, FileTree, Parts, stamp_of
 from diffgen.data.picture_file import decode
-from diffgen.data.picture_stack import stack
+from diffgen.data.picture_stack import Pictures, read_pictures
+from diffgen.data.reading import Reading
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.opening import check_regular
-from diffgen.types import ImageSet, UInt8Array
+from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 SUFFIX = ".parquet"
 MAGIC = b"PAR1"
@@ -78,7 +81,7 @@ def find_parquet_files(tree: FileTree, split: Literal["train", "test"] | None, s
     return tuple(sorted(chosen))
 
 
-def load_parquet(files: list[Path], source: str, *, resize: int | None = None, progress: Progress) -> ImageSet:
+def load_parquet(files: list[Path], reading: Reading) -> ImageSet:
     """The pictures of one or more tables of the same columns, in order.
 
     Labels are whole numbers, or texts, which become the class names in alphabetical order.
@@ -87,6 +90,7 @@ def load_parquet(files: list[Path], source: str, *, resize: int | None = None, p
         UserError: pyarrow is missing, a table is damaged or has no column of pictures, a picture is damaged or missing,
             pictures differ in size, or the tables do not belong together.
     """
+    source, progress = reading.source, reading.progress
     tables = [_open(path) for path in files]
     columns = [_columns(table.schema_arrow, path, progress) for table, path in zip(tables, files, strict=True)]
     for other, path in zip(columns, files, strict=True):
@@ -98,18 +102,25 @@ def load_parquet(files: list[Path], source: str, *, resize: int | None = None, p
     count = sum(table.metadata.num_rows for table in tables)
     labels: list[Any] = []
 
-    def pictures() -> Iterator[tuple[str, UInt8Array]]:
+    def pictures() -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
+        labels.clear()
         for table, path in zip(tables, files, strict=True):
             for row, (content, label) in enumerate(_rows(table, columns[0], path)):
                 name = f"{path.name} row {row}"
                 labels.append(label)
-                yield name, decode(_encoded(content, name, source), name, source)
+                yield name, partial(_decoded, content, name, source)
 
-    images = stack(pictures(), count, source, resize=resize, progress=progress)
-    if columns[0].label is None:
-        progress.detail(f"The table {source!r} has no column of labels; the images are used without.")
-        return checked(images, None, None, source)
-    return checked(images, *_numbered(labels, columns[0], source, progress), source)
+    def facts(rows: Int64Array) -> Facts:
+        if columns[0].label is None:
+            progress.detail(f"The table {source!r} has no column of labels; the images are used without.")
+            return Facts()
+        return Facts(*_numbered([labels[row] for row in rows.tolist()], columns[0], source, progress))
+
+    return read_pictures(Pictures(count, pictures, facts, lambda: [stamp_of(files), asdict(columns[0])]), reading)
+
+
+def _decoded(content: Any, name: str, source: str) -> UInt8Array:
+    return decode(_encoded(content, name, source), name, source)
 
 
 def _open(path: Path) -> Any:

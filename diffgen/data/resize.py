@@ -1,15 +1,16 @@
-"""Brings images of any size to one square size, while they are read.
+"""Brings pictures of any size to one size, while they are read.
 
-The largest square in the middle is kept and scaled, bicubic, smoothed where pixels are taken away. Nothing is
-squashed: a picture whose proportions have changed is not what a model under test has been trained on, and a GAN would
-learn to draw it that way. What lies outside the square is lost, which is said. Pillow scales 8-bit pictures in whole
-numbers, so the result is the same on every machine.
+Three rules. "crop" keeps the largest part in the middle that has the proportions of the wanted size, which brings the
+shorter side to it, and loses what lies outside; "pad" keeps all and fills the rest with black; "stretch" keeps all and
+changes the proportions. What remains is scaled bicubic, smoothed where pixels are taken away. Pillow scales 8-bit
+pictures in whole numbers, so the result is the same on every machine.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from PIL import Image
@@ -18,90 +19,193 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.types import ImageSet, UInt8Array
 
-_SMALLEST, _LARGEST = 4, 1024
+Size: TypeAlias = tuple[int, int]  # height and width in pixels
+Fit: TypeAlias = Literal["crop", "pad", "stretch"]
+SMALLEST, LARGEST = 16, 1024
 _SIZES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The size that pictures are brought to where nobody names one and it is needed.
+
+    Attributes:
+        size: what they are brought to when they differ in size.
+        shrinks: also pictures of one size, where that is larger.
+    """
+
+    size: Size
+    shrinks: bool
 
 
 class Resizer:
     """Resizes pictures one by one and remembers what it was given.
 
     Args:
-        side: of the square, in pixels; None leaves every picture as it is.
+        size: that every picture is brought to: height and width, or the side of a square; None leaves every picture as
+            it is, but for what ``usual`` says.
+        fit: the rule; see above.
+        usual: where no size is named.
 
     Raises:
-        UserError: ``side`` is no whole number from 4 to 1024.
+        UserError: a side is no whole number from 16 to 1024.
+
+    Attributes:
+        size: that pictures are brought to by now, or None.
     """
 
-    def __init__(self, side: int | None) -> None:
-        if side is not None and (not _is_whole(side) or not _SMALLEST <= side <= _LARGEST):
-            raise UserError(
-                f"Images cannot be resized to {side!r} pixels; give --resize the side of a square, such as 32."
-            )
-        self.side = side
-        self._sizes: Counter[tuple[int, int]] = Counter()
+    def __init__(self, size: Any = None, fit: Fit = "crop", usual: Usual | None = None) -> None:
+        self.size: Size | None = None if size is None else checked_size(size)
+        self.fit = fit
+        self.usual = usual
+        self._sizes: Counter[Size] = Counter()
+
+    @property
+    def key(self) -> list[Any]:
+        """What decides about the pictures that come out; JSON values."""
+        usual = None if self.usual is None else [*self.usual.size, self.usual.shrinks]
+        return [None if self.size is None else list(self.size), self.fit, usual]
+
+    def look(self, first: Size, size: Size) -> bool:
+        """Decide whether pictures are brought to the usual size, once one of them is known.
+
+        Args:
+            first: of the first picture of the set.
+            size: of this one.
+
+        Returns:
+            Whether that was decided now, so that pictures that were passed before have to be handed over again.
+        """
+        if self.size is not None or self.usual is None:
+            return False
+        larger = any(side > usual for side, usual in zip(size, self.usual.size, strict=True))
+        if size == first and not (larger and self.usual.shrinks):
+            return False
+        self.size = self.usual.size
+        return True
 
     def __call__(self, picture: UInt8Array) -> UInt8Array:
-        """The picture as a square.
+        """The picture in the wanted size.
 
         Args:
             picture: uint8 (H, W) or (H, W, 3).
 
         Returns:
-            uint8 (side, side) or (side, side, 3); the same object if it has that size already.
+            uint8 with as many axes; the same object if it has that size already, or there is none.
         """
         height, width = picture.shape[:2]
-        if self.side is None or (height, width) == (self.side, self.side):
+        if self.size is None or (height, width) == self.size:
             return picture
-        self._sizes[width, height] += 1
-        square = min(height, width)
-        top, left = (height - square) // 2, (width - square) // 2
-        # cut out first: with its argument "box" Pillow would let pixels from outside shine in at the edges
-        cut = np.ascontiguousarray(picture[top : top + square, left : left + square])
-        if square == self.side:
-            return cut
-        return np.asarray(Image.fromarray(cut).resize((self.side, self.side), Image.Resampling.BICUBIC))
+        self._sizes[height, width] += 1
+        if self.fit == "crop":
+            return _scaled(_middle(picture, self.size), self.size)
+        if self.fit == "stretch":
+            return _scaled(picture, self.size)
+        return _padded(picture, self.size)
 
-    def report(self, count: int, progress: Progress) -> None:
-        """Say what was done to how many of ``count`` images; nothing if none was changed."""
+    def report(self, count: int) -> str:
+        """What was done to how many of ``count`` images, in a sentence; empty if none was changed."""
         changed = sum(self._sizes.values())
-        if not changed:
-            return
-        most = ", ".join(f"{width}x{height}" for (width, height), _ in self._sizes.most_common(_SIZES_SHOWN))
+        if not changed or self.size is None:
+            return ""
+        most = ", ".join(f"{width}x{height}" for (height, width), _ in self._sizes.most_common(_SIZES_SHOWN))
         more = len(self._sizes) - _SIZES_SHOWN
-        cut = sum(number for (width, height), number in self._sizes.items() if width != height)
-        progress.say(
-            f"Resized {changed:,} of {count:,} images to {self.side}x{self.side} (they had {most}"
+        return (
+            f"Resized {changed:,} of {count:,} images to {size_text(self.size)} (they had {most}"
             + (f" and {more} more sizes" if more > 0 else "")
             + ")"
-            + (f"; {cut:,} that are no squares keep only their middle." if cut else ".")
+            + self._lost()
         )
 
+    def _lost(self) -> str:
+        """What happened to pictures of other proportions; the end of a sentence."""
+        assert self.size is not None
+        height, width = self.size
+        other = sum(number for (h, w), number in self._sizes.items() if h * width != w * height)
+        if not other:
+            return "."
+        if self.fit == "pad":
+            return f"; {other:,} of other proportions have black beside them."
+        if self.fit == "stretch":
+            return f"; {other:,} of other proportions are stretched."
+        kind = "that are no squares" if height == width else "of other proportions"
+        return f"; {other:,} {kind} keep only their middle."
 
-def resized(given: ImageSet, side: int, progress: Progress) -> ImageSet:
-    """The image set with images of ``side`` x ``side``; the same object if they have that size already.
+
+def resized(given: ImageSet, resizer: Resizer, progress: Progress) -> ImageSet:
+    """The image set with every image in the size that is asked for; the same object if they have that size already.
 
     Args:
         given: uint8 (N, C, H, W) and what belongs to it.
-        side: in pixels.
+        resizer: says what they are brought to.
         progress: is told how far it is, and what was done.
-
-    Raises:
-        UserError: ``side`` is no size.
     """
-    resize = Resizer(side)
-    if given.image_shape[1:] == (side, side):
+    size = resizer.size
+    if size is None or given.image_shape[1:] == size:
         return given
     count, channels = given.images.shape[:2]
-    images = np.empty((count, channels, side, side), dtype=np.uint8)
+    images = np.empty((count, channels, *size), dtype=np.uint8)
     with progress.stage("Resizing images", total=count) as task:
         for position, image in enumerate(given.images):
-            if channels == 1:
-                images[position, 0] = resize(image[0])
-            else:
-                images[position] = resize(image.transpose(1, 2, 0)).transpose(2, 0, 1)
+            images[position] = resized_image(image, resizer)
             task.advance()
-    resize.report(count, progress)
+    progress.say(resizer.report(count))
     return ImageSet(images=images, labels=given.labels, class_names=given.class_names, source=given.source)
+
+
+def resized_image(image: UInt8Array, resizer: Resizer) -> UInt8Array:
+    """One image, uint8 (C, H, W), in the wanted size."""
+    if len(image) == 1:
+        return resizer(image[0])[None]
+    return resizer(image.transpose(1, 2, 0)).transpose(2, 0, 1)
+
+
+def checked_size(size: Any) -> Size:
+    """Height and width from a side or both.
+
+    Raises:
+        UserError: they are none from 16 to 1024.
+    """
+    sides = tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(sides) != 2 or not all(_is_whole(side) and SMALLEST <= side <= LARGEST for side in sides):
+        raise UserError(
+            f"Images cannot be resized to {size!r} pixels; give --resize a side from {SMALLEST} to {LARGEST}, or "
+            "height and width as 192x256."
+        )
+    return int(sides[0]), int(sides[1])
+
+
+def size_text(size: Size) -> str:
+    """Width and height as people write them: ``640x480``."""
+    return f"{size[1]}x{size[0]}"
+
+
+def _middle(picture: UInt8Array, size: Size) -> UInt8Array:
+    """The largest part in the middle with the proportions of a size, to a whole pixel."""
+    height, width = picture.shape[:2]
+    # in whole numbers, so that the square in the middle has the very length of the shorter side
+    kept_height = min(height, max(1, (2 * width * size[0] + size[1]) // (2 * size[1])))
+    kept_width = min(width, max(1, (2 * height * size[1] + size[0]) // (2 * size[0])))
+    top, left = (height - kept_height) // 2, (width - kept_width) // 2
+    # cut out first: with its argument "box" Pillow would let pixels from outside shine in at the edges
+    return np.ascontiguousarray(picture[top : top + kept_height, left : left + kept_width])
+
+
+def _padded(picture: UInt8Array, size: Size) -> UInt8Array:
+    height, width = picture.shape[:2]
+    share = min(size[0] / height, size[1] / width)
+    inner = (min(size[0], max(1, round(share * height))), min(size[1], max(1, round(share * width))))
+    top, left = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    whole = np.zeros((*size, *picture.shape[2:]), dtype=np.uint8)
+    whole[top : top + inner[0], left : left + inner[1]] = _scaled(picture, inner)
+    return whole
+
+
+def _scaled(picture: UInt8Array, size: Size) -> UInt8Array:
+    if picture.shape[:2] == size:
+        return picture
+    scaled = Image.fromarray(np.ascontiguousarray(picture)).resize((size[1], size[0]), Image.Resampling.BICUBIC)
+    return np.asarray(scaled)
 
 
 def _is_whole(value: Any) -> bool:

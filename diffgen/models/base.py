@@ -24,7 +24,14 @@ from diffgen.models.inputs import (
     check_images,
 )
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
-from diffgen.models.shapes import DeclaredShape, DeclaredSides, declared_shape, layouts_by_declaration, probe
+from diffgen.models.shapes import (
+    DeclaredShape,
+    DeclaredSides,
+    declared_shape,
+    declared_size,
+    layouts_by_declaration,
+    probe,
+)
 from diffgen.models.wording import counted, reason, shape_text
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
@@ -181,6 +188,14 @@ class BlackBox(ABC):
             return list(
                 dict.fromkeys(shape for _, shape in probe(functools.partial(accepts, self), image_shape, layouts))
             )
+
+    @property
+    def input_size(self) -> tuple[int, int] | None:
+        """Height and width of what the model itself takes, as pre-processing or file say; None: neither does."""
+        if self.preprocessing.size:
+            height, width = self.preprocessing.size
+            return height, width
+        return declared_size(self._sides)
 
     @property
     def own_class_names(self) -> tuple[str, ...]:

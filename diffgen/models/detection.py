@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from diffgen.config import replace
 from diffgen.errors import ServiceError, UserError
 from diffgen.models.inputs import ImageShape, Layout, PixelTransform, batch_sides, model_shape
-from diffgen.models.shapes import layouts_by_declaration, refusal
+from diffgen.models.shapes import fits, layouts_by_declaration, refusal
 from diffgen.models.wording import reason
 from diffgen.types import UInt8Array
 
@@ -28,6 +29,7 @@ def find_layout(
     box: BlackBox, images: torch.Tensor | UInt8Array, image_shape: ImageShape
 ) -> tuple[Layout, torch.Tensor]:
     """The layout in which the model takes the images, and its raw outputs, float32 (N, K), for them."""
+    _adopt_size(box, image_shape)
     shape = model_shape(box.preprocessing, image_shape, box.name)
     most = max(1, _MAX_INPUT_BYTES // (4 * math.prod(shape)))
     box.batch_size = min(box.batch_size, most)
@@ -57,6 +59,23 @@ def find_layout(
         accepts=functools.partial(accepts, box),
         error=first_error,
     ) from first_error
+
+
+def _adopt_size(box: BlackBox, image_shape: ImageShape) -> None:
+    """Where nobody says what size a model is handed, and its file declares another one than the images have: that one.
+
+    It becomes part of the pre-processing, as if it had been said.
+    """
+    if box.preprocessing.size:
+        return
+    handed = model_shape(box.preprocessing, image_shape, box.name)
+    declared = [shape for layout in box._layouts(handed) if (shape := box._declared_shape(layout)) is not None]
+    if any(fits(shape, handed) for shape in declared):
+        return
+    for channels, height, width in declared:
+        if channels == handed[0] and height is not None and width is not None:
+            box.preprocessing = replace(box.preprocessing, size=(height, width))
+            return
 
 
 def _all_raw_outputs(box: BlackBox, images: torch.Tensor | UInt8Array, most: int) -> torch.Tensor:

@@ -128,6 +128,19 @@ def declared_shape(sides: DeclaredSides | None, layout: Layout) -> DeclaredShape
     return (third, first, second) if layout == "nhwc" else (first, second, third)
 
 
+def declared_size(sides: DeclaredSides | None) -> tuple[int, int] | None:
+    """Height and width of the declared sides of one image, before any image is known; None where one is open.
+
+    The layout is the one that puts 1 or 3 channels where channels belong, (C, H, W) before (H, W, C).
+    """
+    layouts: tuple[Layout, ...] = ("nchw", "nhwc")
+    for layout in layouts:
+        channels, height, width = declared_shape(sides, layout) or (None, None, None)
+        if channels in _CHANNELS and height is not None and width is not None:
+            return height, width
+    return None
+
+
 def layouts_by_declaration(sides: DeclaredSides | None, image_shape: ImageShape) -> tuple[Layout, ...]:
     """The layouts to try, the one first in which the declared sides of one image fit the images."""
     if sides is None:

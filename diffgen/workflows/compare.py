@@ -24,11 +24,11 @@ from diffgen.comparison.named_settings import settled
 from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
+from diffgen.comparison.real_data import announce_sizes, load_for
 from diffgen.comparison.requirements import check_images, check_models, check_settings
 from diffgen.config import CompareConfig, replace, roles, to_dict
 from diffgen.config.named import NamedSettings
 from diffgen.data import is_word
-from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import in_use, name_of
 from diffgen.models import BlackBox
@@ -115,10 +115,10 @@ def run_comparison(
     given, specs = specs_for(models, config)
     check_settings(config)
     check_models(config, len(given))
-    images = load_data(data, resize=config.resize, progress=progress)
+    black_boxes = load_models(given, specs, device=place, batch_size=size)
+    images, config = load_for(data, black_boxes, config, progress)
     check_images(config, images)
     answers = answers_digest(config, images.image_shape)
-    black_boxes = load_models(given, specs, device=place, batch_size=size)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)
     check_free(path)
@@ -128,6 +128,7 @@ def run_comparison(
             held.callback(model.answers.detach)
             model.answers.attach(None)
         prepare_models(black_boxes, images, progress)
+        announce_sizes(black_boxes, images, progress)
         digest = images.digest
         images, config = with_known_labels(black_boxes, images, config, progress)
         check_images(config, images)

@@ -13,8 +13,9 @@ import torch
 
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.config import DEFAULT_PREPROCESSING, ModelSpec, Preprocessing, is_address, replace
-from diffgen.data import load as load_data
+from diffgen.comparison.real_data import load_for
+from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, is_address, replace
+from diffgen.config.sizes import FitRule
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
@@ -106,7 +107,9 @@ def inspect(
     options: ModelSpec | None = None,
     device: str = "auto",
     batch_size: int | None = None,
-    resize: int | None = None,
+    resize: int | tuple[int, int] | str | None = None,
+    fit: FitRule = "crop",
+    skip_broken: bool = False,
     write: bool = False,
     force: bool = False,
     events: Listener | None = None,
@@ -119,7 +122,7 @@ def inspect(
         data: see :func:`diffgen.data.load`.
         options: what is known of the model, which is not varied, and how it is opened. What the model's sidecar says is
             one candidate among the others.
-        device, batch_size, resize: see :class:`diffgen.config.CompareConfig`.
+        device, batch_size, resize, fit, skip_broken: see :class:`diffgen.config.CompareConfig`.
         write: write the best into the model's sidecar.
         force: also when there is one.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
@@ -133,7 +136,8 @@ def inspect(
     place = resolve_device(device)
     size = resolve_batch_size(batch_size, place)
     box = load_spec(model, options, device=place, batch_size=size, sidecar=False)
-    images = load_data(data, resize=resize, progress=progress)
+    reading = CompareConfig(resize=resize, fit=fit, skip_broken=skip_broken)  # type: ignore[arg-type]
+    images, _ = load_for(data, (box,), reading, progress)
     rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
     sample = images.images[rows]
     labels = None if images.labels is None else images.labels[rows]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diffgen.comparison.opened_run import OpenedRun
-from diffgen.config import ModelSpec
+from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.file_tree import MAX_FILE_BYTES
 from diffgen.data.picture_file import SUFFIXES, decode
-from diffgen.data.picture_stack import stack
+from diffgen.data.picture_stack import Pictures, stack
+from diffgen.data.reading import Reading
+from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.files import write_text
@@ -99,7 +102,7 @@ def predict(
     opened = OpenedRun(folder, device)
     check_pair(folder, "A selector knows")
     selector = load_selector(folder.file(SELECTOR_FILE), device=opened.device, batch_size=opened.batch_size)
-    files, images = _read(Path(pictures), selector.image_shape, opened.config.resize, progress)
+    files, images = _read(Path(pictures), selector.image_shape, opened.config, progress)
     models = opened.models(options=options)
     ensemble = SelectorEnsemble(models[0], models[1], selector, rule=rule)
     decision = ensemble.decide(images)
@@ -117,7 +120,7 @@ def predict(
 
 
 def _read(
-    place: Path, image_shape: tuple[int, int, int], resize: int | None, progress: Progress
+    place: Path, image_shape: tuple[int, int, int], config: CompareConfig, progress: Progress
 ) -> tuple[tuple[str, ...], UInt8Array]:
     if place.is_file():
         files, root = [place], place.parent
@@ -129,12 +132,15 @@ def _read(
     if not files:
         raise UserError(f"No pictures lie in {place}; give a folder with PNG or JPEG files.")
     names = tuple(str(file.relative_to(root)) for file in files)
+
+    def each() -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
+        for name, file in zip(names, files, strict=True):
+            content = read_bytes(file, longest=MAX_FILE_BYTES)
+            yield name, partial(decode, content, name, str(place))
+
     try:
-        decoded = (
-            (name, decode(read_bytes(file, longest=MAX_FILE_BYTES), name, str(place)))
-            for name, file in zip(names, files, strict=True)
-        )
-        images = stack(decoded, len(files), str(place), resize=resize, progress=progress)
+        resizer = Resizer(config.resize, config.fit)
+        images = stack(Pictures(len(files), each), Reading(str(place), resizer, progress=progress))
     except OSError as error:
         raise UserError(f"A picture in {place} cannot be read ({error.strerror}); check who owns it.") from error
     if images.shape[1] == 1 and image_shape[0] == 3:

@@ -15,8 +15,8 @@ import torch
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.preflight import inspect_real_images, prepare_model, prepare_models
+from diffgen.comparison.real_data import load_for, load_stored
 from diffgen.config import CompareConfig, QuantizeConfig, is_address
-from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
@@ -111,8 +111,8 @@ def quantize(
     before = _open(source, config)
     if is_quantized(source):
         raise UserError(f"{source} is quantized already; give the floating-point model that it was made from.")
-    images = load_data(data, resize=config.resize, progress=progress)
-    calibration = images if calibration_data is None else load_data(calibration_data, resize=config.resize)
+    images, config = load_for(data, (before,), config, progress)
+    calibration = images if calibration_data is None else load_stored(calibration_data, config, progress)
     if calibration.image_shape != images.image_shape:
         raise UserError(
             f"The images of {calibration.source} have the shape {_shape(calibration)} but those of {images.source} "

@@ -14,8 +14,8 @@ from torch import nn
 
 from diffgen.comparison.domain_encoder import prepare_encoder
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.real_data import load_stored
 from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, to_dict
-from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -120,7 +120,7 @@ def select(
     for model in boxes:
         model.prepare(finds.images)
     own = _own_data(folder, opened.config, progress)
-    more = None if data is None else load_data(data, resize=opened.config.resize, progress=progress)
+    more = None if data is None else load_stored(data, opened.config, progress)
     if more is not None:
         more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
     given = _Given(opened, config, finds, examples, sources, tuple(boxes), own, more, progress)
@@ -269,7 +269,7 @@ def _own_data(folder: RunFolder, settings: CompareConfig, progress: Progress) ->
     if path is None:
         return None
     try:
-        data = load_data(path, resize=settings.resize, progress=progress)
+        data = load_stored(path, settings, progress)
     except UserError as error:
         progress.warn(f"The run's real images cannot be used: {error}")
         return None

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from diffgen.data import load
-from diffgen.data.resize import Resizer, resized
+from diffgen.data.loading import load_with
+from diffgen.data.resize import Resizer, Usual, resized
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.types import ImageSet
 from tests.recording import Recording
 
@@ -23,6 +25,76 @@ RANDOM = np.random.default_rng(0)
 def image_set(*shape: int) -> ImageSet:
     values = RANDOM.integers(0, 256, (50, *shape), dtype=np.uint8)
     return ImageSet(images=values, labels=np.arange(50) % 3, class_names=("a", "b", "c"), source="mine")
+
+
+@settings(max_examples=100)
+@given(
+    height=st.integers(1, 90),
+    width=st.integers(1, 90),
+    size=st.tuples(st.integers(16, 60), st.integers(16, 60)),
+    fit=st.sampled_from(["crop", "pad", "stretch"]),
+    colour=st.booleans(),
+)
+def test_any_picture_gets_any_size(height: int, width: int, size: tuple[int, int], fit: Any, colour: bool) -> None:
+    picture = np.resize(np.arange(1, 251, dtype=np.uint8), (height, width, 3) if colour else (height, width))
+    resizer = Resizer(size, fit)
+    found = resizer(picture)
+    assert found.shape == (*size, *picture.shape[2:])
+    assert found.dtype == np.uint8
+    if (height, width) == size:
+        assert found is picture
+        assert resizer.report(1) == ""
+    else:
+        assert resizer.report(1).startswith(f"Resized 1 of 1 images to {size[1]}x{size[0]} (they had {width}x{height})")
+
+
+def test_rules_against_pillow_alone() -> None:
+    picture = RANDOM.integers(1, 256, (40, 100, 3), dtype=np.uint8)
+    image = Image.fromarray(picture)
+    # 24x48: of 100x40 the middle 80x40
+    expected = image.crop((10, 0, 90, 40)).resize((48, 24), Image.Resampling.BICUBIC)
+    assert np.array_equal(Resizer((24, 48))(picture), np.asarray(expected))
+    expected = image.resize((48, 24), Image.Resampling.BICUBIC)
+    assert np.array_equal(Resizer((24, 48), "stretch")(picture), np.asarray(expected))
+    padded = Resizer((24, 48), "pad")(picture)
+    expected = image.resize((48, 19), Image.Resampling.BICUBIC)
+    assert np.array_equal(padded[2:21], np.asarray(expected))
+    assert not padded[:2].any()
+    assert not padded[21:].any()
+
+
+def pictures_of(make: Any, folder: Path, *sizes: tuple[int, int]) -> Path:
+    files = {f"{n:03}.png": make.picture(n, size=sizes[n % len(sizes)]) for n in range(60)}
+    return make.write_folder(folder, files)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "usual", "shape"),
+    [
+        ([(40, 30), (30, 40)], Usual((32, 48), shrinks=True), (32, 48)),
+        ([(40, 30), (30, 40)], Usual((32, 48), shrinks=False), (32, 48)),
+        # of one size: never enlarged, and made smaller only where every model says what it takes
+        ([(40, 30)], Usual((32, 48), shrinks=True), (30, 40)),
+        ([(60, 50)], Usual((32, 48), shrinks=True), (32, 48)),
+        ([(60, 50)], Usual((32, 48), shrinks=False), (50, 60)),
+        ([(48, 32)], Usual((32, 48), shrinks=True), (32, 48)),
+    ],
+)
+def test_the_usual_size(tmp_path: Path, make: Any, sizes: Any, usual: Usual, shape: tuple[int, int]) -> None:
+    folder = pictures_of(make, tmp_path / "set", *sizes)
+    resizer = Resizer(usual=usual)
+    found = load_with(folder, resizer, skip_broken=False, progress=Progress())
+    assert found.image_shape == (1, *shape)
+    changed = shape != sizes[0][::-1] or len(sizes) > 1
+    assert resizer.size == (shape if changed else None)
+    if changed:
+        assert np.array_equal(found.images, load(folder, resize=shape).images)
+
+
+def test_arrays_keep_their_size() -> None:
+    images = image_set(1, 40, 40).images
+    found = load_with(images, Resizer(usual=Usual((32, 32), shrinks=True)), skip_broken=False, progress=Progress())
+    assert found.image_shape == (1, 40, 40)
 
 
 @settings(max_examples=60)
@@ -64,7 +136,7 @@ def test_large_pictures_are_smoothed() -> None:
 
 def test_nothing_is_done_to_the_right_size() -> None:
     given_set, listener = image_set(3, 32, 32), Recording()
-    assert resized(given_set, 32, listener) is given_set
+    assert resized(given_set, Resizer(32), listener.progress) is given_set
     assert load(given_set, resize=32, progress=listener.progress) is given_set
     assert listener.lines == []
 

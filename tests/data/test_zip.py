@@ -102,8 +102,8 @@ def test_the_same_name_twice(tmp_path: Path, make: Any, refused: Any) -> None:
 
 
 def test_a_bomb_that_says_so(tmp_path: Path, make: Any, refused: Any) -> None:
-    archive = make.write_zip(tmp_path / "set.zip", make.classes() | {"cat/000.png": bytes(17 * 2**20)})
-    refused(archive, "'cat/000.png'", "larger than 16 MiB", case="a zip bomb")
+    archive = make.write_zip(tmp_path / "set.zip", make.classes() | {"cat/000.png": bytes(65 * 2**20)})
+    refused(archive, "'cat/000.png'", "larger than 64 MiB", case="a zip bomb")
 
 
 def test_many_members_that_add_up(tmp_path: Path, make: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,30 @@ def test_both_sides_are_named(net, save_torchscript, save_onnx, shape):
     own = "x".join(str(side) for side in shape)
     for model, name in (
         (save_torchscript(net), "net.pt"),
-        (save_onnx(net), "net.onnx"),
+        # a file that declares another size has the images resized for it
+        *([(save_onnx(net), "net.onnx")] if shape[0] != 1 else []),
         (net, "Sequential"),
         (lambda pixels: net(torch.from_numpy(pixels)).detach().numpy(), "<lambda>"),
     ):
         assert message_of(model, blank(*shape)).startswith(
             f"Model {name} takes 1x28x28 images but the data has {own}; "
         )
+
+
+def test_a_declared_size_becomes_part_of_the_preprocessing(net, save_onnx):
+    path, images = save_onnx(net), np.random.default_rng(0).integers(0, 256, (60, 1, 31, 40), dtype=np.uint8)
+    adopted, said = load(path), load(path, preprocessing=Preprocessing(size=(28, 28)))
+    assert adopted.input_size == (28, 28)
+    for each in (adopted, said):
+        each.prepare(images)
+    assert adopted.preprocessing == said.preprocessing
+    assert np.array_equal(adopted.predict(images), said.predict(images))
+
+
+def test_what_fits_is_left_alone(net, save_onnx):
+    model = load(save_onnx(net))
+    model.prepare(blank(1, 28, 28))
+    assert model.preprocessing.size == ()
 
 
 def test_colour_models_on_grey_data(net_of, save_torchscript):

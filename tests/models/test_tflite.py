@@ -83,8 +83,12 @@ def test_the_answers_are_those_of_litert_itself(name, network, images, tmp_path)
     with torch.no_grad():
         torch_answers = network(pixels).softmax(dim=1).numpy()
     assert np.abs(torch_answers - answers).max() < (0.1 if "int8" in name else 1e-5)
-    with pytest.raises(UserError, match="takes 1x28x28 images but the data has 1x32x32"):
-        load(path).prepare(np.zeros((2, 1, 32, 32), dtype=np.uint8))
+    with pytest.raises(UserError, match="takes 1x28x28 images but the data has 3x28x28"):
+        load(path).prepare(np.zeros((2, 3, 28, 28), dtype=np.uint8))
+    resized = load(path)
+    assert resized.input_size == (28, 28)
+    resized.prepare(np.zeros((2, 1, 32, 32), dtype=np.uint8))
+    assert resized.preprocessing.size == (28, 28)
 
 
 def test_integers_that_reach_far_are_grey_levels(network, images, tmp_path):

@@ -1,0 +1,96 @@
+"""The real images of a comparison, in a size that suits its models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+from diffgen.config import replace, roles
+from diffgen.config.sizes import FitRule
+from diffgen.data.loading import load_with
+from diffgen.data.resize import LARGEST, Resizer, Usual, size_text
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.models import BlackBox
+from diffgen.types import ImageSet
+
+
+class ReadingSettings(Protocol):
+    """The settings that say how images are read."""
+
+    @property
+    def resize(self) -> int | tuple[int, int] | None: ...
+    @property
+    def fit(self) -> FitRule: ...
+    @property
+    def skip_broken(self) -> bool: ...
+
+
+_Settings = TypeVar("_Settings", bound=ReadingSettings)
+
+
+def load_stored(source: Any, config: ReadingSettings, progress: Progress) -> ImageSet:
+    """Images as settings say that were settled before.
+
+    Raises:
+        UserError: see :func:`diffgen.data.load`.
+    """
+    resizer = Resizer(config.resize, config.fit)
+    return load_with(source, resizer, skip_broken=config.skip_broken, progress=progress)
+
+
+def load_for(
+    source: Any, models: Sequence[BlackBox], config: _Settings, progress: Progress
+) -> tuple[ImageSet, _Settings]:
+    """Real images for models that are open, and the settings with the size in them that was found to suit these.
+
+    Pictures that differ in size are brought to the largest input that a model declares; so are pictures of one larger
+    size, where all models declare theirs. A picture is never enlarged where all have one size: each model does that by
+    itself, as part of its pre-processing.
+
+    Raises:
+        UserError: see :func:`diffgen.data.load`; or a model declares an input that images cannot be brought to.
+    """
+    usual = None if config.resize is not None else usual_size(models)
+    resizer = Resizer(config.resize, config.fit, usual)
+    images = load_with(source, resizer, skip_broken=config.skip_broken, progress=progress)
+    if config.resize is None and resizer.size is not None:
+        height, width = resizer.size
+        progress.say(
+            f"Nobody named a size: images are brought to {size_text(resizer.size)}, the largest input that a model "
+            f"declares, by the rule {config.fit} (--resize and --fit say otherwise)."
+        )
+        config = replace(config, resize=height if height == width else resizer.size)  # type: ignore[type-var]
+    return images, config
+
+
+def usual_size(models: Sequence[BlackBox]) -> Usual | None:
+    """What pictures are brought to where nobody says it: the larger side of the inputs, for height and width each.
+
+    Raises:
+        UserError: a model declares more than images may have.
+    """
+    known = [(role, size) for role, model in zip(roles(models), models, strict=True) if (size := model.input_size)]
+    if not known:
+        return None
+    for role, size in known:
+        if max(size) > LARGEST:
+            raise UserError(
+                f"Model {role} takes images of {size_text(size)} pixels, and images may have {LARGEST} a side; say "
+                "with --resize what they are to be brought to."
+            )
+    height, width = (max(sides) for sides in zip(*(size for _, size in known), strict=True))
+    return Usual((height, width), shrinks=len(known) == len(models))
+
+
+def announce_sizes(models: Sequence[BlackBox], images: ImageSet, progress: Progress) -> None:
+    """Say for which models images are resized before these are asked. They must be prepared."""
+    height, width = images.image_shape[1:]
+    by_size: dict[tuple[int, int], list[str]] = {}
+    for role, model in zip(roles(models), models, strict=True):
+        size = model.preprocessing.size
+        if size and (size[0], size[1]) != (height, width):
+            by_size.setdefault((size[0], size[1]), []).append(role)
+    if by_size:
+        each = " and ".join(f"to {size_text(size)} for {' and '.join(letters)}" for size, letters in by_size.items())
+        progress.say(f"Images of {size_text((height, width))} are resized {each}, as part of the pre-processing.")
