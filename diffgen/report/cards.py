@@ -16,7 +16,7 @@ from diffgen.types import Float32Array, Int64Array
 ALL_ROWS = 12
 TOP_ROWS = 8
 #: Most bars of that chart.
-MOST_BARS = 200
+MOST_BARS = 100
 
 
 @dataclass(frozen=True)

@@ -289,8 +289,15 @@ def _value(value: Any) -> str:
         return "not set"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, (list, tuple)) and len(value) > _LONG_LIST:
-        return f"{', '.join(_value(entry) for entry in value[:_SHOWN_OF_LIST])}, ... ({len(value):,} in all)"
     if isinstance(value, (list, tuple)):
-        return ", ".join(_value(entry) for entry in value) or "none"
-    return str(value)
+        return ", ".join(_value(entry) for entry in _cut(value)) or "none"
+    return str(_cut(value))
+
+
+def _cut(value: Any) -> Any:
+    """The same without the end of long lists."""
+    if isinstance(value, dict):
+        return {name: _cut(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)) and len(value) > _LONG_LIST:
+        return [*value[:_SHOWN_OF_LIST], f"... ({len(value):,} in all)"]
+    return value

@@ -262,9 +262,7 @@ def with_pictures(report_data: ReportData) -> Callable[[tuple[int, int, int], in
             )
 
         groups = _groups([picture(index) for index in range(number)], np.zeros(number, int))
-        matrix = np.zeros((classes, classes), np.int64)
-        for group in groups:
-            matrix[group.label_a, group.label_b] += group.count
+        said = [group.labels for group in groups for _ in range(group.count)]
         return changed(
             report_data,
             class_names=tuple(f"class {index}" for index in range(classes)),
@@ -273,8 +271,8 @@ def with_pictures(report_data: ReportData) -> Callable[[tuple[int, int, int], in
             behaviours=len(groups),
             label_pairs=len(groups),
             groups=groups,
-            pair_counts=LabelPairs.of_matrix(matrix),
-            real_matrix=LabelPairs.of_matrix(np.zeros_like(matrix)),
+            pair_counts=LabelPairs.of(np.array(said), classes),
+            real_matrix=LabelPairs.of(np.empty((0, 2), np.int64), classes),
             rejected=(),
             real_disagreements=(),
             samples=np.zeros((0, *shape), np.uint8),
