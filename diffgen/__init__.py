@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from diffgen.api import label_import as label_import
     from diffgen.api import label_intended as label_intended
     from diffgen.api import label_oracle as label_oracle
+    from diffgen.api import limit_cache as limit_cache
     from diffgen.api import load_settings as load_settings
     from diffgen.api import predict as predict
     from diffgen.api import quantize as quantize

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from diffgen.workflows.doctor import Examination as Examination
     from diffgen.workflows.doctor import clear_cache as clear_cache
     from diffgen.workflows.doctor import doctor as doctor
+    from diffgen.workflows.doctor import limit_cache as limit_cache
     from diffgen.workflows.export import ExportResult as ExportResult
     from diffgen.workflows.export import export as export
     from diffgen.workflows.inspect import Inspection as Inspection
@@ -171,6 +172,7 @@ _HOMES = {
     "label_import": "diffgen.workflows.label",
     "label_intended": "diffgen.workflows.label",
     "label_oracle": "diffgen.workflows.label",
+    "limit_cache": "diffgen.workflows.doctor",
     "predict": "diffgen.workflows.predict",
     "load_settings": "diffgen.comparison.settings_file",
     "quantize": "diffgen.workflows.quantize",
@@ -198,6 +200,7 @@ VERBS = (
     "label_import",
     "label_intended",
     "label_oracle",
+    "limit_cache",
     "predict",
     "quantize",
     "replay",

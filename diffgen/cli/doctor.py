@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from diffgen import api
@@ -15,6 +16,7 @@ _EXAMPLES = """\
 examples:
   diffgen doctor
   diffgen doctor --json            the same for a bug report
+  diffgen doctor --cache-limit 20GB    remove what was used least recently, until the rest takes no more
   diffgen doctor --clear-cache     remove the trained GANs and cells; the next comparison trains anew
 """
 
@@ -29,6 +31,11 @@ def add_parser(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--clear-cache", action="store_true", help="remove what is kept between runs, and say what")
+    parser.add_argument(
+        "--cache-limit",
+        metavar="SIZE",
+        help="remove what was used least recently until no more than SIZE (20GB, 500MiB) is kept; what is in use stays",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -43,6 +50,16 @@ def run(arguments: argparse.Namespace) -> int:
             for kind, size in freed.items():
                 print(f"removed {kind}: {_size(size)}")
             print(f"freed {_size(sum(freed.values()))}")
+        return 0
+    if arguments.cache_limit is not None:
+        trimmed = api.limit_cache(arguments.cache_limit)
+        if arguments.json:
+            options.print_json(asdict(trimmed))
+        else:
+            for kind, size in trimmed.freed.items():
+                print(f"removed {kind}: {_size(size)}")
+            used = f", {_size(trimmed.in_use)} of it in use" if trimmed.in_use else ""
+            print(f"freed {_size(sum(trimmed.freed.values()))}, {_size(trimmed.left)} left{used}")
         return 0
     found = api.doctor()
     if arguments.json:

@@ -9,6 +9,7 @@ from itertools import chain, combinations
 import numpy as np
 import torch
 
+from diffgen.comparison.answers_kept import Asked, asked_once
 from diffgen.comparison.classes import background_remarks, settle_background
 from diffgen.config import roles
 from diffgen.errors import RunError, SomeAnswersError, UserError
@@ -114,12 +115,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     Raises:
         UserError: such a model may not be asked about all images again.
     """
-    answers = _ask_all(models, data, progress)
-    noises = [
-        settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])])
-        for index, model in enumerate(models)
-    ]
-    answers = _asked_alone(models, noises, data, answers, progress)
+    answers, noises = asked_once(models, data, lambda: _asked(models, data, progress), progress)
     labels = answers.labels
 
     noise = max(each.remaining for each in noises)
@@ -154,6 +150,16 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         ),
     )
     return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady)
+
+
+def _asked(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> Asked:
+    """What all models say of all real images, each in the way that its answers are steady, and how much they move."""
+    answers = _ask_all(models, data, progress)
+    noises = [
+        settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])])
+        for index, model in enumerate(models)
+    ]
+    return _asked_alone(models, noises, data, answers, progress), noises
 
 
 def _ask_all(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> KeptAnswers:

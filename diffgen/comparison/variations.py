@@ -5,6 +5,7 @@ A rate on such pictures speaks of the models; one on what a search found speaks 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,12 +46,12 @@ def vary(prepared: Prepared, count: int) -> Variations:
         prepared: has a jury. Without labels, an image has the name that the jury gives it, if it recognises it.
         count: of variations.
     """
-    recogniser, images = prepared.recogniser, torch.from_numpy(prepared.images.images)
+    recogniser, images = prepared.recogniser, prepared.images.images
     assert recogniser is not None
     labels = prepared.images.labels
     if labels is None:
-        unchanged = recogniser.read(images)
-        labels = np.where(unchanged.recognised, unchanged.named, NO_LABEL)
+        parts = [recogniser.read(torch.from_numpy(np.array(batch))) for batch in _batches(images)]
+        labels = np.concatenate([np.where(part.recognised, part.named, NO_LABEL) for part in parts])
     source = SeedsFamily().prepare(prepared.split, prepared.config, prepared.context).source
     if not isinstance(source, SeedsSource):
         raise RunError("There are no real images to be varied.")
@@ -76,3 +77,8 @@ def vary(prepared: Prepared, count: int) -> Variations:
         np.concatenate(kept_labels) if kept_labels else np.empty(0, dtype=np.int64),
         drawn,
     )
+
+
+def _batches(images: UInt8Array) -> Iterator[UInt8Array]:
+    for start in range(0, len(images), _BATCH):
+        yield images[start : start + _BATCH]

@@ -14,9 +14,6 @@ from diffgen.types import ImageSet, Int64Array
 MIN_IMAGES = 50
 # Of what is kept in memory: 60,000 MNIST images are 45 MiB, 50,000 CIFAR-10 images 147 MiB.
 MAX_BYTES = 4 * 2**30
-# What takes more than this is decoded into a file and mapped; above it, networks learn from a random sample. CIFAR-10's
-# 147 MiB lie below; some filters keep eight times as much.
-LARGE_BYTES = 192 * 2**20
 # Confusion matrices are K x K; the largest known set of images this small (Kuzushiji-Kanji) has 3,832 classes.
 MAX_CLASSES = 4096
 

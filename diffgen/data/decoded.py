@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from diffgen.events import Progress
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.runs.cache import ENVIRONMENT, cache_folder
 from diffgen.runs.files import remove_temporaries, write_whole
-from diffgen.types import ImageSet, Int64Array, pixels_digest
+from diffgen.types import ImageSet, Int64Array, labels_digest, pixels_digest
 
 FORMAT = 1
 KIND = "images"
@@ -94,7 +93,6 @@ def decoded_once(
         progress.say(f"{len(images):,} images of {source!r}, decoded before: {pixels} ({size:.1f} GiB).")
         for sentence in read_tensors(path)[0]["said"]:
             progress.say(sentence)
-        os.utime(path)  # the cache is cleared of what was not used for longest
         return images
 
     return artifact.obtain(load, make, progress)
@@ -123,7 +121,7 @@ def _write_facts(path: Path, pixels: Path, shape: tuple[int, ...], facts: Facts,
         "shape": list(shape),
         "class_names": None if images.class_names is None else list(images.class_names),
         "said": list(facts.said),
-        "digest": pixels_digest(images.images, labels),
+        "digests": {labels_digest(each): pixels_digest(images.images, each) for each in (None, labels)},
     }
     write_tensors(path, {} if labels is None else {"labels": torch.from_numpy(labels)}, header)
 
@@ -138,9 +136,7 @@ def _read(path: Path, source: str) -> ImageSet:
         header, tensors = read_tensors(path)
         images: ImageMap = map_images(path.with_suffix(".npy"), tuple(header["shape"]))
         labels: Int64Array | None = tensors["labels"].numpy().astype(np.int64) if "labels" in tensors else None
-        made = checked(images, labels, header["class_names"], source)
-        # a pass over all pixels, which is not made at every start
-        made.__dict__["digest"] = str(header["digest"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        images.digests = dict(header["digests"])
+        return checked(images, labels, header["class_names"], source)
+    except (OSError, ValueError, KeyError, TypeError, UserError) as error:
         raise unreadable("The decoded images", path, error, "they are decoded again") from error
-    return made

@@ -10,7 +10,9 @@ import math
 import mmap
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -28,8 +30,13 @@ class ImageMap(np.memmap):
     What is looked at counts as memory of the process until the system wants it back, so that one pass over all images
     would look as if all of them had been loaded. Every so often the pages are let go; arrays that share memory with the
     map stay valid, they are read from the disk's cache again.
+
+    Attributes:
+        digests: what :func:`diffgen.types.pixels_digest` gives, by :func:`diffgen.types.labels_digest` of the labels: a
+            pass over all pixels, which is not made at every start.
     """
 
+    digests: Mapping[str, str] = MappingProxyType({})
     _looked_at = 0
 
     def __getitem__(self, rows: Any) -> Any:
@@ -68,28 +75,15 @@ def map_images(path: Path, shape: tuple[int, ...]) -> ImageMap:
 
 
 def _hold(file: BinaryIO) -> None:
-    """Say that a file is in use, as long as it is open or mapped: a map keeps the file open that it was made from."""
+    """Say that a file is in use, as long as it is open or mapped (:func:`diffgen.runs.cache_limit.is_mapped`).
+
+    A map keeps the file open that it was made from.
+    """
     if sys.platform != "win32":
         import fcntl
 
         with contextlib.suppress(OSError):  # a file system without locks: nobody can say then what is in use
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-
-def is_held(path: Path) -> bool:
-    """Whether some process has the images of a file mapped. Windows itself refuses to remove such a file."""
-    if sys.platform == "win32":
-        return False
-    import fcntl
-
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-    return False
 
 
 class ImageFile:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diffgen.data.checks import LARGE_BYTES, check_size_in_memory, checked
+from diffgen.data.checks import check_size_in_memory, checked
 from diffgen.data.decoded import Facts, decoded_once
 from diffgen.data.piles import FilePile, MemoryPile
 from diffgen.data.reading import Broken, Reading, said
 from diffgen.data.resize import LARGEST, SMALLEST, Size, size_text
 from diffgen.errors import UserError
+from diffgen.sampling import LARGE_BYTES
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 

@@ -8,7 +8,10 @@ from functools import cached_property
 import torch
 
 from diffgen.config import SplitConfig
+from diffgen.sampling import LARGE_BYTES, affordable_rows
 from diffgen.types import ImageSet
+
+_HELD_OUT = 1 / 3  # of what the images to train on may take, where a set is large
 
 
 def split_rows(count: int, config: SplitConfig) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,18 +35,25 @@ class DataSplit:
 
     @cached_property
     def rows(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of those to train on and of those held out; int64, ascending."""
-        return split_rows(len(self.data), self.config)
+        """Of those to train on and of those held out; int64, ascending; of a large set random ones of each."""
+        images = self.data.images
+        trained, held_out = split_rows(len(images), self.config)
+        if images.nbytes <= LARGE_BYTES:
+            return trained, held_out
+        return (
+            torch.from_numpy(affordable_rows(images, trained.numpy())),
+            torch.from_numpy(affordable_rows(images, held_out.numpy(), share=_HELD_OUT)),
+        )
 
     @cached_property
     def reference(self) -> torch.Tensor:
         """uint8 (N, C, H, W): those that networks may be trained on."""
-        return torch.from_numpy(self.data.images)[self.rows[0]]
+        return torch.from_numpy(self.data.images[self.rows[0].numpy()])
 
     @cached_property
     def held_out(self) -> torch.Tensor:
         """uint8 (n, C, H, W): those that no network of diffgen's has seen."""
-        return torch.from_numpy(self.data.images)[self.rows[1]]
+        return torch.from_numpy(self.data.images[self.rows[1].numpy()])
 
     @property
     def labels(self) -> tuple[torch.Tensor, torch.Tensor] | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -66,7 +69,9 @@ class Artifact:
         before = _stamp(path)
         if not anew and before is not None:
             try:
-                return load(path)
+                found = load(path)
+                _note_use(path)
+                return found
             except UserError as error:
                 progress.warn(f"{error} It is made anew now.")
         lock = FileLock(path.with_suffix(".lock"))
@@ -79,6 +84,12 @@ class Artifact:
             if _stamp(path) not in (before, None):
                 return load(path)  # made by another process meanwhile
             return make(path)
+
+
+def _note_use(path: Path) -> None:
+    """Let the file say when it was used last, by the time of its last reading, which many systems keep roughly."""
+    with contextlib.suppress(OSError):  # somebody else's cache, or one that cannot be written
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

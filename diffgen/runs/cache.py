@@ -16,9 +16,9 @@ from diffgen.errors import UserError
 from diffgen.runs.opening import read_text
 
 ENVIRONMENT = "DIFFGEN_CACHE"
-# the folders in it: trained GANs, networks of the filters, cells of data sets, published data sets that were fetched;
-# `diffgen doctor` counts and clears these and no others
-KINDS = ("cells", "datasets", "filters", "gan")
+# the folders in it: answers of models to large image sets, cells of data sets, published data sets that were fetched,
+# networks of the filters, trained GANs, large image sets decoded; `diffgen doctor` counts and clears these alone
+KINDS = ("answers", "cells", "datasets", "filters", "gan", "images")
 TAG = "CACHEDIR.TAG"
 _SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55"
 # a key and an ending, half-written files, and what a study keeps for each of its trials
@@ -27,7 +27,7 @@ _PUBLISHED = re.compile(
     r"(\w*MNIST/raw/\.?[\w.-]+(-ubyte|\.gz|\.zip)|\.?cifar-100?-python\.tar\.gz|cifar-10-batches-py/[\w.]+"
     r"|cifar-100-python/[\w.~]+|(train|test|extra)_32x32\.mat|usps(\.t)?\.bz2)(\.\d+(\.[0-9a-f]+)?\.(tmp|part))?"
 )
-_NAMES = {"cells": _KEYED, "datasets": _PUBLISHED, "filters": _KEYED, "gan": _KEYED}
+_NAMES = {kind: _PUBLISHED if kind == "datasets" else _KEYED for kind in KINDS}
 
 
 def cache_folder() -> Path:

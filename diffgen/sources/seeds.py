@@ -13,10 +13,11 @@ from diffgen.errors import UserError, did_you_mean
 from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
+from diffgen.sampling import affordable_rows
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
 from diffgen.sources.energy import seed_weights
-from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, step_of
+from diffgen.sources.operators import OPERATORS, STRENGTHS, ImageRows, Scene, step_of
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
 from diffgen.types import Int64Array
 
@@ -176,11 +177,15 @@ class SeedsFamily(Family):
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
         own = settings_among(SeedsSettings, config.source.families)
-        images = torch.from_numpy(split.data.images)
+        real = split.data.images
+        rows = affordable_rows(real)
+        large = len(rows) < len(real)
+        images = ImageRows(real) if large else torch.from_numpy(real)
+        sample = torch.from_numpy(real[rows]) if large else torch.from_numpy(real)
         network = None
         if context.auto_encoder is not None and any(OPERATORS[name].learned for name in own.operators):
             network = AutoEncoder(context.auto_encoder(), split.reference)
-        scene = Scene(images, plain_background(images), network)
+        scene = Scene(images, plain_background(sample), network)
         ranges = None
         if context.recogniser is not None:
             names = own.fitting(split.data.image_shape, learned=network is not None)

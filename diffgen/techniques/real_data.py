@@ -17,6 +17,7 @@ import torch
 from diffgen.config import SearchConfig
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
 from diffgen.origins import Origins, Step
+from diffgen.sampling import affordable_rows
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
 
@@ -28,8 +29,8 @@ class RealData(Technique):
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
-        self._images = torch.from_numpy(context.need_real().images)
-        self._background = plain_background(self._images)
+        self._images = context.need_real().images
+        self._background = plain_background(torch.from_numpy(self._images[affordable_rows(self._images)]))
         self._batches = 0
 
     @classmethod
@@ -52,7 +53,7 @@ class RealData(Technique):
         rows = order[place * size : (place + 1) * size]
         state = np.random.SeedSequence([self.context.seed, 1, batch]).generate_state(1, np.uint64)
         rng = torch.Generator().manual_seed(int(state[0] >> 1))
-        images = self._images[torch.from_numpy(rows)]
+        images = torch.from_numpy(self._images[rows])
         kinds = list(TRANSFORMATIONS.items())
         recipes: list[str] = []
         for group in torch.arange(len(rows)).split(_GROUP):

@@ -40,6 +40,7 @@ from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
 from diffgen.runs.store import Store, check_shape
 from diffgen.runs.triggers import TriggerTable, Verdicts
+from diffgen.sampling import affordable_rows
 from diffgen.sources.draws import UnsearchedDraws
 from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of, rows_by_key, top5_flips
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -311,7 +312,9 @@ class CheckHooks(ComparisonHooks):
     def _reach(self, prepared: Prepared) -> float:
         """The distance within which a picture is known; see :class:`diffgen.config.CheckConfig`."""
         cells = prepared.cells
-        features = cells.encoder.encode(torch.from_numpy(prepared.images.images)).cpu()
+        rows, every = affordable_rows(prepared.images.images), prepared.images.images
+        images = every if len(rows) == len(every) else every[rows]
+        features = cells.encoder.encode(torch.from_numpy(images)).cpu()
         to_centre = torch.cat([torch.cdist(part, cells.centroids).min(dim=1).values for part in features.split(4096)])
         return self.config.reach * float(to_centre.median())
 

@@ -16,9 +16,16 @@ from typing import Any
 import diffgen
 from diffgen.errors import UserError
 from diffgen.runs.cache import ENVIRONMENT, KINDS, TAG, cache_folder, foreign_in_cache
+from diffgen.runs.cache_limit import Trimmed, trim
 
 _EXTRA_OF = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 _NAME_OF = re.compile(r"[A-Za-z0-9][\w.-]*")
+_SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*(|[kmgt]i?b|[kmgt]|b)\s*", re.IGNORECASE)
+_UNITS = {"": 1, "b": 1} | {
+    f"{letter}{rest}": (1024 if rest == "ib" else 1000) ** power
+    for power, letter in enumerate("kmgt", start=1)
+    for rest in ("", "b", "ib")
+}
 _DEVELOPMENT = ("test", "dev")
 # importing is part of the examination: versions that do not belong together fail only then
 _IMPORT_SECONDS = 120
@@ -292,12 +299,7 @@ def clear_cache() -> dict[str, int]:
     cache = cache_folder()
     freed = cache_sizes(cache)
     try:
-        foreign = foreign_in_cache(cache)
-        if foreign is not None:
-            raise UserError(
-                f"The cache folder {cache} also holds {foreign.relative_to(cache)}, which diffgen is not known to have "
-                f"made, so nothing was removed; see that {ENVIRONMENT} names the right folder, or remove that yourself."
-            )
+        _refuse_foreign(cache)
         for kind in freed:
             shutil.rmtree(cache / kind)
         (cache / TAG).unlink(missing_ok=True)
@@ -306,3 +308,36 @@ def clear_cache() -> dict[str, int]:
             f"The cache {cache} cannot be cleared ({error.strerror}); see who owns {error.filename}."
         ) from error
     return freed
+
+
+def limit_cache(limit: str) -> Trimmed:
+    """Remove what was used least recently from the cache until it takes no more than a size; what is in use stays.
+
+    Args:
+        limit: such as ``20GB``, ``500MiB`` or a number of bytes.
+
+    Raises:
+        UserError: no such size; the folder holds other things too; or something cannot be removed.
+    """
+    most, cache = _bytes(limit), cache_folder()
+    try:
+        _refuse_foreign(cache)
+    except OSError as error:
+        raise UserError(f"The cache {cache} cannot be looked at ({error.strerror}); see who owns it.") from error
+    return trim(cache, most)
+
+
+def _refuse_foreign(cache: Path) -> None:
+    foreign = foreign_in_cache(cache)
+    if foreign is not None:
+        raise UserError(
+            f"The cache folder {cache} also holds {foreign.relative_to(cache)}, which diffgen is not known to have "
+            f"made, so nothing was removed; see that {ENVIRONMENT} names the right folder, or remove that yourself."
+        )
+
+
+def _bytes(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UserError(f"The size {text!r} is not understood; write for example 20GB, 500MiB or 0.")
+    return int(float(match[1]) * _UNITS[match[2].lower()])

@@ -1,7 +1,7 @@
 """Operators with explicit strengths: ways to change real images so that their labels stay."""
 
 from diffgen.sources.operators import geometry, learned, levels, texture
-from diffgen.sources.operators.base import STRENGTHS, Axis, Operator, Range, Scene, Strengths, step_of
+from diffgen.sources.operators.base import STRENGTHS, Axis, ImageRows, Operator, Range, Scene, Strengths, step_of
 
 OPERATORS: dict[str, Operator] = {
     **geometry.OPERATORS,
@@ -10,4 +10,4 @@ OPERATORS: dict[str, Operator] = {
     **learned.OPERATORS,
 }
 
-__all__ = ["OPERATORS", "STRENGTHS", "Axis", "Operator", "Range", "Scene", "Strengths", "step_of"]
+__all__ = ["OPERATORS", "STRENGTHS", "Axis", "ImageRows", "Operator", "Range", "Scene", "Strengths", "step_of"]

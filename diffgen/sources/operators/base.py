@@ -8,7 +8,7 @@ Strengths come from genes between -1 and 1 through a :class:`Range`, which the j
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ import torch
 from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.gan_training.augmentation import Background
 from diffgen.origins import Step
+from diffgen.types import Int64Array, UInt8Array
 
 STRENGTHS = 2  # genes of one operator, whichever of them it needs
 _PATTERNS = 1_000_000  # different patterns of noise; as many as a recipe's six digits tell apart
@@ -86,6 +87,25 @@ class Axis:
         return f"{ranges.low:.3g} to {ranges.high:.3g}{self.unit}{direction}"
 
 
+class ImageRows:
+    """Images that are handed out row by row, so that a map of them is read only where it is asked for.
+
+    Args:
+        images: uint8 (R, C, H, W).
+    """
+
+    def __init__(self, images: UInt8Array) -> None:
+        self._images = images
+        self.shape = images.shape
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, rows: torch.Tensor | Int64Array | Sequence[int]) -> torch.Tensor:
+        """uint8 (n, C, H, W) of memory of their own."""
+        return torch.from_numpy(self._images[np.asarray(rows, dtype=np.int64)])
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """What operators know besides the image.
@@ -96,7 +116,7 @@ class Scene:
         auto_encoder: of the real images, or None: no operator asks for it.
     """
 
-    seeds: torch.Tensor
+    seeds: torch.Tensor | ImageRows
     background: Background
     auto_encoder: AutoEncoder | None = None
 

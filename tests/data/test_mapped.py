@@ -1,0 +1,267 @@
+"""diffgen.data.decoded, mapped and piles: sets that are decoded once into the cache."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diffgen.config import SplitConfig
+from diffgen.data import load, picture_stack
+from diffgen.data.loading import load_with
+from diffgen.data.mapped import ImageFile, ImageMap, map_images
+from diffgen.data.resize import Resizer, Usual
+from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.runs.cache import cache_folder
+from diffgen.runs.cache_limit import is_mapped, trim
+from diffgen.sampling import affordable_rows
+from diffgen.types import ImageSet, pixels_digest
+from tests.recording import Recording
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture_stack, "LARGE_BYTES", 1000)
+
+
+def in_both_ways(source: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[ImageSet, ImageSet]:
+    """The set as it is in memory, and as it is in the cache."""
+    in_memory = load(source, **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(picture_stack, "LARGE_BYTES", 1000)
+        return in_memory, load(source, **options)
+
+
+def check_alike(one: ImageSet, other: ImageSet) -> None:
+    assert not isinstance(one.images, np.memmap)
+    assert isinstance(other.images, ImageMap)
+    assert not other.images.flags.writeable
+    assert np.array_equal(one.images, other.images)
+    assert one.digest == other.digest
+    assert one.class_names == other.class_names
+    assert (one.labels is None) == (other.labels is None)
+    if one.labels is not None and other.labels is not None:
+        assert np.array_equal(one.labels, other.labels)
+
+
+def grey_then_colour(make: Any, count: int = 60) -> dict[str, bytes]:
+    """Pictures of two sizes, grey ones first."""
+    return {
+        f"{'ab'[n >= 30]}/{n:03}.png": make.picture(
+            n * 4, mode="RGB" if n > 40 else "L", size=(20, 30) if n % 2 else (33, 21)
+        )
+        for n in range(count)
+    }
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("fit", ["crop", "pad", "stretch"])
+def test_it_is_what_it_would_be_in_memory(
+    tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, packed: bool, fit: str
+) -> None:
+    files = grey_then_colour(make)
+    source = make.write_zip(tmp_path / "set.zip", files) if packed else make.write_folder(tmp_path / "set", files)
+    check_alike(*in_both_ways(source, monkeypatch, resize=(24, 18), fit=fit))
+
+
+def test_parquet(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table(
+        {"image": list(grey_then_colour(make).values()), "label": [f"kind {n % 3}" for n in range(60)]}
+    )
+    parquet.write_table(table, tmp_path / "set.parquet")
+    check_alike(*in_both_ways(tmp_path / "set.parquet", monkeypatch, resize=20))
+
+
+def test_the_usual_size_is_decided_on_the_way(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of one size, until one comes that has another: those before are resized too."""
+    files = {f"{n:03}.png": make.picture(n, size=(30, 20) if n < 55 else (18, 40)) for n in range(60)}
+    folder = make.write_folder(tmp_path / "set", files)
+    found = []
+    for limit in (2**30, 1000):
+        monkeypatch.setattr(picture_stack, "LARGE_BYTES", limit)
+        resizer = Resizer(usual=Usual((32, 32), shrinks=True))
+        found.append(load_with(folder, resizer, skip_broken=False, progress=Progress()))
+        assert resizer.size == (32, 32)
+    check_alike(*found)
+    again = Resizer(usual=Usual((32, 32), shrinks=True))
+    load_with(folder, again, skip_broken=False, progress=Progress())
+    assert again.size == (32, 32)
+
+
+def test_the_second_time_nothing_is_decoded(tmp_path: Path, make: Any, small_limit: None, cache: Path) -> None:
+    folder = make.write_folder(tmp_path / "set", grey_then_colour(make))
+    first, second = Recording(), Recording()
+    one = load(folder, resize=32, progress=first.progress)
+    other = load(folder, resize=32, progress=second.progress)
+    assert np.array_equal(one.images, other.images)
+    assert any("are decoded once, into" in line for line in first.lines)
+    assert any("decoded before" in line for line in second.lines)
+    assert any(line.startswith("Resized 60 of 60 images") for line in second.lines)
+    assert len(list((cache / "images").glob("*.npy"))) == 1
+    # a plain array for others
+    (pixels,) = (cache / "images").glob("*.npy")
+    assert np.array_equal(np.load(pixels), one.images)
+
+
+def test_what_changes_is_decoded_anew(tmp_path: Path, make: Any, small_limit: None, cache: Path) -> None:
+    folder = make.write_folder(tmp_path / "set", grey_then_colour(make))
+    before = load(folder, resize=32)
+    (folder / "a" / "007.png").write_bytes(make.picture(255, size=(20, 30)))
+    after = load(folder, resize=32)
+    assert before.digest != after.digest
+    assert after.images[7].min() == 255
+    load(folder, resize=32, fit="pad")
+    load(folder, resize=33)
+    assert len(list((cache / "images").glob("*.npy"))) == 4
+
+
+@pytest.mark.parametrize("ending", [".npy", ".safetensors"])
+def test_damage_is_mended(tmp_path: Path, make: Any, small_limit: None, cache: Path, ending: str) -> None:
+    folder = make.write_folder(tmp_path / "set", grey_then_colour(make))
+    before = load(folder, resize=32).digest
+    (damaged,) = (cache / "images").glob(f"*{ending}")
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    listener = Recording()
+    found = load(folder, resize=32, progress=listener.progress)
+    assert found.digest == before == pixels_digest(np.array(found.images), found.labels)
+    assert any("made anew" in line for line in listener.warnings)
+
+
+def test_a_full_disk(tmp_path: Path, make: Any, small_limit: None, cache: Path, told: Any) -> None:
+    """The system ends the writing of a file at a size, as a full disk would."""
+    folder = make.write_folder(tmp_path / "set", grey_then_colour(make))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(UserError) as caught:
+            load(folder, resize=64)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "do not fit into the cache" in str(caught.value)
+    assert "DIFFGEN_CACHE" in str(caught.value)
+    assert [file.suffix for file in (cache / "images").iterdir()] in ([], [".lock"])
+    assert load(folder, resize=64).image_shape == (3, 64, 64)
+
+
+BROKEN = {"a/005.png": b"no picture", "a/031.png": b"", "b/000.png": b"\x89PNG\r\n\x1a\n"}
+
+
+@pytest.mark.parametrize("limit", [1000, 2**30])
+def test_three_broken_files_of_many(
+    tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, limit: int, told: Any
+) -> None:
+    monkeypatch.setattr(picture_stack, "LARGE_BYTES", limit)
+    good = grey_then_colour(make)
+    folder = make.write_folder(tmp_path / "set", good | BROKEN)
+    with pytest.raises(UserError) as caught:
+        load(folder, resize=32)
+    message = str(caught.value)
+    assert all(repr(name) in message for name in BROKEN)
+    assert "leave all 3 of the 62 images out with --skip-broken" in message
+    assert ". " not in message
+    listener = Recording()
+    found = load(folder, resize=32, skip_broken=True, progress=listener.progress)
+    assert any(line.startswith("Left out 3 of the 62 images") for line in listener.lines)
+    expected = load(make.write_folder(tmp_path / "good", {n: c for n, c in good.items() if n not in BROKEN}), resize=32)
+    assert np.array_equal(found.images, expected.images)
+    assert np.array_equal(found.labels, expected.labels)
+
+
+def test_all_are_broken(tmp_path: Path, make: Any) -> None:
+    folder = make.write_folder(tmp_path / "set", {f"{n}.png": b"nothing" for n in range(60)})
+    with pytest.raises(UserError, match="and 54 more, or leave all 60"):
+        load(folder)
+    with pytest.raises(UserError, match="is empty"):
+        load(folder, skip_broken=True)
+
+
+def test_the_map_lets_go_of_what_was_read(tmp_path: Path) -> None:
+    """A pass over a map of 600 MB in a process of its own takes nothing like that much memory."""
+    program = f"""
+import numpy as np, resource, sys
+from pathlib import Path
+from diffgen.data.mapped import ImageFile, map_images
+path = Path({str(tmp_path / "large.npy")!r})
+file = ImageFile(path, (3, 200, 1000))
+block = np.arange(10 * 600_000, dtype=np.uint8).reshape(10, 3, 200, 1000)
+for _ in range(100):
+    file.add(block)
+file.finish()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+images = map_images(path, (1000, 3, 200, 1000))
+total = sum(int(images[start : start + 20].sum()) for start in range(0, 1000, 20))
+total += sum(int(images[np.arange(start, 1000, 50)].sum()) for start in range(50))
+assert total == 2 * 100 * int(block.sum()), total
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 300_000  # KiB
+
+
+def test_views_stay_valid(tmp_path: Path) -> None:
+    pixels = RANDOM.integers(0, 256, (60, 3, 20, 20), dtype=np.uint8)
+    file = ImageFile(tmp_path / "set.npy", (3, 20, 20))
+    file.add(pixels)
+    file.finish()
+    images = map_images(tmp_path / "set.npy", pixels.shape)
+    view = images[10:20]
+    images.let_go()
+    assert np.array_equal(view, pixels[10:20])
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 0
+    assert [np.array_equal(one, other) for one, other in zip(images, pixels, strict=True)] == [True] * 60
+
+
+def test_the_cache_is_kept_below_a_size(tmp_path: Path, make: Any, small_limit: None, cache: Path) -> None:
+    folder = make.write_folder(tmp_path / "set", grey_then_colour(make))
+    sizes = (32, 40, 48)
+    for side in sizes:
+        load(folder, resize=side)
+    kept = load(folder, resize=32)  # used last, though made first
+    assert all(is_mapped(path) == (path.stat().st_size < 60 * 3 * 33 * 33) for path in (cache / "images").glob("*.npy"))
+    done = trim(cache_folder(), 60 * 3 * 49 * 49)
+    assert done.freed == {"images": pytest.approx(60 * 3 * 40 * 40 + 60 * 3 * 48 * 48, rel=0.1)}
+    assert done.in_use == 0
+    done = trim(cache_folder(), 0)
+    assert done.freed == {}
+    assert done.in_use == done.left
+    assert kept.images[59].max() == 236
+    del kept
+    assert trim(cache_folder(), 0).left == 0
+    assert [path.suffix for path in (cache / "images").iterdir()] == [".lock"] * 3
+
+
+def test_networks_learn_from_a_bounded_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = RANDOM.integers(0, 256, (900, 3, 16, 16), dtype=np.uint8)
+    data = ImageSet(images, np.arange(900) % 7, None, "mine")
+    everything = DataSplit(data, SplitConfig())
+    assert len(everything.reference) == 810
+    for module in ("diffgen.sampling", "diffgen.data.split"):
+        monkeypatch.setattr(f"{module}.LARGE_BYTES", 300 * 768)
+    split, again = DataSplit(data, SplitConfig()), DataSplit(data, SplitConfig())
+    assert len(split.reference) == 300
+    assert len(split.held_out) == 90  # fewer than a third of 300
+    assert split.labels is not None
+    assert torch.equal(split.reference, again.reference)
+    assert set(split.rows[0].tolist()) < set(everything.rows[0].tolist())
+    assert np.array_equal(split.labels[0], data.labels[split.rows[0]])  # type: ignore[index]
+    assert len(affordable_rows(images)) == 300
+    monkeypatch.undo()
+    assert np.array_equal(affordable_rows(images), np.arange(900))
