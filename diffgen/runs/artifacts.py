@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from diffgen.errors import UserError
+from diffgen.errors import Stopped, UserError
 from diffgen.events import Progress
 from diffgen.runs.cache import cache_file
 from diffgen.runs.files import write_whole
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 _HEADER = "diffgen"
+_SECONDS_BETWEEN_LOOKS = 0.5  # whether there is still time to wait
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Artifact:
         progress: Progress,
         *,
         anew: bool = False,
+        ended: Callable[[], bool] | None = None,
     ) -> _Made:
         """What the file holds; where it is missing or damaged, what is made now.
 
@@ -64,6 +66,10 @@ class Artifact:
             make: makes it and writes the file.
             progress: is told of damage, and of waiting.
             anew: make it although it is there.
+            ended: whether there is no more time to wait for another process; None: there is.
+
+        Raises:
+            Stopped: ``ended`` said so while another process was making it.
         """
         path = self.path
         before = _stamp(path)
@@ -74,13 +80,7 @@ class Artifact:
                 return found
             except UserError as error:
                 progress.warn(f"{error} It is made anew now.")
-        lock = FileLock(path.with_suffix(".lock"))
-        try:
-            held = lock.acquire(timeout=0)
-        except Timeout:
-            progress.say(f"Another process is making {path.name}; waiting for it.")
-            held = lock.acquire()
-        with held:
+        with _held(path, progress, ended):
             if _stamp(path) not in (before, None):
                 return load(path)  # made by another process meanwhile
             return make(path)
@@ -90,6 +90,19 @@ def _note_use(path: Path) -> None:
     """Let the file say when it was used last, by the time of its last reading, which many systems keep roughly."""
     with contextlib.suppress(OSError):  # somebody else's cache, or one that cannot be written
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+
+
+def _held(path: Path, progress: Progress, ended: Callable[[], bool] | None) -> contextlib.AbstractContextManager[Any]:
+    """The lock of a file, once no other process has it."""
+    lock = FileLock(path.with_suffix(".lock"))
+    with contextlib.suppress(Timeout):
+        return lock.acquire(timeout=0)
+    progress.say(f"Another process is making {path.name}; waiting for it.")
+    while True:
+        with contextlib.suppress(Timeout):
+            return lock.acquire(timeout=_SECONDS_BETWEEN_LOOKS)
+        if ended is not None and ended():
+            raise Stopped(f"Another process was still making {path.name}.")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -75,7 +75,7 @@ def prepare_gan(split: DataSplit, config: GanConfig, context: FamilyContext) -> 
         return gan_loader.load(file, device=context.device)
 
     artifact = gan_artifact(split, config, context.device)
-    found = artifact.obtain(load, make, progress)
+    found = artifact.obtain(load, make, progress, ended=context.ended)
     wrong = found[2].header["wrong"]
     if wrong:
         progress.warn(complaint(wrong))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
-from diffgen.errors import UserError
+from diffgen.errors import Stopped, UserError
 from diffgen.events import Progress
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from tests.recording import Recording
@@ -69,6 +70,16 @@ def test_one_that_cannot_be_made_leaves_no_lock_behind() -> None:
     with pytest.raises(RuntimeError):
         artifact.obtain(worker.load, fail, SILENT)
     assert artifact.obtain(worker.load, worker.make, SILENT) == "made"
+
+
+def test_whoever_has_no_more_time_does_not_wait_for_another() -> None:
+    artifact, worker, told = Artifact("gan", {"data": "x"}), Worker(), Recording()
+    looks = iter([False, True])
+    held = FileLock(artifact.path.with_suffix(".lock"))  # as another process holds it
+    with held, pytest.raises(Stopped, match="still making"):
+        artifact.obtain(worker.load, worker.make, told.progress, ended=lambda: next(looks))
+    assert len(told.lines) == 1 and worker.made == 0
+    assert artifact.obtain(worker.load, worker.make, SILENT, ended=lambda: True) == "made"
 
 
 SCRIPT = """
