@@ -79,10 +79,15 @@ def check_settings(config: CompareConfig) -> None:
     check_own_settings(config)
     needs, own, family = needs_of(config), config.generator, family_of(config)
     foreign_filters(config.filters.names or ())
-    if "learned" in (config.filters.names or ()) and config.filters.learned.answers is None:
+    answers, learns = config.filters.learned.answers, "learned" in (config.filters.names or ())
+    if learns and answers is None:
         raise UserError(
             "The filter learned has no answers to learn from; name a run whose pictures people labelled, or a file of "
             "answers, with --learned-from, or leave it out of --filters."
+        )
+    if answers is not None and not learns:
+        raise UserError(
+            f"Nothing learns from the answers {answers}; add learned to --filters, or leave --learned-from out."
         )
     given = extensions.in_use().generator
     if given is not None and not needs.source:

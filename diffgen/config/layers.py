@@ -27,6 +27,7 @@ _PATHS = (
     "gan_file",
     "generator.file",
     "generator.discriminator",
+    "filters.learned.answers",
     "models.path",
     "models.class_names_file",
     "models.label_map",

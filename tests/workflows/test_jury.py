@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffgen.comparison.requirements import check_settings
 from diffgen.config import Budget, CompareConfig, FilterConfig
-from diffgen.config.filters import JurySettings
+from diffgen.config.filters import JurySettings, LearnedSettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
@@ -18,13 +19,18 @@ from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 
 
-def test_a_comparison_asks_the_jury_where_it_is_named(model_files: dict[str, Path], tmp_path: Path) -> None:
-    config = CompareConfig(
+def changing_real_data(name: str) -> CompareConfig:
+    """A short search without a generator, with one filter and a jury that was shown little."""
+    return CompareConfig(
         technique="real_data",
         budget=Budget(queries=600),
         device="cpu",
-        filters=FilterConfig(names=("jury",), jury=JurySettings(shown=6_000)),
+        filters=FilterConfig(names=(name,), jury=JurySettings(shown=6_000)),
     )
+
+
+def test_a_comparison_asks_the_jury_where_it_is_named(model_files: dict[str, Path], tmp_path: Path) -> None:
+    config = changing_real_data("jury")
     given = model_files["a"], model_files["b"]
     found = compare(*given, data="digits:test", config=config, output=tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
@@ -50,12 +56,7 @@ def test_a_comparison_asks_the_jury_where_it_is_named(model_files: dict[str, Pat
 def test_without_labels_the_models_teach_it(model_files: dict[str, Path], tmp_path: Path) -> None:
     digits = load("digits:test")
     bare = ImageSet(digits.images, None, None, "digits without labels")
-    config = CompareConfig(
-        technique="real_data",
-        budget=Budget(queries=600),
-        device="cpu",
-        filters=FilterConfig(names=("ssim",), jury=JurySettings(shown=6_000)),
-    )
+    config = changing_real_data("ssim")
     said: list[object] = []
     compare(model_files["a"], model_files["b"], data=bare, config=config, output=tmp_path / "run", events=said.append)
     results = read_finished(RunFolder.open(tmp_path / "run"))
@@ -64,12 +65,7 @@ def test_without_labels_the_models_teach_it(model_files: dict[str, Path], tmp_pa
 
 
 def test_it_is_left_out_where_nothing_can_be_learned(model_files: dict[str, Path], tmp_path: Path) -> None:
-    config = CompareConfig(
-        technique="real_data",
-        budget=Budget(queries=600),
-        device="cpu",
-        filters=FilterConfig(names=("ssim",), jury=JurySettings(shown=6_000)),
-    )
+    config = changing_real_data("ssim")
     given = model_files["a"], model_files["b"]
     digits = load("digits:test")
     few = ImageSet(digits.images[:80], None, None, "few digits")
@@ -90,3 +86,10 @@ def test_the_filter_is_refused_without_a_jury(
         compare(*given, data=alike, config=config, output=tmp_path / "none")
     told("`diffgen compare`", "the filter jury for images of one label", caught.value)
     assert not (tmp_path / "none").exists()
+
+
+def test_answers_that_nothing_learns_from_are_said(told: Callable[[str, str, object], None]) -> None:
+    filters = FilterConfig(names=("ssim",), learned=LearnedSettings(answers="said.npz"))
+    with pytest.raises(UserError, match="add learned to --filters") as caught:
+        check_settings(CompareConfig(technique="real_data", filters=filters))
+    told("`diffgen compare`", "answers that no filter learns from", caught.value)
