@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import compare, model_options, options
 from diffgen.cli.settings_options import Options
+from diffgen.config import roles
 from diffgen.errors import UserError
+
+if TYPE_CHECKING:
+    from diffgen.workflows.replay import ReplayResult
 
 _EXAMPLES = """\
 examples:
@@ -52,19 +56,28 @@ def run(arguments: argparse.Namespace) -> int:
         events=progress.listener,
         stop=progress.stop,
     )
-    share = f" ({result.reproduced / result.replayed:.2%})" if result.replayed else ""
-    print(f"{result.reproduced:,} of {result.replayed:,} triggers still trigger{share}.")
-    print(f"{result.same_labels:,} of them with the same two labels as before.")
-    for verdict, (before, now) in (result.faults or {}).items():
-        if before or now:
-            who = "both are" if verdict == "all" else f"{verdict} alone is"
-            print(f"Of those that the jury recognised, {who} wrong on {now:,}; it was {before:,}.")
-    if result.lost:
-        print("The models agree now on these, of which they said before:")
-        for number, (a, b) in list(zip(result.lost, result.lost_labels, strict=True))[:_LOST_SHOWN]:
-            print(f"  trigger {number}: A {a}, B {b}")
-        if len(result.lost) > _LOST_SHOWN:
-            print(f"  and {len(result.lost) - _LOST_SHOWN:,} more")
+    print_result(result)
     if arguments.json:
         options.print_json(result.as_dict())
     return 0
+
+
+def print_result(result: ReplayResult) -> None:
+    """What still triggers, who is wrong, and on what the models agree now, on stdout."""
+    from diffgen.tasks.classification import who_is_wrong
+
+    share = f" ({result.reproduced / result.replayed:.2%})" if result.replayed else ""
+    print(f"{result.reproduced:,} of {result.replayed:,} triggers still trigger{share}.")
+    print(f"{result.same_labels:,} of them with the same labels as before.")
+    models = sum(len(verdict) == 1 for verdict in result.faults or ())
+    for verdict, (before, now) in (result.faults or {}).items():
+        if before or now:
+            wrong = who_is_wrong(verdict, models)
+            print(f"Of those that the jury recognised, {wrong} on {now:,}; it was {before:,}.")
+    if result.lost:
+        print("The models agree now on these, of which they said before:")
+        for number, labels in list(zip(result.lost, result.lost_labels, strict=True))[:_LOST_SHOWN]:
+            said = ", ".join(f"{role} {label}" for role, label in zip(roles(labels), labels, strict=True))
+            print(f"  trigger {number}: {said}")
+        if len(result.lost) > _LOST_SHOWN:
+            print(f"  and {len(result.lost) - _LOST_SHOWN:,} more")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from diffgen.config import roles
+
 if TYPE_CHECKING:
     from diffgen.comparison.line import CompareResult
 
@@ -25,13 +27,14 @@ def _discovery(result: CompareResult) -> str:
 
 def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
     """Who is wrong, as the jury sees it; nothing where there is none."""
+    from diffgen.tasks.classification import who_is_wrong
+
     if result.faults is None:
         return [("who is wrong", result.no_jury)] if result.no_jury else []
-    names = {"all": "both are wrong" if len(result.faults) == 3 else "all are wrong", "several": "several are wrong"}
-    others = {"A": "B is", "B": "A is"} if len(result.faults) == 3 else {}
+    models = sum(len(verdict) == 1 for verdict in result.faults)
     rows = []
     for verdict, counts in result.faults.items():
-        name = names.get(verdict, f"{verdict} is wrong where {others.get(verdict, 'the others are')} right")
+        name = who_is_wrong(verdict, models)
         pictures, ways = counts["pictures"], counts["behaviours"]
         rows.append((name, f"{pictures:,}{f', in {ways:,} ways' if ways > 1 else ''}"))
     unnamed = result.distinct_valid_triggers - (result.recognised_distinct_triggers or 0)
@@ -58,6 +61,7 @@ def print_result(result: CompareResult) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"{name:<{width}}  {value}")
-    for index, (a, b, count) in enumerate(result.most_frequent[:_PAIRS]):
-        print(f"{'most frequent' if index == 0 else '':<{width}}  A says {a}, B says {b}: {count:,}")
+    for index, (*labels, count) in enumerate(result.most_frequent[:_PAIRS]):
+        said = ", ".join(f"{role} says {label}" for role, label in zip(roles(labels), labels, strict=True))
+        print(f"{'most frequent' if index == 0 else '':<{width}}  {said}: {count:,}")
     print(f"report: {Path(result.run) / 'report.html'}", flush=True)

@@ -11,7 +11,7 @@ from diffgen.report import wording
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import BehaviourGroup, Picture, ReportData
 from diffgen.report.pictures import PictureBudget
-from diffgen.tasks.classification import role_name
+from diffgen.tasks.classification import role_name, who_is_wrong
 from diffgen.types import UInt8Array
 
 # Bytes of data URIs in each part of the page, about 2 MB together: a report can be mailed and opens on a phone.
@@ -30,7 +30,7 @@ SHRUNK_PAIRS = 24
 GLANCE_PICTURES = 10
 #: Behaviours that are open from the start; the others are one click away.
 OPEN_GROUPS = 24
-#: Pictures that each of them gets before the others get any.
+#: Pictures that so many behaviours, of all verdicts together, get before the others get any.
 OPEN_PICTURES = 5
 
 
@@ -120,9 +120,9 @@ class Gallery:
 def make_gallery(data: ReportData) -> Gallery:
     """The pictures of the behaviours.
 
-    The most frequent behaviours of every verdict get several pictures, then every other behaviour gets one, then all
-    get more in turn until the limit: a behaviour that was found once is in the page too. What the jury cannot name
-    comes after that. Nearest real images are added last.
+    The most frequent behaviours get several pictures, equally many of every verdict, then every other behaviour gets
+    one, then all get more in turn until the limit: a behaviour that was found once is in the page too. What the jury
+    cannot name comes after that. Nearest real images are added last.
     """
     order = [(index, picture) for _, index, picture in sorted(_turns(data.groups), key=lambda turn: turn[:2])]
     order = order[:GALLERY_PICTURES]
@@ -142,7 +142,7 @@ def _part(data: ReportData, verdict: str, groups: tuple[GroupView, ...]) -> Part
     if found.faults is None or found.recognised_distinct_triggers is None:
         return PartView(verdict, "", data.headline_count, found.behaviours, groups)
     if verdict:
-        title = wording.who_is_wrong(verdict, two=len(data.model_names) == 2)
+        title = wording.capitalised(who_is_wrong(verdict, len(data.model_names)))
         counts = found.faults[verdict]
         return PartView(verdict, title, counts["pictures"], counts["behaviours"], groups)
     left = found.distinct_valid_triggers - found.recognised_distinct_triggers
@@ -153,11 +153,12 @@ def _turns(groups: tuple[BehaviourGroup, ...]) -> Iterator[tuple[tuple[int, int]
     """Every picture with its place in the order: (round, number within its behaviour), then its behaviour."""
     places: dict[str, int] = {}
     judged = any(group.verdict for group in groups)
+    first = OPEN_GROUPS // max(1, len({group.verdict for group in groups if group.verdict}))
     for index, group in enumerate(groups):
         place = places[group.verdict] = places.get(group.verdict, -1) + 1
         later = 3 if judged and not group.verdict else 0
         for turn, picture in enumerate(group.pictures):
-            if place < OPEN_GROUPS and turn < OPEN_PICTURES:
+            if place < first and turn < OPEN_PICTURES:
                 yield (later, turn), index, picture
             else:
                 yield (later + (1 if turn == 0 else 2), turn), index, picture

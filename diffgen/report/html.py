@@ -154,7 +154,7 @@ def make_environment() -> Environment:
     )
     environment.filters.update(
         badges=_badges,
-        capitalised=lambda text: text[:1].upper() + text[1:],
+        capitalised=wording.capitalised,
         count_of=wording.count_of,
         duration=wording.duration,
         figure=wording.figure,

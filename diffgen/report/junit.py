@@ -27,11 +27,12 @@ def render_junit(view: GateView) -> str:
     """``junit.xml``.
 
     A condition that failed is a failure, one that could not be measured an error; a warning passes, its sentence in
-    ``system-out``. A behaviour fails when the store does not know it and there are more such than are allowed: the file
-    has a failure exactly if the check has one. What stands where keeps both Surefire's schema and that of Jenkins.
+    ``system-out``. A behaviour fails when the store does not know it and there are more such than are allowed, or more
+    such in which the candidate is wrong: the file has a failure exactly if the check has one. What stands where keeps
+    both Surefire's schema and that of Jenkins.
     """
     cases = [_condition(row, view.seconds if row.name == "search" else 0.0) for row in view.conditions]
-    cases += [_behaviour(each, fails=view.fails_on_behaviours) for each in view.behaviours]
+    cases += [_behaviour(each, fails=view.breaks(each)) for each in view.behaviours]
     failures, errors = (sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error"))
     counts = {"tests": str(len(cases)), "failures": str(failures), "errors": str(errors)}
     seconds = f"{view.seconds:.3f}"
@@ -69,7 +70,7 @@ def _behaviour(each: GateBehaviour, *, fails: bool) -> ElementTree.Element:
     said = f"{known}: {count_of(each.count, 'picture')} found {where}, largest probability shift {each.shift:.2f}"
     if each.faults:
         said += f"; the candidate is wrong where the base is right on {each.faults:,}"
-    return _case("diffgen.behaviour", name, said, "FAIL" if each.new and fails else "PASS", 0.0)
+    return _case("diffgen.behaviour", name, said, "FAIL" if fails else "PASS", 0.0)
 
 
 def _case(classname: str, name: str, said: str, status: str, seconds: float) -> ElementTree.Element:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
-from diffgen.tasks.classification import ALL, SEVERAL
+from diffgen.tasks.classification import who_is_wrong
 
 Faults: TypeAlias = Mapping[str, Mapping[str, int]]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -86,36 +86,30 @@ class Headline:
 
 def headline(data: ReportData) -> Headline:
     """The sentences at the top of the report. They speak of the models as A and B and hold no names."""
-    wrong, wide = verdict_sentences(data.results.faults, two=len(data.model_names) == 2), _sentence(data)
+    wrong, wide = verdict_sentences(data.results.faults, len(data.model_names)), _sentence(data)
     first, *others = [*wrong, wide] if wrong else [wide]
     return Headline(first, (*others, *_unnamed(data)), _meaning(data), _notes(data), _alerts(data))
 
 
-def verdict_sentences(faults: Faults | None, *, two: bool) -> tuple[str, ...]:
+def verdict_sentences(faults: Faults | None, models: int) -> tuple[str, ...]:
     """Who is wrong on how many pictures, one sentence for each verdict that has some.
 
     Args:
         faults: see :class:`diffgen.runs.results.RunResults`.
-        two: there are two models.
+        models: how many there are.
     """
     sentences = []
     for verdict, counts in (faults or {}).items():
         pictures, ways = counts["pictures"], counts["behaviours"]
         if pictures:
             on = f"on {count_of(pictures, 'picture')}{f', in {number(ways)} ways' if ways > 1 else ''}."
-            sentences.append(f"{who_is_wrong(verdict, two=two)} {on}")
+            sentences.append(f"{capitalised(who_is_wrong(verdict, models))} {on}")
     return tuple(sentences)
 
 
-def who_is_wrong(verdict: str, *, two: bool) -> str:
-    """A verdict in words: ``B is wrong where A is right``."""
-    if verdict == ALL:
-        return f"{'Both' if two else 'All'} are wrong"
-    if verdict == SEVERAL:
-        return "More than one is wrong, but not all,"
-    return (
-        f"{verdict} is wrong where {'BA'['AB'.index(verdict)] if two else 'all others'} {'is' if two else 'are'} right"
-    )
+def capitalised(text: str) -> str:
+    """The same with a capital letter at its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def nobody_named(no_jury: str) -> str:

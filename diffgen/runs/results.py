@@ -131,11 +131,11 @@ class JuryFigures:
     def __str__(self) -> str:
         """One sentence: who the jury is, and how good."""
         source = "real images, with the labels that the models agree on" if self.agreed else "labelled real images"
+        helped = f" ({self.helped:.1%} where it knows the label)" if self.helped and self.needs_help else ""
         return (
-            f"The jury: {self.members} small classifiers of {self.trained_on:,} {source}; of {self.held_out:,} others "
-            f"it names {self.accuracy:.1%} right and recognises {self.recognised:.1%}"
-            + ("" if self.reliable is None else f", of which it names {self.reliable:.1%} right")
-            + (f" ({self.helped:.1%} where it knows the label)." if self.helped and self.needs_help else ".")
+            f"The jury: {self.members} small classifiers, trained on {self.trained_on:,} {source}; of "
+            f"{self.held_out:,} others it names {self.accuracy:.1%} right and recognises {self.recognised:.1%}{helped}"
+            + ("." if self.reliable is None else f", of which it names {self.reliable:.1%} right.")
         )
 
     @property

@@ -155,6 +155,15 @@ def by_verdict(wrong: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
     return {**found, ALL: count == models}
 
 
+def who_is_wrong(verdict: str, models: int) -> str:
+    """A verdict of :func:`by_verdict` in words: ``B is wrong where A is right``, ``both are wrong``."""
+    if verdict == ALL:
+        return f"{'both' if models == 2 else 'all'} are wrong"
+    if verdict == SEVERAL:
+        return "several, but not all, are wrong"
+    return f"{verdict} is wrong where {'BA'['AB'.index(verdict)] + ' is' if models == 2 else 'all others are'} right"
+
+
 def widest_gap(probabilities: Float32Array) -> Float32Array:
     """float32 (N,): the largest Euclidean distance between the answers of two of the models, for float32 (N, M, K)."""
     pairs = combinations(range(probabilities.shape[1]), 2)

@@ -33,9 +33,9 @@ class ReplayResult:
         reproduced: those on which the models still disagree.
         same_labels: those on which both models still say exactly what they said.
         lost: numbers of the triggers on which the models agree now.
+        lost_labels: what each model said of each of these before, by name.
         faults: who is wrong on the pictures that the jury recognised: verdict, as
             :func:`diffgen.tasks.classification.by_verdict` has them -> how many then and how many now; None: no jury.
-        lost_labels: what each model said of each of these before, by name.
     """
 
     run: str

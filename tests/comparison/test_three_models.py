@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.cli import replay as replay_verb
+from diffgen.cli import table
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
@@ -24,6 +26,7 @@ from diffgen.types import ImageSet
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from diffgen.workflows.export import export
 from diffgen.workflows.label import label_export
+from diffgen.workflows.replay import ReplayResult
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.shrink import shrink
 
@@ -120,6 +123,20 @@ def test_results_and_report(result: CompareResult) -> None:
     name = f"trigger-{picture.identifier:06d}-A{picture.labels[0]}-B{picture.labels[1]}-C{picture.labels[2]}.png"
     assert (Path(result.run) / "images" / name).is_file()
     assert "- C: C.pt" in (Path(result.run) / "summary.md").read_text(encoding="utf-8")
+
+
+def test_on_the_screen(result: CompareResult, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of three models that Python made may be gone on with, and replayed, from the command line."""
+    table.print_result(result)
+    said = capsys.readouterr().out
+    first = ", ".join(f"{role} says {label}" for role, label in zip("ABC", result.most_frequent[0], strict=False))
+    assert "most frequent" in said and f"{first}: " in said
+    faults = {"C": (3, 1), "B": (0, 0), "A": (0, 0), "several": (2, 2), "all": (1, 0)}
+    replay_verb.print_result(ReplayResult("run", 9, 8, 7, (4,), (("4", "9", "4"),), faults))
+    said = capsys.readouterr().out
+    assert "C is wrong where all others are right on 1; it was 3." in said
+    assert "several, but not all, are wrong on 2; it was 2." in said and "all are wrong on 0" in said
+    assert "trigger 4: A 4, B 9, C 4" in said
 
 
 def test_export(result: CompareResult, tmp_path: Path) -> None:

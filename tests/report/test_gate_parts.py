@@ -59,6 +59,17 @@ def test_a_behaviour_says_on_how_many_pictures_the_candidate_is_wrong() -> None:
     assert "| 3 | 2 | 0.50 |" in render_gate_markdown(judged) and "B is wrong where" in render_gate_markdown(judged)
 
 
+def test_a_limit_on_faults_fails_the_behaviours_that_have_some() -> None:
+    view = replace(gate("PASS", new=2), fails_on_faults=True)
+    one, *others = view.behaviours
+    root = etree.fromstring(render_junit(replace(view, behaviours=(replace(one, faults=1), *others))))
+    assert [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None] == [
+        "base says 4, candidate says 9, cell 0"
+    ]
+    known = replace(view.behaviours[-1], faults=3)
+    assert not known.new and not view.breaks(known)
+
+
 def _valid(schema: str, element: etree._Element) -> None:
     etree.XMLSchema(etree.fromstring(schema)).assertValid(element)
 

@@ -11,7 +11,7 @@ from diffgen.report import BehaviourGroup, Picture, ReportData, render_html, ren
 from diffgen.report.cards import make_card
 from diffgen.report.data import JuryOpinion
 from diffgen.report.gallery import make_gallery
-from diffgen.report.wording import headline, verdict_sentences, who_is_wrong
+from diffgen.report.wording import headline, verdict_sentences
 from diffgen.runs.results import JuryFigures
 from tests.report.changes import changed
 
@@ -80,16 +80,10 @@ def test_the_first_sentence_says_who_is_wrong(judged, report_data):
 
 def test_one_picture_is_no_way_to_be_wrong_in(judged):
     data = changed(judged, faults={"B": {"pictures": 1, "behaviours": 1}, "A": {"pictures": 0, "behaviours": 0}})
-    assert verdict_sentences(data.results.faults, two=True) == ("B is wrong where A is right on 1 picture.",)
+    assert verdict_sentences(data.results.faults, 2) == ("B is wrong where A is right on 1 picture.",)
     none = changed(judged, recognised_triggers=0, faults={"B": {"pictures": 0, "behaviours": 0}})
-    assert verdict_sentences(none.results.faults, two=True) == verdict_sentences(None, two=True) == ()
+    assert verdict_sentences(none.results.faults, 2) == verdict_sentences(None, 2) == ()
     assert "nobody is said to be wrong" in headline(none).also[0]
-
-
-def test_of_three_models():
-    assert who_is_wrong("C", two=False) == "C is wrong where all others are right"
-    assert who_is_wrong("all", two=False) == "All are wrong"
-    assert who_is_wrong("several", two=False).startswith("More than one is wrong")
 
 
 def test_the_gallery_goes_by_verdict_and_folds_what_has_no_name(judged, read_page):
@@ -108,6 +102,24 @@ def test_the_gallery_goes_by_verdict_and_folds_what_has_no_name(judged, read_pag
     folded = page.flat_text.split("What the jury cannot name")[1]
     assert "nobody is said to be wrong" in folded
     assert [own["id"] for own in page.all("section")][:2] == ["gallery", "jury"]
+
+
+def test_what_a_filter_rejected_is_nobody_s_fault(judged):
+    """The page says that a picture is recognised when it is valid."""
+    picture = next(group for group in judged.groups if group.verdict == "B").pictures[0]
+    assert picture.wrong == (1,)
+    assert replace(picture, rejected_by="ssim").wrong == ()
+
+
+def test_many_verdicts_leave_room_for_rare_behaviours(judged):
+    """Three verdicts of 40 behaviours with five pictures each: every behaviour has one before all places are taken."""
+    picture = judged.groups[0].pictures[0]
+    groups = tuple(
+        BehaviourGroup((1, 2), cell, 5, (picture,) * 5, verdict) for verdict in ("B", "A", "all") for cell in range(40)
+    )
+    gallery = make_gallery(changed(judged, groups=groups))
+    assert [len(part.groups) for part in gallery.parts] == [40, 40, 40]
+    assert [len(part.groups[0].cards) for part in gallery.parts] == [5, 5, 5]
 
 
 def test_a_gallery_without_a_jury_has_one_part(report_data):
@@ -143,7 +155,7 @@ def test_three_models_may_be_wrong_together(report_data):
 def test_the_summary_leads_with_it(judged, report_data):
     text = render_markdown(judged)
     assert text.index("B is wrong where A is right") < text.index("A is wrong where B is right") < text.index("| |")
-    assert "The jury: 3 small classifiers of 900 labelled real images" in text
+    assert "The jury: 3 small classifiers, trained on 900 labelled real images" in text
     assert "jury" not in render_markdown(report_data)
     assert "one label only" in render_markdown(changed(report_data, no_jury="No jury: one label only."))
 

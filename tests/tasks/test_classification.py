@@ -19,6 +19,7 @@ from diffgen.tasks.classification import (
     faults,
     label_numbers,
     labels_of,
+    who_is_wrong,
     widest_gap,
 )
 from diffgen.types import Float32Array
@@ -91,3 +92,18 @@ def test_who_is_wrong(rows: list[tuple[list[int], int, bool]]) -> None:
 def test_it_waits_for_no_torch() -> None:
     program = "import sys, diffgen.tasks.classification, diffgen.runs.triggers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_verdict_in_words() -> None:
+    assert [who_is_wrong(verdict, 2) for verdict in by_verdict(np.zeros((1, 2), dtype=bool))] == [
+        "B is wrong where A is right",
+        "A is wrong where B is right",
+        "both are wrong",
+    ]
+    assert [who_is_wrong(verdict, 3) for verdict in by_verdict(np.zeros((1, 3), dtype=bool))] == [
+        "C is wrong where all others are right",
+        "B is wrong where all others are right",
+        "A is wrong where all others are right",
+        "several, but not all, are wrong",
+        "all are wrong",
+    ]

@@ -60,6 +60,7 @@ class GateView:
         rows: the conditions, and the values without a limit.
         behaviours: new ones first, of these the candidate's faults first, then the one with the largest shift.
         fails_on_behaviours: whether the new ones are more than are allowed.
+        fails_on_faults: whether the new ones in which the candidate is wrong are.
         store: its folder, or empty.
         created: ISO 8601.
         verdicts: who is wrong on what the search found, one sentence each; without a jury, why nobody says so.
@@ -78,6 +79,11 @@ class GateView:
     version: str
     seconds: float
     verdicts: tuple[str, ...] = ()
+    fails_on_faults: bool = False
+
+    def breaks(self, behaviour: GateBehaviour) -> bool:
+        """Whether a behaviour is one of those that are more than are allowed."""
+        return behaviour.new and (self.fails_on_behaviours or (self.fails_on_faults and behaviour.faults > 0))
 
     @property
     def new(self) -> tuple[GateBehaviour, ...]:

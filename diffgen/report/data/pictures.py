@@ -54,8 +54,8 @@ class Picture:
 
     @property
     def wrong(self) -> tuple[int, ...]:
-        """The models that are wrong, by number; none where the jury cannot name the picture."""
-        if self.jury is None or not self.jury.recognised:
+        """The models that are wrong, by number; none of what a filter rejected or the jury cannot name."""
+        if self.jury is None or not self.jury.recognised or self.rejected_by is not None:
             return ()
         return tuple(index for index, label in enumerate(self.labels) if label != self.jury.named)
 

@@ -21,6 +21,7 @@ def read_gate(
         faults, no_jury: and of who is wrong, or why nobody says so.
     """
     rows = _rows(record)
+    failed = {each.name for each in rows if each.status == "FAIL"}
     return GateView(
         run=folder.path.name,
         status=record["status"],
@@ -29,12 +30,13 @@ def read_gate(
         data_name=record["data"],
         rows=rows,
         behaviours=_behaviours(folder, record["behaviours"]),
-        fails_on_behaviours=any(each.name == "new_behaviours" and each.status == "FAIL" for each in rows),
+        fails_on_behaviours="new_behaviours" in failed,
+        fails_on_faults="new_faults" in failed,
         store=record["store"] or "",
         created=folder.manifest["created"],
         version=folder.manifest["version"],
         seconds=record["seconds"],
-        verdicts=verdict_sentences(faults, two=True) or tuple(filter(None, [nobody_named(no_jury)])),
+        verdicts=verdict_sentences(faults, 2) or tuple(filter(None, [nobody_named(no_jury)])),
     )
 
 
@@ -45,7 +47,7 @@ def _rows(record: Mapping[str, Any]) -> tuple[ConditionView, ...]:
     return tuple(
         ConditionView(
             name=name,
-            title=values[name]["title"] if name in values else name.replace("_", " "),
+            title=_title(values.get(name, {}) | conditions.get(name, {})),
             status=conditions[name]["status"] if name in conditions else "",
             value=values[name]["value"] if name in values else "not measured",
             interval=values[name]["interval"] if name in values else "",
@@ -54,6 +56,11 @@ def _rows(record: Mapping[str, Any]) -> tuple[ConditionView, ...]:
         )
         for name in dict.fromkeys([*values, *conditions])
     )
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    """Of a value, or of a condition on what was not measured; earlier versions gave the latter none."""
+    return str(row.get("title") or row["name"].replace("_", " "))
 
 
 def _behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[GateBehaviour, ...]:
