@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Ask whether a quantized, pruned, converted or retrained model may replace the old one: ask both about the real images,
-about what earlier checks found and about random valid generated ones, then search for pictures on which they disagree.
+about what earlier checks found and about random valid pictures, then search for pictures on which they disagree.
 """
 
 _EXAMPLES = """\
@@ -56,7 +56,7 @@ def add_parser(verbs: Any) -> None:
         "limits",
         "A value without a limit is measured and reported only. Without any limit, a candidate still fails if it is\n"
         "undecided on many real images, seems to get the wrong pre-processing, or is grossly worse on labelled real\n"
-        "images; a model that does not answer alike twice is an error (docs/check.md).",
+        "images or on variations of them; a model that does not answer alike twice is an error (docs/check.md).",
     )
     own = [each for each in every if each.key.startswith("limits.") or each.key in ("random_images", "variations")]
     parser.set_defaults(run=run, options=compare.add_options(parser, CheckConfig, (*title, own)))
@@ -126,8 +126,11 @@ def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
 def _accept(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
         raise UserError("The store is missing; name the folder that shall know them with --store.")
+    from diffgen.gate.wording import count_of
+
     accepted = api.accept(arguments.accept, arguments.store)
-    print(f"{accepted.added:,} behaviours added to {accepted.store}; {accepted.known:,} were known.")
+    known = f"{accepted.known:,} {'was' if accepted.known == 1 else 'were'} known"
+    print(f"{count_of(accepted.added, 'behaviour')} added to {accepted.store}; {known}.")
     if arguments.json:
         options.print_json(accepted.as_dict())
     return 0
@@ -135,7 +138,7 @@ def _accept(arguments: argparse.Namespace) -> int:
 
 def print_verdict(result: CheckResult, store: str | None = None) -> None:
     """One line for each value, then the worst behaviours, the verdict and the report's path, on stdout."""
-    from diffgen.gate.measured import AGAINST_ACCEPTED, measured
+    from diffgen.gate.measured import AGAINST_ACCEPTED, TITLES, measured
 
     conditions = {each.name: each for each in result.conditions}
     rows = []
@@ -144,7 +147,7 @@ def print_verdict(result: CheckResult, store: str | None = None) -> None:
         interval = f"  [{value.interval}]" if value.interval else ""
         limit = f"  limit {condition.limit}" if condition is not None and condition.limit else ""
         rows.append((condition.status.value if condition else "-", value.title, f"{value.value}{interval}{limit}"))
-    rows += [(each.status.value, each.name.replace("_", " "), each.sentence) for each in conditions.values()]
+    rows += [(each.status.value, TITLES[each.name], each.sentence) for each in conditions.values()]
     width = max(len(title) for _, title, _ in rows)
     for status, title, text in rows:
         print(f"{status:<5}  {title:<{width}}  {text}")

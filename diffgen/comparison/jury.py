@@ -78,6 +78,11 @@ class PreparedJury:
     labels: Int64Array | None = None
     note: dict[str, Any] | None = None
 
+    @property
+    def reason(self) -> str:
+        """Why there is none, as part of a sentence."""
+        return self.missing.removeprefix("No jury: ").removesuffix(".")
+
 
 def prepare_jury(
     split: DataSplit, known: RealLabels, config: CompareConfig, *, device: torch.device, progress: Progress

@@ -40,7 +40,7 @@ class CompareResult:
     Attributes:
         run: the run folder.
         queries: images both models were asked about during the search.
-        triggers: distinct generated images on which the models disagree.
+        triggers: distinct pictures on which the models disagree.
         valid_triggers: those that passed every filter.
         distinct_valid_triggers: those without near-duplicates; what the headline counts.
         behaviours: label pair x cell, among the distinct valid triggers; see ``diffgen.metrics.counting``.
@@ -163,7 +163,8 @@ def _look_at_data(given: Given) -> _Looked:
     else:
         jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
     progress.say(jury.missing or str(jury.figures))
-    check_jury(config, jury.missing)
+    check_jury(config, jury.reason)
+    given.hooks.jury_ready(jury)
     # which filters there are becomes part of the settings: a replay must not guess again
     names = filter_names(config, jury=jury.recogniser is not None)
     config = replace(config, filters=replace(config.filters, names=names))

@@ -92,6 +92,9 @@ class ComparisonHooks:
     def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet) -> None:
         """The models are prepared; nothing was written yet."""
 
+    def jury_ready(self, jury: PreparedJury) -> None:
+        """There is a jury, or it is known why there is none; nothing was written yet."""
+
     def search_ready(self, prepared: Prepared) -> None:
         """The search begins when this returns."""
 

@@ -218,16 +218,15 @@ def check_jury(config: CompareConfig, missing: str) -> None:
 
     Args:
         config: all settings.
-        missing: why there is none, as one sentence; empty where there is one.
+        missing: why there is none, as part of a sentence; empty where there is one.
 
     Raises:
         UserError: there is none.
     """
     if missing and config.filters.names is not None and "jury" in config.filters.names:
-        why = missing.removeprefix("No jury: ").removesuffix(".")
         raise UserError(
-            f"There is no jury that the filter jury could ask ({why}); give more images, or labels, or leave it out of "
-            "--filters."
+            f"There is no jury that the filter jury could ask ({missing}); give more images, or labels, or leave it "
+            "out of --filters."
         )
 
 

@@ -43,11 +43,11 @@ class Limits:
     """What ``diffgen check`` allows.
 
     None: the value is measured and reported, and nothing depends on it, but for the accuracy drop, that of the worst
-    class and the regression faults, which fail then where they are shown to be gross: with the lower end of the 95 %
-    interval above ``GROSS_ACCURACY_DROP``, ``GROSS_CLASS_ACCURACY_DROP`` or ``GROSS_REGRESSION_FAULTS``. A limit of
-    one's own takes the place of the default. Of many classes with few images each, some always look worse, so that also
-    a limit of one's own on the worst class fails only with the whole interval above it, which is corrected for the
-    number of classes.
+    class, the regression faults and the faults on variations, which fail then where they are shown to be gross: with
+    the lower end of the 95 % interval above ``GROSS_ACCURACY_DROP``, ``GROSS_CLASS_ACCURACY_DROP``,
+    ``GROSS_REGRESSION_FAULTS`` or ``GROSS_VARIATION_FAULTS``. A limit of one's own takes the place of the default. Of
+    many classes with few images each, some always look worse, so that also a limit of one's own on the worst class
+    fails only with the whole interval above it, which is corrected for the number of classes.
 
     Raises:
         SettingError: a value that cannot be.
@@ -55,7 +55,7 @@ class Limits:
 
     max_disagreement: Share = setting(
         None,
-        "Largest share of images with different labels, on the real images and on random valid generated ones.",
+        "Largest share of images with different labels, on the real images and on random valid pictures.",
         option="--max-disagreement",
         metavar="0.5%|0.005",
         common=True,
@@ -107,7 +107,7 @@ class Limits:
     )
     max_shift: Share = setting(
         None,
-        "Largest change of any class's probability, on any real or random valid generated image.",
+        "Largest change of any class's probability, on any real image or random valid picture.",
         option="--max-shift",
         metavar="X",
         common=True,
@@ -138,7 +138,7 @@ class CheckConfig:
     limits: Limits = setting(factory=Limits)
     random_images: int = setting(
         2000,
-        "Random valid generated images that both models are asked about, besides the search's budget.",
+        "Random valid pictures that both models are asked about, besides the search's budget.",
         option="--random-images",
         metavar="N",
         ge=1,

@@ -31,7 +31,7 @@ class Status(StrEnum):
     ERROR = "ERROR"
 
 
-_MIN_ACCEPTED = 0.05  # share of random generated images; below it the generator or a filter is of no use
+_MIN_ACCEPTED = 0.05  # share of random pictures; below it what draws them, or a filter, is of no use
 _SEVERITY = (Status.PASS, Status.WARN, Status.FAIL, Status.ERROR)
 EXIT_CODES = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.ERROR: 3}
 
@@ -78,8 +78,10 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, percent)
     if limits.max_new_behaviours is not None:
         yield _new("new_behaviours", len(values.new), values, limits.max_new_behaviours)
-    if limits.max_new_faults is not None:
+    if limits.max_new_faults is not None and values.jury:
         yield _new("new_faults", len(values.new_faults), values, limits.max_new_faults)
+    elif limits.max_new_faults is not None:
+        yield _missing("new_faults", f"{limits.max_new_faults:,}", "there is no jury that says who is wrong")
     if limits.max_disagreement is not None:
         yield _rate("disagreement_real", values.real, limits.max_disagreement, percent)
         yield _rate("disagreement_random", values.random, limits.max_disagreement, percent)
@@ -96,9 +98,12 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _rate("variation_faults", values.variation_faults, limits.max_variation_faults, percent)
     else:
         yield from _gross("variation_faults", values.variation_faults, GROSS_VARIATION_FAULTS, percent)
-    # who allows more on the real images themselves means these, too
-    allowed = max(GROSS_VARIATION_DROP, limits.max_accuracy_drop or 0.0)
-    yield from _gross("variation_drop", values.variations, allowed, points)
+    own = limits.max_accuracy_drop
+    if own is not None and own > GROSS_VARIATION_DROP:
+        # who allows more on the real images themselves means these, too
+        yield from _gross("variation_drop", values.variations, own, points, by="as on the real images")
+    else:
+        yield from _gross("variation_drop", values.variations, GROSS_VARIATION_DROP, points)
     if limits.max_shift is not None:
         yield _shift("shift_real", values.shift_real, limits.max_shift)
         yield _shift("shift_random", values.shift_random, limits.max_shift)
@@ -110,8 +115,8 @@ def _search(values: GateValues) -> Condition:
     if values.accepted >= _MIN_ACCEPTED * values.drawn and values.accepted:
         return Condition("search", Status.PASS, "", "The search came to its end.")
     sentence = (
-        f"The filters accept {values.accepted:,} of {values.drawn:,} random generated images, so that hardly anything "
-        "that a search finds can count; train a better GAN, or look at the filters."
+        f"The filters accept {values.accepted:,} of {values.drawn:,} random pictures, so that hardly anything that a "
+        "search finds can count; look at the filters, or name another source of pictures."
     )
     return Condition("search", Status.WARN if values.accepted else Status.ERROR, "", sentence)
 
@@ -129,13 +134,18 @@ def _smells(values: GateValues) -> Condition:
 
 
 def _gross(
-    name: str, rate: Rate | AccuracyDrop | None, limit: float, shown: Callable[[float], str]
+    name: str,
+    rate: Rate | AccuracyDrop | None,
+    limit: float,
+    shown: Callable[[float], str],
+    *,
+    by: str = "by default",
 ) -> Iterator[Condition]:
     """A limit that nobody set on this value: what breaks it must be shown, so that few images fail nobody by chance."""
     if rate is None or rate.of == 0:
         return
     low, _ = rate.interval
-    said = f"{shown(limit)} by default"
+    said = f"{shown(limit)} {by}"
     if low > limit:
         yield Condition(name, Status.FAIL, said, f"More than {shown(limit)}, also at the lower end of the interval.")
     elif rate.share > limit:
@@ -171,14 +181,17 @@ def _class_accuracy(drop: ClassDrop | None, limit: float | None) -> Iterator[Con
 def _new(name: str, new: int, values: GateValues, limit: int) -> Condition:
     """On behaviours that the store does not know."""
     allowed = f"{limit:,}"
+    which = "that the store does not know"
+    if name == "new_faults":
+        which += " and in which only the candidate is wrong"
     if new > limit:
         # what was found stays found, also when the search broke off afterwards
-        sentence = f"{count_of(new, 'behaviour')} that the store does not know; {allowed} allowed."
+        sentence = f"{count_of(new, 'behaviour')} {which}; {allowed} allowed."
         return Condition(name, Status.FAIL, allowed, sentence)
     if values.search.problem:
         sentence = "The search did not come to its end, so behaviours may have been missed."
         return Condition(name, Status.ERROR, allowed, sentence)
-    sentence = f"{values.search.queries:,} queries found {new or 'none'} that the store does not know."
+    sentence = f"{values.search.queries:,} queries found {new or 'none'} {which}."
     return Condition(name, Status.PASS, allowed, sentence)
 
 
@@ -218,6 +231,7 @@ def _shift(name: str, shift: Shift | None, limit: float) -> Condition:
     return Condition(name, status, f"{limit:g}", sentence)
 
 
-def _missing(name: str, limit: str) -> Condition:
-    sentence = "Not measured: the check broke off before, or there was no such image to ask about."
-    return Condition(name, Status.ERROR, limit, sentence)
+def _missing(
+    name: str, limit: str, why: str = "the check broke off before, or there was no such image to ask about"
+) -> Condition:
+    return Condition(name, Status.ERROR, limit, f"Not measured: {why}.")

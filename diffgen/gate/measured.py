@@ -16,9 +16,9 @@ TITLES = {
     "undecided_real": "real images on which only the candidate is undecided",
     "new_behaviours": "new behaviours",
     "disagreement_real": "disagreement on real images",
-    "disagreement_random": "disagreement on random valid generated images",
+    "disagreement_random": "disagreement on random valid pictures",
     "top5_flips_real": "real images with a label outside the other's top five",
-    "top5_flips_random": "random valid generated images with a label outside the other's top five",
+    "top5_flips_random": "random valid pictures with a label outside the other's top five",
     "accuracy_drop": "accuracy drop on real images",
     "class_accuracy_drop": "accuracy drop of the worst class, on real images",
     "regression_faults": "regression faults on real images",
@@ -26,11 +26,11 @@ TITLES = {
     "variation_drop": "accuracy drop on varied real images",
     "new_faults": "new behaviours in which only the candidate is wrong",
     "shift_real": "largest probability shift, real images",
-    "shift_random": "largest probability shift, random valid generated images",
+    "shift_random": "largest probability shift, random valid pictures",
     "replay": "pictures of the store",
     "accuracy_drop_accepted": "accuracy drop, against what was accepted",
     "disagreement_real_accepted": "disagreement on real images, against what was accepted",
-    "disagreement_random_accepted": "disagreement on random valid generated images, against what was accepted",
+    "disagreement_random_accepted": "disagreement on random valid pictures, against what was accepted",
     "known_behaviours": "known behaviours",
 }
 _ACCEPTED = "_accepted"
@@ -77,7 +77,8 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield from _rate("undecided_real", values.undecided)
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
-    yield Measured("new_faults", f"{len(values.new_faults):,}")
+    if values.jury:
+        yield Measured("new_faults", f"{len(values.new_faults):,}")
     yield from _rate("disagreement_real", values.real)
     yield from _rate("disagreement_random", values.random)
     yield from _rate("top5_flips_real", values.top5_real)

@@ -62,7 +62,9 @@ def make_record(
         "data": data,
         "store": store,
         "limits": asdict(limits),
-        "conditions": [{**asdict(each), "status": each.status.value} for each in conditions],
+        "conditions": [
+            {**asdict(each), "title": TITLES[each.name], "status": each.status.value} for each in conditions
+        ],
         "values": {
             "search": asdict(values.search),
             "steadiness": {**asdict(values.steadiness), "unsteady": list(values.steadiness.unsteady)},
@@ -76,7 +78,7 @@ def make_record(
             "top5_flips_random": _rate(values.top5_random),
             "random_images": {"drawn": values.drawn, "accepted": values.accepted},
             "variations": {"drawn": values.varied, "accuracy_drop": _drop(values.variations)},
-            "new_faults": len(values.new_faults),
+            "new_faults": len(values.new_faults) if values.jury else None,
             "accuracy_drop": _drop(values.accuracy),
             "class_accuracy_drop": _drop(values.class_accuracy),
             "regression_faults": _rate(values.faults),
@@ -156,7 +158,9 @@ _NAMES = rows(class_name, least=2, most=2)
 _check_record = fields(
     {
         "status": _STATUS,
-        "conditions": rows(fields({"name": one_of(TITLES), "status": _STATUS, "limit": text, "sentence": text})),
+        "conditions": rows(
+            fields({"name": one_of(TITLES), "status": _STATUS, "limit": text, "sentence": text}, {"title": text})
+        ),
         "values": fields(
             {
                 "search": fields({"queries": whole(), "problem": text}),
@@ -173,6 +177,7 @@ _check_record = fields(
                 **dict.fromkeys(("undecided_real", "top5_flips_real", "top5_flips_random"), or_none(check_rate)),
                 "class_accuracy_drop": or_none(_check_class_drop),
                 "variations": fields({"drawn": whole(), "accuracy_drop": or_none(check_drop)}),
+                "new_faults": or_none(whole()),
             },
         ),
         "behaviours": rows(
@@ -217,6 +222,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         varied=variations["drawn"],
         top5_real=_read(Rate, values.get("top5_flips_real")),
         top5_random=_read(Rate, values.get("top5_flips_random")),
+        jury=values.get("new_faults") is not None,
         shift_real=_read(Shift, values["shift_real"]),
         shift_random=_read(Shift, values["shift_random"]),
         replay=_read(Replay, values["replay"]) or Replay(),
@@ -245,7 +251,10 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
 def read_conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
     """What :func:`make_record` was given as conditions; raises as :func:`read_values`."""
     _check_record(record)
-    found = tuple(Condition(**{**each, "status": Status(each["status"])}) for each in record["conditions"])
+    found = tuple(
+        Condition(each["name"], Status(each["status"]), each["limit"], each["sentence"])
+        for each in record["conditions"]
+    )
     if overall(found).value != record["status"]:
         raise ValueError(f"its status is {record['status']}, but that of its conditions {overall(found).value}")
     return found

@@ -1,7 +1,8 @@
 """What a check measured. Nothing here knows a limit; see :mod:`diffgen.gate.conditions`.
 
-Rates are taken on real images and on *random* valid generated images only. Images that a search has chosen are those
-on which the models disagree most; what they show is counted as behaviours and enters no rate.
+Rates are taken on real images and on *random* pictures only: variations of real images that the jury recognises, and
+valid ones of what the search draws from. Images that a search has chosen are those on which the models disagree most;
+what they show is counted as behaviours and enters no rate.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ class Behaviour:
         shift: largest change of a probability on any of them.
         triggers: numbers of some of its pictures in the run, spread out over all; -1 for a picture of the store.
         replayed: it was met on pictures of the store and not by the search.
-        faults: how many of its pictures the jury recognises, with the base right and the candidate wrong.
+        faults: on how many of its pictures, or of their near-duplicates, the jury says that the base is right and the
+            candidate wrong.
     """
 
     said: tuple[int, int]
@@ -200,14 +202,15 @@ class GateValues:
 
     Attributes:
         real: disagreement on the real images.
-        random: disagreement on random valid generated images.
-        drawn, accepted: random generated images that the filters were asked about, and those that all of them accept;
+        random: disagreement on random valid pictures: what the search draws from, unsearched.
+        drawn, accepted: random pictures that the filters were asked about, and those that all of them accept;
             ``random`` is on as many of the latter as were wanted.
         accuracy: None without labels.
         top5_real, top5_random: images on which a label is not even among the five highest of the other model; None with
             ten classes or fewer.
         variations: accuracy on random variations of the real images that the jury still recognises; None without one.
         varied: how many variations were made for ``variations``.
+        jury: there is one, so that ``faults`` of behaviours were counted.
         shift_real, shift_random: on the same images as ``real`` and ``random``.
         replay: of the store.
         search: how it ended.
@@ -240,6 +243,7 @@ class GateValues:
     varied: int = 0
     top5_real: Rate | None = None
     top5_random: Rate | None = None
+    jury: bool = False
 
     @property
     def new(self) -> tuple[Behaviour, ...]:
@@ -248,7 +252,10 @@ class GateValues:
 
     @property
     def new_faults(self) -> tuple[Behaviour, ...]:
-        """Those of them on a picture of which the jury says that the base is right and the candidate wrong."""
+        """Those of them on a picture of which the jury says that the base is right and the candidate wrong.
+
+        None of them without a jury (:attr:`jury`), since nobody says so.
+        """
         return tuple(each for each in self.new if each.faults)
 
     @property

@@ -46,8 +46,8 @@ def check(
 ) -> CheckResult:
     """Ask whether a candidate may replace a base, and write a run folder with the answer.
 
-    Both models are asked about the real images first, then about the pictures in the store, about random valid
-    generated images, and about what a search finds.
+    Both models are asked about the real images first, then about the pictures in the store, about random variations of
+    the real images, about random valid pictures, and about what a search finds.
 
     Args:
         base, candidate: model files, or callables; see :func:`diffgen.models.load`.
@@ -75,8 +75,8 @@ def check(
         config = replace(config, compare=comparison)
         if not needs_of(config.compare).source:
             raise UserError(
-                f"A check also asks about random pictures of a generator, and the technique {comparison.technique} "
-                "draws none; check with diffgan or random_latent."
+                f"A check also asks about random pictures, and the technique {comparison.technique} draws none; check "
+                "with diffgan, seeds or random_latent."
             )
         hooks = _hooks(config, store, progress)
         return _concluded(

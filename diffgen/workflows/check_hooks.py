@@ -12,12 +12,14 @@ import numpy as np
 import torch
 
 from diffgen.comparison.black_boxes import resume_command
+from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.gate.answers import accuracy_drop, largest_shift, rate, top5_rate, undecided
 from diffgen.gate.classes import worst_class
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.known import nearest_known, spread_out
@@ -25,16 +27,15 @@ from diffgen.gate.ratchet import Acceptance, ratchet
 from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
 from diffgen.gate.values import (
-    AccuracyDrop,
     Behaviour,
     GateValues,
     KnownBehaviour,
-    Rate,
     Replay,
     SearchState,
     Shift,
     Steadiness,
 )
+from diffgen.metrics.counting import BoolArray
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
@@ -42,12 +43,11 @@ from diffgen.runs.store import Store, check_shape
 from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.sampling import affordable_rows
 from diffgen.sources.draws import UnsearchedDraws
-from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of, rows_by_key, top5_flips
+from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
+from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _BATCH = 1024
-_CLASSES_FOR_TOP5 = 11  # of ten classes five are half
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
 
 
@@ -105,6 +105,17 @@ class CheckHooks(ComparisonHooks):
                     f"{', '.join(now)}; name the store that was made for these classes."
                 )
 
+    def jury_ready(self, jury: PreparedJury) -> None:
+        limits = self.config.limits
+        for name in ("max_new_faults", "max_variation_faults"):
+            if jury.recogniser is None and getattr(limits, name) is not None:
+                raise UserError(
+                    f"--{name.replace('_', '-')} needs a jury that says who is wrong, and there is none "
+                    f"({jury.reason}); give more images, or labels, or leave it out."
+                )
+        if limits.max_variation_faults is not None and self.config.variations == 0:
+            raise UserError("--max-variation-faults needs variations, but --variations is 0; leave one of them out.")
+
     def search_ready(self, prepared: Prepared) -> None:
         self.prepared = prepared
         if self.store.behaviours:
@@ -125,15 +136,16 @@ class CheckHooks(ComparisonHooks):
                 real.summary.numeric_noise, real.summary.margin, tuple(each for each in real.unsteady if each)
             ),
             smells=tuple(each.sentence for each in real.smells[1] if each.kind not in known),
-            undecided=_undecided(kept, real.summary.margin),
-            real=_rate(kept, real.summary.margin),
-            top5_real=_top5(real.answers),
-            shift_real=Shift(_largest_shift(kept), count),
-            accuracy=None if labels is None else _accuracy(real.answers.labels, labels),
+            undecided=undecided(kept, real.summary.margin),
+            real=rate(kept, real.summary.margin),
+            top5_real=top5_rate(real.answers),
+            shift_real=Shift(largest_shift(kept), count),
+            accuracy=None if labels is None else accuracy_drop(real.answers.labels, labels),
             class_accuracy=None
             if labels is None
             else worst_class(real.answers.labels, labels, class_names(prepared.models, prepared.images)),
             search=SearchState(0, "The search did not come to its end."),
+            jury=prepared.recogniser is not None,
         )
         self._ask_about_variations(prepared)
         self._ask_about_random_images(prepared)
@@ -153,16 +165,16 @@ class CheckHooks(ComparisonHooks):
         self.values = replace(self.values, varied=made.drawn)
         if len(made.labels):
             said = _ask(prepared.models, made.images, "Asking about variations of real images", self.progress)
-            self.values = replace(self.values, variations=_accuracy(said.labels, made.labels))
+            self.values = replace(self.values, variations=accuracy_drop(said.labels, made.labels))
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
-        """Rates on what the generator draws unsearched, as far as the filters accept it."""
+        """Rates on what the source draws unsearched, as far as the filters accept it."""
         wanted, source = self.config.random_images, prepared.source.source
         assert source is not None
         draws = UnsearchedDraws(prepared.config.seed, source.space.frequencies(prepared.images.labels))
         answers: list[KeptAnswers] = []
         count = drawn = accepted = 0
-        with self.progress.stage("Asking about random generated images", total=wanted) as task:
+        with self.progress.stage("Asking about random pictures", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
                 genes = torch.from_numpy(source.space.sample(prepared.batch_size, draws))
                 images = source.draw(genes).cpu()
@@ -178,14 +190,18 @@ class CheckHooks(ComparisonHooks):
                 task.reach(count)
         if count < wanted:
             self.progress.warn(
-                f"Of {drawn:,} random generated images the filters accept only {count:,}; {wanted:,} were asked for."
+                f"Of {drawn:,} random pictures the filters accept only {count:,}; {wanted:,} were asked for."
             )
         self.values = replace(self.values, drawn=drawn, accepted=accepted)
         if count:
             together = KeptAnswers.joined(answers)
             kept = together.probabilities
-            rate, shift = _rate(kept, prepared.real.summary.margin), Shift(_largest_shift(kept), count)
-            self.values = replace(self.values, random=rate, top5_random=_top5(together), shift_random=shift)
+            self.values = replace(
+                self.values,
+                random=rate(kept, prepared.real.summary.margin),
+                top5_random=top5_rate(together),
+                shift_random=Shift(largest_shift(kept), count),
+            )
 
     def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
         self._triggers = triggers  # the report is drawn with the verdict
@@ -209,8 +225,8 @@ class CheckHooks(ComparisonHooks):
         triggers = self._triggers
         if finished is not None and triggers is None:
             triggers = folder.read_judged()
-        found = [] if triggers is None or finished is None else [_found_by_search(triggers, met)]
-        behaviours = self._behaviours([*found, *changed], prepared)
+        found = [] if triggers is None or finished is None else [found_by_search(triggers, met)]
+        behaviours = self._behaviours([*found, *((each, _wrong_alone(each)) for each in changed)], prepared)
         self.values = replace(
             self.values, search=SearchState(queries, problem), behaviours=behaviours, known=self._known()
         )
@@ -258,18 +274,25 @@ class CheckHooks(ComparisonHooks):
             verdicts = replace(verdicts, **vars(prepared.recogniser.read(torch.from_numpy(images))))
         return [changed.judged(verdicts)]
 
-    def _behaviours(self, parts: Sequence[TriggerTable], prepared: Prepared) -> tuple[Behaviour, ...]:
-        """One for each kind of picture, whether the search found them, the store has them, or both."""
-        parts = [each for each in parts if len(each) > 0]
-        if not parts:
+    def _behaviours(
+        self, pictures: Sequence[tuple[TriggerTable, BoolArray]], prepared: Prepared
+    ) -> tuple[Behaviour, ...]:
+        """One for each kind of picture, whether the search found them, the store has them, or both.
+
+        Args:
+            pictures: tables, and on which rows of each the candidate alone is wrong.
+            prepared: what the search worked with.
+        """
+        if not any(len(each) for each, _ in pictures):
             return ()
+        parts = [each for each, _ in pictures if len(each) > 0]
+        faults = np.concatenate([wrong for _, wrong in pictures])
         images = np.concatenate([each.images for each in parts])
         probabilities = np.concatenate([each.probabilities for each in parts])
         classes = [each.classes for each in parts if each.classes is not None]
         said = np.concatenate([each.labels for each in parts])
         numbers = np.concatenate([each.numbers for each in parts])
         keys = np.concatenate([each.behaviours for each in parts])
-        faults = np.concatenate([~each.faults[:, 0] & each.faults[:, 1] for each in parts])
         encoder = prepared.cells.encoder
         features = encoder.encode(torch.from_numpy(images)).cpu().numpy()
         stored = encoder.encode(torch.from_numpy(self._stored_images(prepared.images.image_shape))).cpu().numpy()
@@ -284,7 +307,7 @@ class CheckHooks(ComparisonHooks):
                 cell=key[2],
                 count=len(rows),
                 known=int(known[rows].sum()),
-                shift=_largest_shift(probabilities[rows]),
+                shift=largest_shift(probabilities[rows]),
                 triggers=tuple(numbers[chosen].tolist()),
                 replayed=bool((numbers[rows] < 0).all()),
                 faults=int(faults[rows].sum()),
@@ -345,44 +368,21 @@ def _ask(models: Sequence[BlackBox], images: UInt8Array, title: str, progress: P
     return KeptAnswers.joined(parts)
 
 
-def _found_by_search(triggers: TriggerTable, met: Set[bytes]) -> TriggerTable:
-    """The distinct valid triggers of a run, without those whose pixels are among ``met``."""
-    found = triggers[triggers.distinct]
-    return found[[image.tobytes() not in met for image in found.images]] if met else found
+def found_by_search(triggers: TriggerTable, met: Set[bytes]) -> tuple[TriggerTable, BoolArray]:
+    """The distinct valid triggers of a run, without those whose pixels are among ``met``.
+
+    And on which of them the candidate alone is wrong: on the picture, or on that near-duplicate of it which the jury
+    recognises, so that as many are counted here as among the figures of the run.
+    """
+    wrong = triggers.recognised_distinct & _wrong_alone(triggers)
+    repeated = np.isin(triggers.numbers, triggers.known.near_duplicate_of[wrong])
+    kept = triggers.distinct.copy()
+    if met:
+        kept[kept] = [image.tobytes() not in met for image in triggers.images_of(np.flatnonzero(kept))]
+    return triggers[kept], repeated[kept]
 
 
-def _rate(probabilities: Float32Array, margin: float) -> Rate:
-    """How many of float32 (N, 2, K) have other labels, whatever the margin; how many of these keep it not."""
-    count = int(differ(labels_of(probabilities)).sum())
-    decided = int(disagree(torch.from_numpy(probabilities), margin).sum())
-    return Rate(count, len(probabilities), undecided=count - decided)
-
-
-def _top5(answers: KeptAnswers) -> Rate | None:
-    """On how many images a label is not even among the five highest of the other model; None for so few classes."""
-    if answers.count < _CLASSES_FOR_TOP5:
-        return None
-    return Rate(int(top5_flips(answers.probabilities).sum()), len(answers))
-
-
-def _undecided(probabilities: Float32Array, margin: float) -> Rate:
-    """How many of float32 (N, 2, K) the candidate is undecided on, within the margin, and the base is not."""
-    base, candidate = (
-        answer_margin(torch.from_numpy(probabilities[:, column : column + 1])).numpy() > margin for column in (0, 1)
-    )
-    return Rate(int((base & ~candidate).sum()), len(probabilities))
-
-
-def _largest_shift(probabilities: Float32Array) -> float:
-    """For float32 (N, 2, K)."""
-    return float(np.abs(probabilities[:, 0] - probabilities[:, 1]).max(initial=0.0))
-
-
-def _accuracy(said: Int64Array, labels: Int64Array) -> AccuracyDrop:
-    right = said == labels[:, None]
-    return AccuracyDrop(
-        base_right=int(right[:, 0].sum()),
-        candidate_right=int(right[:, 1].sum()),
-        only_base=int((right[:, 0] & ~right[:, 1]).sum()),
-        of=len(labels),
-    )
+def _wrong_alone(triggers: TriggerTable) -> BoolArray:
+    """bool (N,): the jury says that the base is right and the candidate wrong."""
+    base, candidate = triggers.faults.T
+    return np.asarray(~base & candidate)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from diffgen.config import Limits
 from diffgen.errors import UserError
 from diffgen.gate.conditions import EXIT_CODES, Status, evaluate, overall
+from diffgen.gate.measured import measured as table_of
 from diffgen.gate.values import AccuracyDrop, Behaviour, ClassDrop, GateValues, Rate, SearchState, Shift, Steadiness
 
 DONE = SearchState(1000)
@@ -173,11 +174,28 @@ def test_behaviours_are_new_when_most_of_their_pictures_are() -> None:
 
 def test_faults_are_behaviours_in_which_the_jury_says_that_the_candidate_alone_is_wrong() -> None:
     named, unnamed, known = replace(behaviour(3, 0), faults=2), behaviour(3, 0), replace(behaviour(3, 3), faults=3)
-    measured = values(behaviours=(named, unnamed, known))
+    measured = values(behaviours=(named, unnamed, known), jury=True)
     assert measured.new_faults == (named,)
     assert statuses(measured, Limits(max_new_faults=0))["new_faults"] == "FAIL"
     assert statuses(measured, Limits(max_new_faults=1))["new_faults"] == "PASS"
     assert statuses(replace(measured, search=BROKEN), Limits(max_new_faults=1))["new_faults"] == "ERROR"
+    said = {
+        limit: next(
+            each.sentence for each in evaluate(measured, Limits(max_new_faults=limit)) if each.name == "new_faults"
+        )
+        for limit in (0, 1)
+    }
+    assert said[0] == "1 behaviour that the store does not know and in which only the candidate is wrong; 0 allowed."
+    assert said[1].endswith("queries found 1 that the store does not know and in which only the candidate is wrong.")
+
+
+def test_without_a_jury_nobody_says_that_there_are_no_faults() -> None:
+    """No limit on them is kept where nobody looked, and no table has their number."""
+    unjudged = values(behaviours=(behaviour(3, 0),))
+    condition = next(each for each in evaluate(unjudged, Limits(max_new_faults=0)) if each.name == "new_faults")
+    assert condition.status is Status.ERROR and "no jury" in condition.sentence
+    assert "new_faults" not in [each.name for each in table_of(unjudged)]
+    assert "new_faults" in [each.name for each in table_of(replace(unjudged, jury=True))]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +213,15 @@ def test_variations_have_defaults_that_must_be_shown_to_be_broken(
     measured = values(variations=AccuracyDrop(base, candidate, faults, 2000))
     shown = statuses(measured, Limits())
     assert {name: shown[name] for name in found} == found
+
+
+def test_a_larger_limit_on_the_accuracy_of_the_real_images_is_one_on_variations_too() -> None:
+    def limit(limits: Limits) -> str:
+        found = evaluate(values(variations=AccuracyDrop(1900, 1800, 150, 2000)), limits)
+        return next(f"{each.status} {each.limit}" for each in found if each.name == "variation_drop")
+
+    assert limit(Limits()) == limit(Limits(max_accuracy_drop=0.01)) == "FAIL 3.00 points by default"
+    assert limit(Limits(max_accuracy_drop=0.06)) == "PASS 6.00 points as on the real images"
 
 
 def test_a_limit_on_faults_of_variations_takes_the_place_of_the_default() -> None:

@@ -68,6 +68,7 @@ VALUES = st.builds(
     class_accuracy=st.none() | CLASS_DROPS,
     variations=st.none() | DROPS,
     varied=COUNTS,
+    jury=st.booleans(),
 )
 LIMITS = st.builds(
     Limits,
@@ -115,7 +116,7 @@ def test_a_record_without_what_came_later_is_read() -> None:
         class_names="ab",
         seconds=1.0,
     )
-    for name in ("steadiness", "smells", "undecided_real", "class_accuracy_drop", "variations"):
+    for name in ("steadiness", "smells", "undecided_real", "class_accuracy_drop", "variations", "new_faults"):
         del record["values"][name]
     assert read_values(record) == values
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
+from diffgen.comparison import checkpoints
+from diffgen.comparison import line as comparison
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig, SourceConfig
+from diffgen.config import (
+    Budget,
+    CheckConfig,
+    CompareConfig,
+    FilterConfig,
+    GanConfig,
+    GeneratorConfig,
+    SearchConfig,
+    SourceConfig,
+    replace,
+)
 from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
 from diffgen.types import ImageSet
@@ -19,6 +36,7 @@ from diffgen.workflows.demo import (
     save_torchscript,
     train_classifier,
 )
+from tests.workflows.breaking import Fragile
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +51,26 @@ def small_config() -> CompareConfig:
         search=SearchConfig(population=50),
         filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000)),
     )
+
+
+def untrained_generator(file: Path, shape: tuple[int, int, int]) -> GeneratorConfig:
+    """A generator of images (C, H, W) in a file, so that none is trained."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(8, math.prod(shape)), nn.Sigmoid(), nn.Unflatten(1, shape))
+    torch.jit.save(torch.jit.trace(network, torch.zeros(2, 8)), str(file))
+    return GeneratorConfig(file=str(file), latent_dim=8)
+
+
+@pytest.fixture(scope="session")
+def quick_check(tmp_path_factory: pytest.TempPathFactory, small_config: CompareConfig) -> CheckConfig:
+    """With a generator that is there already, no filter and a short search."""
+    compare = CompareConfig(
+        budget=Budget(queries=50),
+        device="cpu",
+        filters=replace(small_config.filters, names=()),
+        generator=untrained_generator(tmp_path_factory.mktemp("generator") / "generator.pt", (1, 28, 28)),
+    )
+    return CheckConfig(random_images=20, compare=compare)
 
 
 @pytest.fixture(scope="session")
@@ -61,3 +99,43 @@ def finished(
     """A finished comparison of A and B; not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "finished"
     return compare(model_files["a"], model_files["b"], data="digits:test", config=small_config, output=folder)
+
+
+@pytest.fixture
+def checkpoint_after_every_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fragile], None]:
+    """Lets a fragile model count from the beginning of the search on."""
+
+    def arm(model: Fragile) -> None:
+        search = comparison.run_search
+
+        def armed(*arguments: Any, **settings: Any) -> Any:
+            model.searching = True
+            try:
+                return search(*arguments, **settings)
+            finally:
+                model.searching = False
+
+        monkeypatch.setattr(comparison, "run_search", armed)
+
+    return arm
+
+
+@pytest.fixture
+def start(model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path) -> Callable[..., CompareResult]:
+    def start(model: Any = None, *, config: CompareConfig = small_config, **settings: Any) -> CompareResult:
+        return compare(
+            model_files["a"] if model is None else model,
+            model_files["b"],
+            data="digits:test",
+            config=config,
+            output=tmp_path / "run",
+            **settings,
+        )
+
+    return start

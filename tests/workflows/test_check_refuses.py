@@ -1,4 +1,4 @@
-"""Without any limit: what a check refuses on the real images alone, and what it lets pass."""
+"""What a check refuses: on the real images alone, without any limit; and before anything is computed."""
 
 from __future__ import annotations
 
@@ -6,36 +6,26 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
-from diffgen.config import Budget, CheckConfig, CompareConfig, GeneratorConfig
+from diffgen.config import CheckConfig, Limits
 from diffgen.data import load
-from diffgen.errors import RunError
+from diffgen.errors import RunError, UserError
 from diffgen.gate.conditions import Status
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
+from tests.workflows.conftest import untrained_generator
 
 CLASSES = 10
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory, small_config: CompareConfig) -> CheckConfig:
-    """With a generator that is there already, and a short search: what is tested rests on the real images."""
-    file = tmp_path_factory.mktemp("generator") / "generator.pt"
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(8, 784), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 28)))
-    torch.jit.save(torch.jit.trace(network, torch.zeros(2, 8)), str(file))
-    compare = CompareConfig(
-        budget=Budget(queries=50),
-        device="cpu",
-        filters=replace(small_config.filters, names=()),
-        generator=GeneratorConfig(file=str(file), latent_dim=8),
-    )
-    return CheckConfig(random_images=20, variations=0, compare=compare)
+def quick(quick_check: CheckConfig) -> CheckConfig:
+    """With a short search: what is tested rests on the real images."""
+    return replace(quick_check, variations=0)
 
 
 class Candidates:
@@ -143,11 +133,7 @@ class Pairs:
             tuple(f"{number:02d}" for number in range(100)),
             "pairs of digits",
         )
-        file = folder / "pairs.pt"
-        torch.manual_seed(0)
-        network = nn.Sequential(nn.Linear(8, 28 * 56), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 56)))
-        torch.jit.save(torch.jit.trace(network, torch.zeros(2, 8)), str(file))
-        self.generator = GeneratorConfig(file=str(file), latent_dim=8)
+        self.generator = untrained_generator(folder / "pairs.pt", (1, 28, 56))
 
     def base(self, images: np.ndarray) -> Float32Array:
         left, right = (self._one._logits(part) for part in (images[..., :28], images[..., 28:]))
@@ -218,3 +204,44 @@ def test_an_honest_candidate_passes_without_any_limit(
         "class_accuracy_drop",
         "regression_faults",
     }
+
+
+UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
+    ("a limit on accuracy without labels", {"limits": Limits(max_accuracy_drop=0.1)}, "needs labels"),
+    ("a limit on the worst class without labels", {"limits": Limits(max_class_accuracy_drop=0.1)}, "needs labels"),
+    ("a limit on regression faults without labels", {"limits": Limits(max_regression_faults=1)}, "needs labels"),
+    ("a GAN that is not there", {"gan": "nowhere.safetensors"}, "train-gan"),
+    ("a GAN that is a model", {"gan": "@a"}, "cannot be read"),
+    ("a store that is a model", {"store": "@a"}, "name a folder"),
+    ("a store of other pictures", {"store": "@colour"}, "3x8x6"),
+]
+
+
+@pytest.mark.parametrize(("case", "given", "part"), UNUSABLE, ids=[case for case, _, _ in UNUSABLE])
+def test_what_cannot_be_is_said_before_anything_is_computed(
+    case: str,
+    given: dict[str, Any],
+    part: str,
+    model_files: dict[str, Path],
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    from diffgen.runs.store import StoredBehaviour, add_to_store
+
+    colour = np.random.default_rng(0).integers(256, size=(1, 3, 8, 6), dtype=np.uint8)
+    add_to_store(tmp_path / "colour", [StoredBehaviour((1, 2), ("1", "2"), colour, {})])
+    places = {"@a": model_files["a"], "@colour": tmp_path / "colour"}
+    given = {name: places.get(value, value) if isinstance(value, str) else value for name, value in given.items()}
+    limits = given.pop("limits", Limits())
+    images = load("digits:test").images
+    with pytest.raises(UserError, match=part) as caught:
+        check(
+            model_files["a"],
+            model_files["b"],
+            data=images,
+            config=CheckConfig(limits=limits),
+            output=tmp_path / "run",
+            **given,
+        )
+    assert not (tmp_path / "run").exists()
+    told("Checks", case, caught.value)

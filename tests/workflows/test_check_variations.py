@@ -1,37 +1,32 @@
-"""A rate that no search has chosen: base and candidate on random variations of the real images."""
+"""Rates that no search has chosen: base and candidate on random variations of the real images, and random pictures."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
-from diffgen.config import Budget, CheckConfig, CompareConfig, GeneratorConfig
+from diffgen.config import CheckConfig, CompareConfig, Limits
 from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.events import Event, StageEnded, StageStarted
 from diffgen.gate.conditions import Status
+from diffgen.metrics.counting import ACCEPTED, CONFIRMED_SINGLE
 from diffgen.models import load as load_model
-from diffgen.types import Float32Array
+from diffgen.runs.results import recognised_figures
+from diffgen.runs.triggers import TriggerTable, Verdicts
+from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
+from diffgen.workflows.check_hooks import found_by_search
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory, small_config: CompareConfig) -> CheckConfig:
-    """With a generator that is there already, and a short search: what is tested rests on the variations."""
-    file = tmp_path_factory.mktemp("generator") / "generator.pt"
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(8, 784), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 28)))
-    torch.jit.save(torch.jit.trace(network, torch.zeros(2, 8)), str(file))
-    compare = CompareConfig(
-        budget=Budget(queries=50),
-        device="cpu",
-        filters=replace(small_config.filters, names=()),
-        generator=GeneratorConfig(file=str(file), latent_dim=8),
-    )
-    return CheckConfig(random_images=20, variations=300, compare=compare)
+def quick(quick_check: CheckConfig) -> CheckConfig:
+    """With a short search: what is tested rests on the variations."""
+    return replace(quick_check, variations=300)
 
 
 class LearntByHeart:
@@ -97,3 +92,84 @@ def test_no_image_is_varied_twice_and_none_can_be_asked_for(
         output=tmp_path / "none",
     )
     assert none.values.variations is None and none.exit_code == 0
+
+
+def test_limits_that_need_a_jury_or_variations_are_refused_without_before_anything_is_written(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path, told: Callable[[str, str, object], None]
+) -> None:
+    digits = load("digits:test")
+    few = ImageSet(digits.images[:80], None, None, "few digits")
+    given = model_files["a"], model_files["a_onnx"]
+    for limits in (Limits(max_new_faults=0), Limits(max_variation_faults=0.01)):
+        with pytest.raises(UserError, match="needs a jury that says who is wrong") as caught:
+            check(*given, data=few, config=replace(quick, limits=limits), output=tmp_path / "run")
+    told("Checks", "a limit that needs a jury, and images too few for one", caught.value)
+    config = replace(quick, variations=0, limits=Limits(max_variation_faults=0.01))
+    with pytest.raises(UserError, match="--variations is 0") as none:
+        check(*given, data=digits, config=config, output=tmp_path / "run")
+    told("Checks", "a limit on variations of which there are none", none.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_fault_on_a_near_duplicate_is_one_of_the_behaviour() -> None:
+    """As among the figures of the run: of pictures that repeat each other the one counts that the jury recognises."""
+    images = np.arange(4 * 64, dtype=np.uint8).reshape(4, 1, 8, 8)
+    answers = np.tile(np.float32([[[0.9, 0.1], [0.2, 0.8]]]), (4, 1, 1))
+    verdicts = Verdicts(
+        scores=np.zeros((4, 0), np.float32),
+        rejected_by=np.full(4, ACCEPTED),
+        confirmed=np.full(4, CONFIRMED_SINGLE, np.int8),
+        cells=np.zeros(4, np.int64),
+        near_duplicate_of=np.array([0, 0, 2, 2]),
+        named=np.zeros(4, np.int64),  # what the base says
+        certainty=np.zeros(4, np.float32),
+        recognised=np.array([False, True, False, False]),
+    )
+    triggers = TriggerTable.of(images, answers).judged(verdicts)
+    found, wrong = found_by_search(triggers, set())
+    assert (found.numbers.tolist(), wrong.tolist()) == ([0, 2], [True, False])
+    assert recognised_figures(triggers)["faults"]["B"]["pictures"] == wrong.sum() == 1
+    found, wrong = found_by_search(triggers, {images[0].tobytes()})
+    assert (found.numbers.tolist(), wrong.tolist()) == ([2], [False])
+
+
+class Witness:
+    """Knows what the candidate was asked about in each stage."""
+
+    def __init__(self, model_file: Path) -> None:
+        from diffgen.models import load as load_model
+
+        self._model = load_model(model_file, device="cpu")
+        self._model.prepare(load("digits:test").images)
+        self.asked: dict[str, set[bytes]] = {}
+        self._seen: set[bytes] = set()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted):
+            self._seen = self.asked.setdefault(event.name, set())
+        elif isinstance(event, StageEnded):
+            self._seen = set()
+
+    def candidate(self, images: np.ndarray) -> Float32Array:
+        pixels = np.round(images * 255).astype(np.uint8)
+        self._seen |= {image.tobytes() for image in pixels}
+        return self._model.predict(pixels)
+
+
+def test_no_image_of_the_rates_is_one_of_the_searchs_own(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    """Also where the search draws at random, and has the seed that the rates have."""
+    witness = Witness(model_files["b"])
+    drawn = CheckConfig(random_images=300, compare=replace(small_config, technique="random_latent"))
+    check(
+        model_files["a"],
+        witness.candidate,
+        data="digits:test",
+        config=drawn,
+        output=tmp_path / "drawn",
+        events=witness,
+    )
+    rates = witness.asked["Asking about random pictures"]
+    assert len(rates) == 300
+    assert not rates & witness.asked["Searching for disagreements"]
