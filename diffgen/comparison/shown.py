@@ -8,15 +8,12 @@ import torch
 from diffgen.comparison.prepared import Prepared
 from diffgen.data.split import DataSplit
 from diffgen.filters import FilterPipeline, SsimFilter
-from diffgen.judging.verdicts import PICTURES_A_BEHAVIOUR
-from diffgen.metrics.counting import CONFIRMED_SINGLE
+from diffgen.judging.shown import choose_shown
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.space import random_genes
 from diffgen.types import Int64Array, UInt8Array
 
-_BEHAVIOURS_SHOWN = 60  # of each verdict
-_IN_FULL = 24  # of each verdict, with more pictures than one, where there is a jury
 _REJECTED_SHOWN = 24
 _REAL_SHOWN = 60
 _SAMPLES_SHOWN = 80
@@ -25,7 +22,7 @@ _SAMPLES_SHOWN = 80
 def write_shown(prepared: Prepared, triggers: TriggerTable) -> None:
     """Write report.npz: the numbers of the triggers that are shown, and the real and random pictures beside them."""
     data, real, pipeline = prepared.images, prepared.real, prepared.pipeline
-    shown = _choose_shown(triggers)
+    shown = choose_shown(triggers)
     rejected = _choose_rejected(triggers, len(pipeline.filters))
     pictures = triggers.images_of(np.concatenate([shown, rejected]))
     real_shown = np.sort(real.disagreements[random_rows(len(real.disagreements), _REAL_SHOWN)])
@@ -53,34 +50,6 @@ def _samples(prepared: Prepared) -> UInt8Array:
         return np.empty((0, *prepared.images.image_shape), dtype=np.uint8)
     genes = random_genes(source.space, _SAMPLES_SHOWN, torch.Generator().manual_seed(prepared.config.seed))
     return np.asarray(source.draw(genes).cpu().numpy())
-
-
-def _choose_shown(triggers: TriggerTable) -> Int64Array:
-    """Trigger numbers of the gallery: what the jury recognises, verdict by verdict, then what it does not."""
-    parts = triggers.distinct_by_verdict
-    in_full = _IN_FULL if len(parts) > 1 else _BEHAVIOURS_SHOWN
-    return np.concatenate([_some_of_each(triggers, np.flatnonzero(rows), in_full) for rows in parts.values()])
-
-
-def _some_of_each(triggers: TriggerTable, rows: Int64Array, in_full: int) -> Int64Array:
-    """Of the most frequent behaviours among some rows a few pictures each, the widest apart first.
-
-    Of those after the first ``in_full`` there is one picture each.
-    Of a behaviour with pictures that the models were asked about again alone, only those are shown.
-    """
-    if len(rows) == 0:
-        return np.empty(0, dtype=np.int64)
-    alone, divergence = triggers.known.confirmed == CONFIRMED_SINGLE, triggers.divergence
-    _, inverse, counts = np.unique(triggers.behaviours[rows], axis=0, return_inverse=True, return_counts=True)
-    chosen: list[int] = []
-    for place, behaviour in enumerate(np.argsort(-counts, kind="stable")[:_BEHAVIOURS_SHOWN]):
-        members = rows[inverse == behaviour]
-        members = members[alone[members]] if alone[members].any() else members
-        members = members[np.argsort(-divergence[members], kind="stable")]
-        most = PICTURES_A_BEHAVIOUR if place < in_full else 1
-        picks = np.linspace(0, len(members) - 1, min(most, len(members))).astype(np.int64)
-        chosen.extend(members[picks].tolist())
-    return np.asarray(chosen, dtype=np.int64)
 
 
 def _choose_rejected(triggers: TriggerTable, filters: int) -> Int64Array:

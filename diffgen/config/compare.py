@@ -86,8 +86,8 @@ class CompareConfig:
     )
     verify_limit: int = setting(
         500,
-        "Most triggers that the models are asked about again alone after the search, a picture of every behaviour "
-        "first; the rest in batches composed otherwise.",
+        "Most triggers that the models are asked about again alone after the search, what the report shows first; "
+        "the rest in batches composed otherwise.",
         ge=0,
         le=10**9,
     )

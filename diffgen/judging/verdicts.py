@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,16 +12,23 @@ from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.features.recognition import Reading, Recogniser
 from diffgen.filters import FilterPipeline
-from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, NOT_VALID, UNCONFIRMED, is_valid
+from diffgen.judging.shown import PICTURES_A_BEHAVIOUR, choose_shown
+from diffgen.metrics.counting import (
+    CONFIRMED_BATCH,
+    CONFIRMED_SINGLE,
+    NOT_VALID,
+    UNCONFIRMED,
+    BoolArray,
+    is_valid,
+)
 from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.models import BlackBox
 from diffgen.origins import NO_SEED
-from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable, Verdicts
-from diffgen.tasks.classification import behaviours, widest_gap
+from diffgen.runs.triggers import UNKNOWN_LABEL, UNNAMED, TriggerTable, Verdicts
+from diffgen.tasks.classification import widest_gap
 from diffgen.types import Float32Array, Int64Array
 
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
-PICTURES_A_BEHAVIOUR = 5  # that the report shows at most
 
 
 def judge_triggers(
@@ -44,9 +52,10 @@ def judge_triggers(
         pipeline: the validity filters, calibrated.
         cells: of the real images.
         near_duplicate: correlation of thumbnails from which on two pictures count as one.
-        verify_limit: most triggers that are asked about alone: accepted ones first, of these the recognised ones, a
-            picture of every behaviour before the second one of any (:func:`in_rounds`). The rest are asked about in
-            batches composed otherwise than in the search.
+        verify_limit: most triggers that are asked about alone: those that the report shows first, then the other
+            accepted ones; of these the distinct ones that are recognised, then the other distinct ones, then those that
+            repeat others, a picture of every behaviour before the second one of any (:func:`in_rounds`). The rest are
+            asked about in batches composed otherwise than in the search.
         real_labels: int64, of all real images, or None.
         recogniser: the jury, or None: nobody says what the pictures show.
         taught_labels: int64, those of all real images from which the jury learned, or None for ``real_labels``.
@@ -61,16 +70,17 @@ def judge_triggers(
     reading = _read(
         recogniser, tensor, triggers.seeds, real_labels if taught_labels is None else taught_labels, progress
     )
-    named = np.zeros(len(triggers), dtype=np.bool_) if reading is None else reading.recognised
-    order = np.concatenate(
-        [
-            *(
-                rows[in_rounds(behaviours(labels, which)[rows], triggers.probabilities[rows])]
-                for rows in (np.flatnonzero(filtered.accepted & named), np.flatnonzero(filtered.accepted & ~named))
-            ),
-            np.flatnonzero(~filtered.accepted),
-        ]
+    verdicts = Verdicts(
+        scores=filtered.scores,
+        rejected_by=filtered.rejected_by,
+        confirmed=np.full(len(triggers), CONFIRMED_BATCH, dtype=np.int8),
+        cells=which,
+        near_duplicate_of=_repeats(triggers, filtered.accepted, near_duplicate),
+        seed_labels=_seed_labels(triggers.seeds, real_labels),
+        **({} if reading is None else vars(reading)),
     )
+    # as if all disagreed again
+    order = _order(triggers.judged(verdicts))
     single, rest = order[:verify_limit], order[verify_limit:]
     with progress.stage("Asking again, one image at a time", total=len(single)) as task:
         for row in single:
@@ -83,20 +93,10 @@ def judge_triggers(
             same = _same_answers(models, tensor[torch.from_numpy(rows)], labels[rows])
             confirmed[rows[same]] = CONFIRMED_BATCH
             task.advance(len(rows))
-    valid = np.flatnonzero(is_valid(confirmed, filtered.rejected_by))
-    original = np.full(len(triggers), NOT_VALID, dtype=np.int64)
-    original[valid] = valid[near_duplicate_of(triggers.images[valid], labels[valid], threshold=near_duplicate)]
-    return triggers.judged(
-        Verdicts(
-            scores=filtered.scores,
-            rejected_by=filtered.rejected_by,
-            confirmed=confirmed,
-            cells=which,
-            near_duplicate_of=original,
-            seed_labels=_seed_labels(triggers.seeds, real_labels),
-            **({} if reading is None else vars(reading)),
-        )
-    )
+    verdicts, valid = replace(verdicts, confirmed=confirmed), is_valid(confirmed, filtered.rejected_by)
+    if not np.array_equal(valid, filtered.accepted):
+        verdicts = replace(verdicts, near_duplicate_of=_repeats(triggers, valid, near_duplicate))
+    return triggers.judged(verdicts)
 
 
 def _read(
@@ -115,6 +115,29 @@ def _read(
     return reading
 
 
+def _repeats(triggers: TriggerTable, valid: BoolArray, near_duplicate: float) -> Int64Array:
+    """int64 (N,): see :func:`diffgen.metrics.counting.is_distinct`, where the triggers ``valid`` are."""
+    rows, found = np.flatnonzero(valid), np.full(len(triggers), NOT_VALID, dtype=np.int64)
+    found[rows] = rows[near_duplicate_of(triggers.images[rows], triggers.labels[rows], threshold=near_duplicate)]
+    return found
+
+
+def _order(triggers: TriggerTable) -> Int64Array:
+    """int64 (N,): the order in which triggers with verdicts are asked about again; see :func:`judge_triggers`."""
+    shown = choose_shown(triggers)
+    counted = triggers.distinct_by_verdict[UNNAMED] | triggers.recognised_distinct
+    left = ~np.isin(np.arange(len(triggers)), shown)
+    groups = (
+        counted & triggers.recognised & left,
+        counted & ~triggers.recognised & left,
+        triggers.valid & ~counted & left,
+    )
+    rounds = []
+    for rows in map(np.flatnonzero, groups):
+        rounds.append(rows[in_rounds(triggers.behaviours[rows], triggers.probabilities[rows])])
+    return np.concatenate([shown, *rounds, np.flatnonzero(~triggers.valid)])
+
+
 def _seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> Int64Array | None:
     """The labels of the real images that triggers were made from, so that a run can be read without these."""
     if seeds is None or real_labels is None:
@@ -125,8 +148,8 @@ def _seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> In
 def in_rounds(keys: Int64Array, probabilities: Float32Array) -> Int64Array:
     """The order in which triggers are confirmed: the first picture of every behaviour, the second of every one, ...
 
-    Within a behaviour those come first that a report would show: evenly spread from the widest disagreement to the
-    narrowest.
+    Within a round the most frequent behaviours come first. Within a behaviour those come first that a report would
+    show: evenly spread from the widest disagreement to the narrowest.
 
     Args:
         keys: int64 (N, D); equal rows are one behaviour.
@@ -138,12 +161,12 @@ def in_rounds(keys: Int64Array, probabilities: Float32Array) -> Int64Array:
     if len(keys) == 0:
         return np.empty(0, dtype=np.int64)
     gap = widest_gap(probabilities)
-    _, inverse = np.unique(keys, axis=0, return_inverse=True)
+    _, inverse, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     turn = np.empty(len(keys), dtype=np.int64)
     widest_first = np.lexsort((-gap, inverse))
     for members in np.split(widest_first, np.flatnonzero(np.diff(inverse[widest_first])) + 1):
         turn[members[spread_first(len(members))]] = np.arange(len(members))
-    return np.lexsort((np.arange(len(keys)), turn))
+    return np.lexsort((np.arange(len(keys)), -counts[inverse], turn))
 
 
 def spread_first(count: int) -> Int64Array:

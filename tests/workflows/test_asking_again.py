@@ -12,6 +12,7 @@ from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.features.encoder import DomainEncoder
 from diffgen.filters import FilterPipeline, SsimFilter
+from diffgen.judging.shown import PICTURES_A_BEHAVIOUR, choose_shown
 from diffgen.judging.verdicts import in_rounds, judge_triggers
 from diffgen.metrics.counting import ACCEPTED, CONFIRMED_BATCH, CONFIRMED_SINGLE
 from diffgen.models import load
@@ -46,6 +47,10 @@ def test_every_behaviour_has_its_turn_before_any_has_a_second_one(behaviours, se
         turns.append(met.get(behaviours[row], 0))
         met[behaviours[row]] = turns[-1] + 1
     assert turns == sorted(turns)
+    counts = [behaviours.count(behaviours[row]) for row in order.tolist()]
+    for turn in set(turns):
+        own = [count for count, its in zip(counts, turns, strict=True) if its == turn]
+        assert own == sorted(own, reverse=True), "of one round the most frequent behaviour comes first"
     # the first of each is the one on which the models are the furthest apart
     gaps = np.linalg.norm(probabilities[:, 0] - probabilities[:, 1], axis=1)
     for kind in set(behaviours):
@@ -53,7 +58,7 @@ def test_every_behaviour_has_its_turn_before_any_has_a_second_one(behaviours, se
         assert gaps[first] == max(gaps[row] for row in range(len(keys)) if behaviours[row] == kind)
 
 
-def judged(verify_limit: int):
+def judged(verify_limit: int, repeated: int = 1):
     data = load_data("digits:train")
     asked = Linear(0), Linear(1)
     models = [load(each) for each in asked]
@@ -61,6 +66,7 @@ def judged(verify_limit: int):
         model.prepare(data.images[:64])
     answers = np.stack([model.predict(data.images) for model in models], axis=1)
     rows = np.flatnonzero(answers[:, 0].argmax(axis=1) != answers[:, 1].argmax(axis=1))
+    rows = np.tile(rows, repeated)
     images, answers = data.images[rows], answers[rows]
     pipeline = FilterPipeline([SsimFilter()])
     tensor = torch.from_numpy(data.images)
@@ -85,26 +91,45 @@ def judged(verify_limit: int):
     judged = judge_triggers(
         models, table, pipeline, cells, near_duplicate=0.95, verify_limit=verify_limit, progress=Progress()
     )
-    return asked, answers.argmax(axis=2), judged.known
+    return asked, judged
 
 
 def test_a_few_are_asked_about_alone_and_the_rest_in_batches():
-    asked, labels, validity = judged(verify_limit=40)
-    assert len(labels) > 500
+    asked, table = judged(verify_limit=40)
+    validity = table.known
+    assert len(table) > 500
     alone = validity.confirmed == CONFIRMED_SINGLE
     assert alone.sum() == 40
     assert (validity.confirmed[~alone] == CONFIRMED_BATCH).all()
     assert (validity.rejected_by == ACCEPTED)[alone].all()
     for model in asked:
         assert model.batches.count(1) <= 41
-        assert sum(model.batches) == len(labels)  # about each of them once more, and no more
-    keys = np.column_stack([labels, validity.cells])[(validity.rejected_by == ACCEPTED)]
-    kinds = len(np.unique(keys, axis=0))
-    reached = len(np.unique(np.column_stack([labels, validity.cells])[alone], axis=0))
-    assert reached == min(40, kinds)
+        assert sum(model.batches) == len(table)  # about each of them once more, and no more
+
+
+def test_what_the_report_shows_is_asked_about_alone_first():
+    """Of a behaviour the report shows those alone that were: of many pictures one could be left."""
+    _, everything = judged(verify_limit=0)
+    shown = choose_shown(everything)
+    behaviours, counts = np.unique(everything.behaviours[everything.distinct], axis=0, return_counts=True)
+    assert len(behaviours) > 10 and len(shown) > len(behaviours[:60])
+    for limit in (40, len(shown)):
+        _, table = judged(verify_limit=limit)
+        assert set(np.flatnonzero(table.known.confirmed == CONFIRMED_SINGLE)) == set(shown[:limit])
+    frequent = behaviours[counts.argmax()]
+    assert counts.max() >= PICTURES_A_BEHAVIOUR
+    assert (table.behaviours[choose_shown(table)] == frequent).all(axis=1).sum() == PICTURES_A_BEHAVIOUR
+
+
+def test_what_repeats_another_is_asked_about_alone_after_all_that_counts():
+    _, everything = judged(verify_limit=10_000, repeated=3)
+    distinct = everything.distinct
+    assert 0 < distinct.sum() < everything.valid.sum() / 2
+    _, some = judged(verify_limit=int(distinct.sum()), repeated=3)
+    assert ((some.known.confirmed == CONFIRMED_SINGLE) == distinct).all()
 
 
 def test_few_triggers_are_all_asked_about_alone():
-    asked, _, validity = judged(verify_limit=10_000)
-    assert (validity.confirmed == CONFIRMED_SINGLE).all()
+    asked, table = judged(verify_limit=10_000)
+    assert (table.known.confirmed == CONFIRMED_SINGLE).all()
     assert set(asked[0].batches) == {1}
