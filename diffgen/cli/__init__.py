@@ -134,8 +134,7 @@ def _run(argv: Sequence[str] | None) -> int:
         _print_notes(error)
         return BROKE_OFF
     except Exception as error:
-        if heard:
-            # what interrupts an import comes out of some libraries as an error of theirs
+        if heard and _comes_of_an_interrupt(error):
             print("diffgen: interrupted", file=sys.stderr)
             _print_notes(error)
             return INTERRUPTED
@@ -147,6 +146,21 @@ def _run(argv: Sequence[str] | None) -> int:
         return BROKE_OFF
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _comes_of_an_interrupt(error: Exception) -> bool:
+    """Whether an error that follows a signal may be made of it.
+
+    What interrupts an import comes out of some libraries as an error of theirs; any other error after a first Ctrl-C,
+    which lets the search end in good order, is one of diffgen.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt):
+            return True
+        seen = seen.__context__
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code.co_filename.startswith("<frozen importlib") for frame, _ in frames)
 
 
 def _as_text(argument: str) -> str:

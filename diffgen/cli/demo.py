@@ -15,8 +15,8 @@ from diffgen.errors import UserError
 _DESCRIPTION = """\
 A whole run with nothing from outside: the 1,797 handwritten digits that ship inside scikit-learn (real scans of 8x8
 pixels, here scaled up to 28x28), two small classifiers of different architecture trained on half of them and saved as
-model files (TorchScript and ONNX), a search among the other half, changed, filters, and a report. With --gate one
-classifier and its 8-bit quantization instead, and the verdict whether the one may replace the other.
+model files (TorchScript and ONNX), a search among changed copies of the other half, filters, and a report. With --gate
+one classifier and its 8-bit quantization instead, and the verdict whether the one may replace the other.
 """
 
 

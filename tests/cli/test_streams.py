@@ -67,6 +67,26 @@ raise SystemExit(cli.main([]))
     assert (done.returncode, done.stderr) == (130, b"diffgen: interrupted\n")
 
 
+def test_an_error_after_a_first_interrupt_keeps_its_traceback():
+    """A first Ctrl-C lets a search end in good order; what breaks after that is an error of diffgen."""
+    program = """
+import os, signal, time
+from diffgen import cli
+
+def broken(argv):
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.1)
+    raise ZeroDivisionError("when the triggers were judged")
+
+cli._verb = broken
+raise SystemExit(cli.main([]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], env=PLAIN, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith(b"Traceback") and b"when the triggers were judged" in done.stderr
+
+
 def test_letters_that_the_terminal_lacks_are_spelled_out():
     for encoding in ("ascii", "latin-1"):
         done = run("diffgen export 日本", PYTHONIOENCODING=encoding)
