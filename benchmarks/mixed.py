@@ -15,15 +15,15 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.judge import Judge, judge_for
-from benchmarks.quick import add_quick, trained_as_asked
+from benchmarks.quick import trained_as_asked
 from benchmarks.warm_up import warm_up
+from benchmarks.ways import print_rows, ways_from
 from diffgen.config import Budget, CompareConfig, SearchConfig, SourceConfig
 from diffgen.data import load
 from diffgen.runs.files import write_json
@@ -88,16 +88,7 @@ def measure(way: str, seed: int, arguments: argparse.Namespace, judge: Judge) ->
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the table as Markdown: mean over the seeds, lowest to highest in brackets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("a")
-    parser.add_argument("b")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--queries", type=int, default=20_000)
-    parser.add_argument("--seeds", type=int, default=3)
-    add_quick(parser)
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    arguments = parser.parse_args(argv)
+    arguments = ways_from(argv, about=__doc__, ways=WAYS)
     judge = judge_for(load(f"{arguments.data}:train"), load(f"{arguments.data}:test"))
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in arguments.ways}
     for seed in range(arguments.seeds):
@@ -105,12 +96,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             found[way].append(measure(way, seed, arguments, judge))
     print("| search | triggers | valid | recognised | behaviours among them | behaviours among valid |", end="")
     print(" of the recognised, from the GAN | s |\n|---|" + "---:|" * len(FIGURES))
-    for way, runs in found.items():
-        cells = []
-        for name in FIGURES:
-            values = [run[name] for run in runs]
-            cells.append(f"{np.mean(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})")
-        print(f"| {way} | {' | '.join(cells)} |")
+    print_rows(found, dict.fromkeys(FIGURES, ""))
 
 
 if __name__ == "__main__":
