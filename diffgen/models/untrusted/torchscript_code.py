@@ -16,12 +16,19 @@ from functools import cache
 
 import torch
 
-from diffgen.models.untrusted.archives import UntrustedError, is_plain_text
-from diffgen.models.untrusted.operators import FOREIGN_CLASSES, PACKED_WEIGHTS, is_allowed
+from diffgen.models.untrusted.archives import UntrustedError
+from diffgen.models.untrusted.operators import PACKED_WEIGHTS, is_allowed
+from diffgen.models.untrusted.torchscript_text import (
+    check_foreign,
+    check_text,
+    decoded,
+    described,
+    dotted,
+    local_names,
+    parsed,
+    refused,
+)
 
-# As torch prints texts; octal numbers stand for what is not printable.
-_TEXT = re.compile(r'"(?:[^"\\\n]|\\[\\\'"abfnrtv]|\\[0-7]{3})*"')
-_PRINTABLE = re.compile(r"[\n -~]*")
 _NAME = re.compile(r'[^"\\]+')
 _CONSTANT = re.compile(r"c\d+", re.ASCII)
 _VERSION = "op_version_set"
@@ -65,12 +72,12 @@ def check_code(files: Mapping[str, bytes]) -> None:
     """
     if sum(map(len, files.values())) > _MAX_BYTES:
         raise UntrustedError(f"its code has more than {_MAX_BYTES >> 20} MiB")
-    texts = {name: _decoded(name, content) for name, content in files.items()}
-    trees = {name: _parsed(name, text) for name, text in texts.items()}
+    texts = {name: decoded(name, content) for name, content in files.items()}
+    trees = {name: parsed(name, text) for name, text in texts.items()}
     functions = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     shadowing = next((name for name in sorted(functions & _operators()) if not is_allowed("aten", name)), None)
     if shadowing is not None:
-        raise _refused(f"has a function {shadowing!r}, as an operator that does more than compute is called")
+        raise refused(f"has a function {shadowing!r}, as an operator that does more than compute is called")
     classes = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     for name, tree in trees.items():
         _Reader(texts[name].split("\n"), functions, classes).file(tree)
@@ -81,29 +88,6 @@ def _operators() -> frozenset[str]:
     """Names of all operators of torch that can be asked for as methods of a tensor."""
     names = (schema.name for schema in torch._C._jit_get_all_schemas())
     return frozenset(name.removeprefix("aten::") for name in names if name.startswith("aten::"))
-
-
-def _decoded(name: str, content: bytes) -> str:
-    """The text of a file, if every reader must take it for the same."""
-    try:
-        text = content.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise UntrustedError(f"its code {name!r} holds letters that torch.jit.save does not write") from error
-    bare = _TEXT.sub("", text)
-    if _PRINTABLE.fullmatch(text) is None or '"""' in text or any(letter in bare for letter in "\"'\\#"):
-        raise UntrustedError(f"its code {name!r} holds comments or texts as torch.jit.save does not write them")
-    return text
-
-
-def _parsed(name: str, text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UntrustedError(f"its code {name!r} cannot be read") from error
-
-
-def _refused(what: str) -> UntrustedError:
-    return UntrustedError(f"its code {what}")
 
 
 class _Reader:
@@ -133,12 +117,12 @@ class _Reader:
                 and node.targets[0].id == _VERSION
                 and isinstance(node.value, ast.Constant)
             ):
-                raise _refused(f"has {_described(node)} outside of functions and classes")
+                raise refused(f"has {described(node)} outside of functions and classes")
 
     def _class(self, node: ast.ClassDef) -> None:
         bases = [base.id if isinstance(base, ast.Name) else "" for base in node.bases]
         if node.decorator_list or node.keywords or bases not in ([], ["Module"], ["NamedTuple"], ["Enum"]):
-            raise _refused(f"has a class {node.name!r} of an unknown kind")
+            raise refused(f"has a class {node.name!r} of an unknown kind")
         packed = False
         for part in node.body:
             if isinstance(part, ast.FunctionDef):
@@ -146,37 +130,37 @@ class _Reader:
             elif isinstance(part, ast.AnnAssign):
                 self._plain_target(part.target)
                 self._type(part.annotation)
-                packed = packed or _dotted(part.annotation) in PACKED_WEIGHTS
+                packed = packed or dotted(part.annotation) in PACKED_WEIGHTS
                 if part.value is not None:
                     self._literal(part.value)
             elif isinstance(part, ast.Assign) and len(part.targets) == 1:
                 self._table(part.targets[0], part.value, enum=bases == ["Enum"])
             elif not isinstance(part, ast.Pass):
-                raise _refused(f"has {_described(part)} in the class {node.name!r}")
+                raise refused(f"has {described(part)} in the class {node.name!r}")
         # torch runs these while it opens the archive. Quantized layers need them, to pack their weights.
         methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
         state = next((method.name for method in methods if method.name in _STATE), None)
         loops = any(isinstance(each, (ast.For, ast.While)) for method in methods for each in ast.walk(method))
         if state is not None and (not packed or loops):
-            raise _refused(f"has a method {state}, which is run already when the file is opened")
+            raise refused(f"has a method {state}, which is run already when the file is opened")
 
     def _table(self, target: ast.expr, value: ast.expr, *, enum: bool) -> None:
         """What torch notes of a class, such as the names of its parameters."""
-        if isinstance(target, ast.Subscript) and _dotted(target.value) == _ANNOTATIONS:
+        if isinstance(target, ast.Subscript) and dotted(target.value) == _ANNOTATIONS:
             self._literal(target.slice)
             self._type(value)
         elif isinstance(target, ast.Name) and (target.id in (*_TABLES, _ANNOTATIONS) or enum):
             self._literal(value)
         elif isinstance(target, ast.Name) and target.id in _HOOKS:
             if not (isinstance(value, ast.List) and not value.elts):
-                raise _refused("has hooks, which run beside the network itself")
+                raise refused("has hooks, which run beside the network itself")
         else:
-            raise _refused(f"sets {ast.unparse(target)[:40]!r} in a class")
+            raise refused(f"sets {ast.unparse(target)[:40]!r} in a class")
 
     def _function(self, node: ast.FunctionDef) -> None:
         given = node.args
         if node.decorator_list or given.vararg or given.kwarg or given.posonlyargs:
-            raise _refused(f"has a function {node.name!r} of an unknown kind")
+            raise refused(f"has a function {node.name!r} of an unknown kind")
         arguments = [*given.args, *given.kwonlyargs]
         for argument in arguments:
             if argument.annotation is not None:
@@ -186,10 +170,10 @@ class _Reader:
                 self._literal(default)
         if node.returns is not None:
             self._type(node.returns)
-        self._locals, self._own = _local_names(node, [argument.arg for argument in arguments])
+        self._locals, self._own = local_names(node, [argument.arg for argument in arguments])
         taken = self._locals & _TAKEN
         if taken:
-            raise _refused(f"gives {min(taken)!r} another meaning")
+            raise refused(f"gives {min(taken)!r} another meaning")
         self._statements(node.body, 0)
 
     def _statements(self, body: list[ast.stmt], depth: int) -> None:
@@ -198,7 +182,7 @@ class _Reader:
 
     def _statement(self, node: ast.stmt, depth: int) -> None:
         if depth > _DEEPEST:
-            raise _refused("is nested too deeply")
+            raise refused("is nested too deeply")
         if isinstance(node, (ast.Pass, ast.Break, ast.Continue)):
             return
         if isinstance(node, (ast.If, ast.While)):
@@ -225,7 +209,7 @@ class _Reader:
         elif isinstance(node, ast.Raise) and node.cause is None:
             self._raised(node.exc, depth)
         else:
-            raise _refused(f"has {_described(node)}")
+            raise refused(f"has {described(node)}")
 
     def _raised(self, node: ast.expr | None, depth: int) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _EXCEPTIONS:
@@ -240,16 +224,16 @@ class _Reader:
     def _value(self, node: ast.expr, depth: int) -> None:
         depth += 1
         if depth > _DEEPEST:
-            raise _refused("is nested too deeply")
+            raise refused("is nested too deeply")
         if isinstance(node, ast.Call):
             self._call(node, depth)
         elif isinstance(node, ast.Name):
             if node.id in _TAKEN and node.id not in self._locals:
-                raise _refused(f"uses {node.id!r} as a value")
+                raise refused(f"uses {node.id!r} as a value")
         elif isinstance(node, ast.Constant):
             if not isinstance(node.value, (str, int, float, complex, type(None), type(...))):
-                raise _refused(f"holds {ast.unparse(node)[:40]!r}")
-            _check_text(node)
+                raise refused(f"holds {ast.unparse(node)[:40]!r}")
+            check_text(node)
         elif isinstance(node, ast.Attribute):
             self._attribute(node, depth)
         elif isinstance(node, ast.Dict):
@@ -264,19 +248,19 @@ class _Reader:
         ):
             self._values((each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)), depth)
         else:
-            raise _refused(f"has {_described(node)}")
+            raise refused(f"has {described(node)}")
 
     def _attribute(self, node: ast.Attribute, depth: int) -> None:
         """An attribute that is looked up; operators may only be called on the spot."""
-        path = _dotted(node)
+        path = dotted(node)
         first = path.partition(".")[0]
         if first == "__torch__":
-            _check_foreign(path)
+            check_foreign(path)
         elif first == "CONSTANTS":
             if _CONSTANT.fullmatch(path.removeprefix("CONSTANTS.")) is None:
-                raise _refused(f"uses {path[:60]!r}")
+                raise refused(f"uses {path[:60]!r}")
         elif first in _TAKEN and first not in self._locals:
-            raise _refused(f"uses {path[:60]!r} as a value")
+            raise refused(f"uses {path[:60]!r} as a value")
         else:
             self._value(node.value, depth)
 
@@ -300,107 +284,61 @@ class _Reader:
             if function.id == "getattr":
                 self._getattr(node)
             elif function.id not in self._own and (function.id in self._locals or function.id not in _FUNCTIONS):
-                raise _refused(f"calls {function.id!r}, which is not known to do no more than compute")
+                raise refused(f"calls {function.id!r}, which is not known to do no more than compute")
             return
         if not isinstance(function, ast.Attribute):
-            raise _refused(f"calls {ast.unparse(function)[:40]!r}")
-        path = _dotted(function)
+            raise refused(f"calls {ast.unparse(function)[:40]!r}")
+        path = dotted(function)
         first, *rest = path.split(".")
         if first == "torch":
             self._operator(["aten", *rest], path)
         elif first == "ops":
             self._operator(rest, path)
         elif function.attr not in {*self._functions, *self._classes, *_PACKED_METHODS, "__new__"}:
-            raise _refused(f"calls {function.attr!r}, which is no function of its own")
+            raise refused(f"calls {function.attr!r}, which is no function of its own")
         else:
             self._attribute(function, depth)
 
     def _operator(self, path: list[str], name: str) -> None:
         if len(path) != 2 or not is_allowed(*path):
-            raise _refused(f"calls {name[:60]!r}, which is not on the list of operators that only compute")
+            raise refused(f"calls {name[:60]!r}, which is not on the list of operators that only compute")
 
     def _getattr(self, node: ast.Call) -> None:
         """``getattr(x, "3")``, for attributes whose names are no words: the name must stand there as it is."""
         name = node.args[1] if len(node.args) == 2 and not node.keywords else None
         if not (isinstance(name, ast.Constant) and isinstance(name.value, str) and _NAME.fullmatch(name.value)):
-            raise _refused("calls getattr with something else than a name")
+            raise refused("calls getattr with something else than a name")
         if self._lines[name.lineno - 1][name.col_offset : name.end_col_offset] != f'"{name.value}"':
-            raise _refused("calls getattr with a name in another spelling")
+            raise refused("calls getattr with a name in another spelling")
 
     def _literal(self, node: ast.expr) -> None:
         """Numbers, texts and lists of these: what needs no computation."""
         for each in ast.walk(node):
             if isinstance(each, ast.Call):
                 allowed = isinstance(each.func, ast.Name) and each.func.id == "annotate" and len(each.args) == 2
-                allowed = allowed or _dotted(each.func) == "torch.device"
+                allowed = allowed or dotted(each.func) == "torch.device"
             elif isinstance(each, ast.Attribute):
-                allowed = _dotted(each) == "torch.device" or _dotted(each).startswith("CONSTANTS.c")
-                path = _dotted(each)
+                allowed = dotted(each) == "torch.device" or dotted(each).startswith("CONSTANTS.c")
+                path = dotted(each)
                 if path.startswith("__torch__."):
-                    _check_foreign(path)
+                    check_foreign(path)
                     allowed = True
             else:
                 allowed = isinstance(each, (*_NO_CALLS, ast.Dict, ast.UnaryOp, ast.unaryop, ast.expr_context))
-                _check_text(each)
+                check_text(each)
             if not allowed:
-                raise _refused(f"computes {ast.unparse(node)[:40]!r} already when the file is opened")
+                raise refused(f"computes {ast.unparse(node)[:40]!r} already when the file is opened")
 
     def _type(self, node: ast.expr) -> None:
         for each in ast.walk(node):
             if isinstance(each, ast.Attribute):
-                path = _dotted(each)
+                path = dotted(each)
                 if path.partition(".")[0] != "__torch__":
-                    raise _refused(f"has {ast.unparse(each)[:40]!r} as a type")
-                _check_foreign(path)
+                    raise refused(f"has {ast.unparse(each)[:40]!r} as a type")
+                check_foreign(path)
             elif not isinstance(each, (*_NO_CALLS, ast.expr_context)):
-                raise _refused(f"has {ast.unparse(node)[:40]!r} as a type")
+                raise refused(f"has {ast.unparse(node)[:40]!r} as a type")
 
     def _plain_target(self, node: ast.expr) -> None:
         if not isinstance(node, ast.Name):
-            raise _refused(f"sets {ast.unparse(node)[:40]!r} in a class")
-
-
-def _check_text(node: ast.AST) -> None:
-    """A text may hold nothing that a terminal obeys; torch prints letters beyond ASCII as their bytes in UTF-8."""
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-        return
-    if not is_plain_text(node.value.encode("latin-1", "replace").decode("utf-8", "replace")):
-        raise _refused(f"holds the text {node.value[:40]!r} with letters that a terminal obeys")
-
-
-def _local_names(function: ast.FunctionDef, arguments: list[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names that a function gives a value, and those of them that stand for functions of the archive alone.
-
-    An attribute of a tensor may be an operator (``f = x.save``), so other names must not be called.
-    """
-    names, own = {*arguments}, dict[str, int]()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-            own[node.id] = own.get(node.id, 0) - 1
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and _dotted(node.value).startswith("__torch__."):
-            target = node.targets[0]
-            if isinstance(target, ast.Name):
-                own[target.id] += 1
-    return frozenset(names), frozenset(name for name in names if own.get(name) == 0 and name not in arguments)
-
-
-def _dotted(node: ast.expr) -> str:
-    """``a.b.c`` for attributes of a name; empty for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
-def _check_foreign(path: str) -> None:
-    """Of classes in C++, only those that hold packed weights."""
-    inside = f"{path}."
-    if inside.startswith(FOREIGN_CLASSES) and not any(f"{name}.".startswith(inside) for name in PACKED_WEIGHTS):
-        raise _refused(f"uses {path[:80]!r}, a class outside of the file")
-
-
-def _described(node: ast.AST) -> str:
-    return f"a {type(node).__name__}"
+            raise refused(f"sets {ast.unparse(node)[:40]!r} in a class")
