@@ -13,8 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from diffgen.cli import main
+from diffgen.cli import build_parser, compare, main
+from diffgen.config import CompareConfig
 from diffgen.data import load
+from diffgen.events import Progress
 from diffgen.workflows.demo import save_onnx, save_torchscript
 
 
@@ -74,3 +76,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (broken / "t10k-images-idx3-ubyte").write_bytes(header + digits.images.tobytes()[:1000])
     (folder / "nothing").mkdir()
     return {path.name: path for path in folder.iterdir()}
+
+
+def both_from(words: list[str]) -> tuple[CompareConfig, CompareConfig]:
+    """The settings that a command line gives, and what they would be if it named none."""
+    arguments = build_parser().parse_args(words)
+    arguments.progress = Progress()
+    file = compare.job_from(arguments, CompareConfig)
+    return compare.config_from(arguments, file, arguments.options.settings(arguments), CompareConfig())

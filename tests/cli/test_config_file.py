@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from diffgen.cli import build_parser, compare
+from diffgen.cli import build_parser
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.settings_file import load_settings, read_settings_file
 from diffgen.config import (
@@ -25,14 +23,12 @@ from diffgen.config import (
     Preprocessing,
     RemoteConfig,
     replace,
-    to_dict,
 )
-from diffgen.config.layers import written
 from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
-from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.techniques import preset
+from tests.cli.conftest import both_from
 
 
 @pytest.fixture
@@ -41,15 +37,9 @@ def resolved(tmp_path: Path) -> Callable[..., CompareConfig]:
 
     def resolve(text: str, *words: str) -> CompareConfig:
         (tmp_path / "diffgen.toml").write_text(text)
-        return settled_from(build_parser().parse_args(["compare", "--config", str(tmp_path / "diffgen.toml"), *words]))
+        return both_from(["compare", "--config", str(tmp_path / "diffgen.toml"), *words])[0]
 
     return resolve
-
-
-def settled_from(arguments: argparse.Namespace) -> CompareConfig:
-    arguments.progress = Progress()
-    file = compare.job_from(arguments, CompareConfig)
-    return compare.config_from(arguments, file, arguments.options.settings(arguments), CompareConfig())[0]
 
 
 def test_no_option_has_a_default() -> None:
@@ -211,13 +201,15 @@ def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:
         ("torchvision:MNIST", "torchvision:MNIST"),
     ):
         (tmp_path / "c.toml").write_text(
-            f'models = ["a.pt", {{path = "/b.pt"}}]\noutput = "runs/x"\ndata = "{data}"\ngenerator = "g.onnx"'
+            f'models = ["a.pt", {{path = "/b.pt"}}]\noutput = "runs/x"\ndata = "{data}"\ngenerator = "g.onnx"\n'
+            '[filters.learned]\nanswers = "labelled-run"\n'
         )
         file = read_settings_file(tmp_path / "c.toml")
         assert file.job == {"output": str(tmp_path / "runs" / "x"), "data": expected}
         assert file.settings == {
             "models": [{"path": str(tmp_path / "a.pt")}, {"path": "/b.pt"}],
             "generator": {"file": str(tmp_path / "g.onnx")},
+            "filters": {"learned": {"answers": str(tmp_path / "labelled-run")}},
         }
 
 
@@ -361,65 +353,6 @@ def test_a_comparison_from_a_file(files: dict[str, Path], diffgen_command: Calla
     again = tomllib.loads(outcome.out)
     assert again["search"] == config["search"]
     assert [each["path"] for each in again["models"]] == [str(files["a.pt"]), str(files["b.onnx"])]
-
-
-scalars = st.one_of(
-    st.booleans(),
-    st.integers(-(10**20), 10**20),
-    st.floats(),
-    st.text(max_size=8),
-    st.sampled_from(["60s", "500q", "paper", "none", "auto", "digits", "generator", "a.pt"]),
-)
-names = st.sampled_from(
-    [
-        "a",
-        "path",
-        "force",
-        "gan-steps",
-        "false_alarm_rate",
-        "mean",
-        "steps",
-        "prior",
-        "population",
-        "arch",
-        *to_dict(CompareConfig()),
-    ]
-) | st.text(max_size=8)
-tables = st.dictionaries(names, scalars | st.lists(scalars, max_size=3), max_size=4)
-documents = st.dictionaries(names, scalars | st.lists(scalars, max_size=3) | tables, max_size=6)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
-@given(document=documents)
-def test_any_toml_gives_settings_or_a_user_error(document: dict[str, Any], tmp_path: Path) -> None:
-    file = tmp_path / "any.toml"
-    file.write_text(tomli_w.dumps(document), encoding="utf-8")
-    words = ["compare", "--config", str(file)]
-    try:
-        config, base = both_from(words)
-    except UserError as error:
-        assert "\n" not in str(error) or "\n" in repr(document)
-        return
-    printed = compare.to_toml(written(config, base), build_parser().parse_args(words))
-    file.write_text(printed, encoding="utf-8")
-    assert both_from(words)[0] == config
-
-
-def both_from(words: list[str]) -> tuple[CompareConfig, CompareConfig]:
-    arguments = build_parser().parse_args(words)
-    arguments.progress = Progress()
-    file = compare.job_from(arguments, CompareConfig)
-    return compare.config_from(arguments, file, arguments.options.settings(arguments), CompareConfig())
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
-@given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_any_bytes_give_settings_or_a_user_error(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "any.toml").write_bytes(content)
-    try:
-        read_settings_file(tmp_path / "any.toml")
-    except UserError as error:
-        assert "any.toml" in str(error)
 
 
 def test_an_empty_file_changes_nothing(resolved: Callable[..., CompareConfig]) -> None:
