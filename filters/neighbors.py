@@ -68,7 +68,7 @@ class NeighborsFilter:
             own = self._vectors(batch)
             energy = own.square().sum(dim=1)
             # a matrix product finds them; what it leaves of small distances is rounding, so these are measured anew
-            rows = (self._energies - 2 * own @ self._real.T).topk(k, dim=1, largest=False).indices
+            rows = torch.addmm(self._energies, own, self._real.T, alpha=-2).topk(k, dim=1, largest=False).indices
             nearest = torch.stack([(own - self._real[row]).norm(dim=1) for row in rows.T]).mean(dim=0)
             scores.append((1 - nearest / energy.clamp_min(_INK).sqrt()).cpu())
         return torch.cat(scores)

@@ -129,8 +129,7 @@ def _make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> Search
     memory = BatchHalver(
         lambda size: progress.warn(
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
-        ),
-        size=prepared.batch_size,
+        )
     )
     context = TechniqueContext(
         archive=archive,

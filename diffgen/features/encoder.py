@@ -21,6 +21,7 @@ FEATURES = 64
 _STEPS = 600
 _BATCH = 128
 _LEARNING_RATE = 1e-3
+_ON_CPU = 64  # images at once; larger feature maps leave the cache
 
 
 class DomainEncoder(nn.Module):
@@ -51,7 +52,8 @@ class DomainEncoder(nn.Module):
         device = next(self.parameters()).device
         if len(images) == 0:
             return torch.empty(0, FEATURES, device=device)
-        return torch.cat([self(batch.to(device)) for batch in images.split(batch_size)])
+        size = min(batch_size, _ON_CPU) if device.type == "cpu" else batch_size
+        return torch.cat([self(batch.to(device)) for batch in images.split(size)])
 
 
 def train(

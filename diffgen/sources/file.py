@@ -64,7 +64,7 @@ class FileSource:
         if len(genes) == 0:
             return torch.empty(0, *self.image_shape, dtype=torch.uint8)
         try:
-            drawn = self._outputs(genes)
+            drawn = torch.cat([self._outputs(part) for part in genes.split(self._at_once or len(genes))])
         except UserError:
             raise
         except Exception as error:  # whatever a network raises; what it was is the cause

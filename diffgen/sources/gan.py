@@ -14,6 +14,7 @@ from diffgen.sources.base import Source
 from diffgen.sources.space import latent_space, random_genes
 from diffgen.types import Scorer
 
+_ON_CPU = 64  # pictures drawn at once
 _ENCODING_STEPS, _ENCODING_RATE = 30, 0.1
 _TRIED = 64  # random pictures of each class that descent may begin with
 
@@ -37,7 +38,10 @@ class GanSource:
     @torch.inference_mode()
     def draw(self, genes: torch.Tensor) -> torch.Tensor:
         """uint8 (N, C, H, W) for float32 (N, latent_dim), or (N, latent_dim + 1) when conditional."""
-        return to_uint8(self._network(genes.to(self._device, torch.float32)))
+        values = genes.to(self._device, torch.float32)
+        # on a CPU larger feature maps leave the cache (docs/decisions/009)
+        size = _ON_CPU if self._device.type == "cpu" else max(1, len(values))
+        return torch.cat([to_uint8(self._network(part)) for part in values.split(size)])
 
     def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         """Genes whose pictures come near to images: descent on the squared difference (Zhu et al. 2016, section 4).
