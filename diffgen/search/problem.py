@@ -18,6 +18,7 @@ from diffgen.types import Int64Array, UInt8Array
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
 
+_FOUND_BEFORE = 1e-6  # violation of what looks like an earlier find: less than that of whatever is rejected
 MAX_CELLS = 1 << 20  # a niche by behaviour is label pair * MAX_CELLS + cell
 
 
@@ -40,8 +41,10 @@ class GeneProblem(Problem):  # type: ignore[misc]
         guided: whether the search keeps away from what the filters reject. They are asked about triggers
             only, since nothing else is kept. ``validity = "constraint"`` follows Deb's rules (2000): a rejected trigger
             comes after everything else, and of those the less rejected first. Objectives of the rest are never above 0,
-            so that positive ones say it. Rejected triggers share the niche of what does not trigger. As an objective,
-            how far a picture is from being accepted is the last; it is 0 for whatever is not rejected.
+            so that positive ones say it. Rejected triggers share the niche of what does not trigger. A trigger that
+            looks like an earlier find of its labels comes just before the rejected ones, so that it is no parent of
+            more of its kind. As an objective, how far a picture is from being accepted is the last; it is 0 for
+            whatever is not rejected.
 
     Attributes:
         space: the part of the source's space that is searched.
@@ -75,6 +78,7 @@ class GeneProblem(Problem):  # type: ignore[misc]
         self._images: torch.Tensor | None = None
         self._next_uid = 0
         self._objectives = OBJECTIVES[config.objectives]
+        self._has_cells = has_cells
         self._by_cell = config.niches == "behaviour"
         if self._by_cell and not has_cells:
             raise ValueError("Niches by behaviour need answers that tell cells apart.")
@@ -103,6 +107,9 @@ class GeneProblem(Problem):  # type: ignore[misc]
         if self._guided:
             violation = answers.violation.numpy()
             if self._constrained:
+                if self._has_cells:
+                    known = (archived >= 0) & (answers.news.numpy() == 0) & (violation == 0)
+                    violation = np.where(known, np.float32(_FOUND_BEFORE), violation)
                 objectives = np.minimum(objectives, 0)
                 objectives[violation > 0] = violation[violation > 0, None]
                 niche[violation > 0] = NO_PAIR

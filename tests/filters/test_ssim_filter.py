@@ -10,6 +10,7 @@ import torch
 from skimage.metrics import structural_similarity as of_scikit_image
 
 from diffgen.filters import SsimFilter
+from diffgen.metrics.ssim import structural_similarity
 
 
 def fitted(reference: torch.Tensor, **options: Any) -> SsimFilter:
@@ -151,3 +152,13 @@ def test_a_second_fit_replaces_the_first(parts: Any) -> None:
     judge = fitted(parts.reference[:50])
     judge.fit(parts.reference[50:100])
     assert torch.equal(judge.score(parts.mixed), fitted(parts.reference[50:100]).score(parts.mixed))
+
+
+def test_many_pairs_are_compared_as_one_by_one() -> None:
+    rng = torch.Generator().manual_seed(0)
+    a, b = (torch.randint(256, (400, 1, 28, 28), generator=rng, dtype=torch.uint8) for _ in range(2))
+    found = structural_similarity(a, b // 4 + a // 2)
+    for row in range(0, 400, 57):
+        expected = of_scikit_image(a[row].numpy(), (b // 4 + a // 2)[row].numpy(), data_range=255, channel_axis=0)
+        assert abs(float(found[row]) - expected) < 1e-4
+    assert structural_similarity(a[:0], b[:0]).shape == (0,)

@@ -11,6 +11,8 @@ import torch
 
 from diffgen.config import SearchConfig, replace
 from diffgen.filters import FilterPipeline, SsimFilter
+from diffgen.metrics.near_duplicates import DistinctPictures
+from diffgen.search.behaviours import Behaviours
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
@@ -77,6 +79,31 @@ def test_what_is_rejected_loses_against_what_is_accepted(
         return float(chain.apply(torch.from_numpy(images)).accepted.mean())
 
     assert accepted(evaluator) > accepted(without)
+
+
+def test_what_looks_like_an_earlier_find_comes_just_before_what_is_rejected(
+    make_search: MakeSearch, generator: Any, chain: FilterPipeline
+) -> None:
+    def brightness(images: torch.Tensor) -> np.ndarray:
+        return (images.to(torch.float32).flatten(1).mean(dim=1) / 16).numpy().astype(np.int64)
+
+    constrained = replace(CONFIG, population=120, validity="constraint")
+    # a low bar: many pictures of a poor generator look alike
+    behaviours = Behaviours(brightness, 0.7)
+    search, loop = make_search(generator, "120q", constrained, violation=chain.violation, behaviours=behaviours)
+    loop.run()
+    population, margin = search.algorithm.pop, margins(search, chain)
+    numbers = population.get("archive_number")
+    archive, accepted = loop.evaluator.archive, (numbers >= 0) & (margin > 1e-3)
+    # of what the filters accept, in the order of the archive
+    passed = np.sort(numbers[accepted])
+    distinct = DistinctPictures(0.7).add(archive.images(passed), archive.labels()[passed], passed)
+    known = np.isin(numbers, passed[distinct != passed])
+    assert known.any()
+    assert (accepted & ~known).any()
+    assert (population.get("F")[known] == np.float32(1e-6)).all()
+    assert (population.get("niche")[known] == NO_PAIR).all()
+    assert (population.get("F")[accepted & ~known] <= 0).all()
 
 
 def test_as_an_objective_only_rejection_counts(make_search: MakeSearch, generator: Any, chain: FilterPipeline) -> None:
