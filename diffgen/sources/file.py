@@ -13,6 +13,7 @@ from diffgen.models.wording import reason, shape_text
 from diffgen.origins import Origins
 from diffgen.sources.space import latent_space, random_genes
 
+_ON_CPU = 64  # pictures drawn at once
 _PROBES = 16
 _SLACK = 0.01  # of the ends of a range, for rounding
 # (scale, offset) that turn a network's pixels into grey levels
@@ -47,6 +48,8 @@ class FileSource:
         self.latent_dim = config.latent_dim
         self.space = latent_space(config.latent_dim, config.prior)
         self.image_shape = image_shape
+        # on a CPU larger feature maps leave the cache (docs/decisions/009)
+        self._at_once = _ON_CPU if device.type == "cpu" else None
         latents = random_genes(self.space, _PROBES, torch.Generator().manual_seed(0))
         self._sides = self._find_sides(latents)
         drawn = self._outputs(latents)
