@@ -12,12 +12,12 @@ from typing import Any, Unpack
 import torch
 
 import diffgen
-from diffgen.comparison.answers import answers_digest
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests
 from diffgen.comparison.joining import with_time_of_gan
+from diffgen.comparison.learned_from import answers_digest
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.named_settings import settled

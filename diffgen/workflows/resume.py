@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from diffgen.comparison.answers import check_same_answers
+from diffgen.comparison.learned_from import check_same_answers
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.opened_run import OpenedRun

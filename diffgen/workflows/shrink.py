@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.answers import check_same_answers
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import match_classes
 from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.learned_from import check_same_answers
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.requirements import needs_of
@@ -37,6 +37,7 @@ from diffgen.tasks.classification import differ, disagree
 from diffgen.types import Float32Array, ImageSet, UInt8Array
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
+_ROUNDING = 1.5  # root mean square grey levels: the last digits of a network depend on what is drawn at once
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def _shrink(
     prepare_models(models, images)
     match_classes(models, (), images.class_names)
     source, pipeline = _source_and_filters(run, images, progress)
+    check_drawn_again(source, chosen, batch_size=run.batch_size, path=folder.path)
     judge = _Judge(models, pipeline, margin)
     genes = torch.empty(0, source.space.length) if chosen.genes is None else torch.from_numpy(chosen.genes)
     steps = smallest_steps(genes, source, judge, seed=run.config.seed, batch_size=run.batch_size, progress=progress)
@@ -156,6 +158,22 @@ def _source_and_filters(run: OpenedRun, images: ImageSet, progress: Progress) ->
         progress=progress,
     )
     return made.source, pipeline
+
+
+def check_drawn_again(source: Source, chosen: TriggerTable, *, batch_size: int, path: Path) -> None:
+    """See that a source draws the triggers that it drew in the run.
+
+    Raises:
+        UserError: it draws other pictures.
+    """
+    if chosen.genes is None or len(chosen) == 0:
+        return
+    drawn = [source.draw(genes).cpu().numpy() for genes in torch.from_numpy(chosen.genes).split(batch_size)]
+    if _difference(np.concatenate(drawn), chosen.images).max() > _ROUNDING:
+        raise UserError(
+            f"What drew the pictures of the run {path} draws others now (a network was trained anew, or another "
+            "version of diffgen made the run); run the comparison again."
+        )
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,13 @@ from diffgen.events import Progress
 from diffgen.features import cells as cell_store
 from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.base import FamilyContext
+from diffgen.sources.operators import Range, Scene
+from diffgen.sources.seeds import SeedsSettings, SeedsSource
+from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
-from diffgen.workflows.shrink import ShrinkResult, shrink
+from diffgen.workflows.shrink import ShrinkResult, check_drawn_again, shrink
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +106,22 @@ def test_what_cannot_be_shrunk(finished: CompareResult, tmp_path: Path, digits: 
     RunFolder.open(run).save_manifest(gan="0" * 64)
     with pytest.raises(UserError, match="run the comparison again"):
         shrink(run)
+
+
+def test_a_source_that_draws_other_pictures_than_the_run_had_is_refused(digits: ImageSet, tmp_path: Path) -> None:
+    """As one whose operators go elsewhere, or whose auto-encoder is another."""
+    seeds, cpu = torch.from_numpy(digits.images), torch.device("cpu")
+    config = SeedsSettings(operators=("rotation",), steps=1)
+    reach = {"rotation": {"degrees": Range(-20, 0, 20)}}
+    source = SeedsSource(Scene(seeds, [0.0]), config, ranges=reach, device=cpu)
+    genes = random_genes(source.space, 30, torch.Generator().manual_seed(0))
+    answers = np.zeros((30, 2, 10), dtype=np.float32)
+    triggers = TriggerTable.of(source.draw(genes).numpy(), answers, genes=genes.numpy())
+    check_drawn_again(source, triggers, batch_size=7, path=tmp_path)
+    check_drawn_again(source, triggers[np.arange(0)], batch_size=7, path=tmp_path)
+    other = SeedsSource(Scene(seeds, [0.0]), config, device=cpu)
+    with pytest.raises(UserError, match="draws others now"):
+        check_drawn_again(other, triggers, batch_size=7, path=tmp_path)
 
 
 def test_another_jury_than_the_run_had_is_refused(finished: CompareResult, tmp_path: Path) -> None:
