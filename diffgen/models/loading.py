@@ -21,7 +21,6 @@ from diffgen.models.remote.address import parse_address
 from diffgen.models.sidecar import read_sidecar
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.torch_module import TorchModule
-from diffgen.models.wording import reason
 from diffgen.runs.opening import check_regular
 
 ModelLike = str | os.PathLike[str] | Callable[[Any], Any] | torch.nn.Module | BlackBox
@@ -151,7 +150,7 @@ def identify(path: Path) -> tuple[FileKind, str]:
         kind = sniff(path)
         return kind, onnx_sha256(path) if kind is FileKind.ONNX else file_sha256(path)
     except OSError as error:
-        raise UserError(f"The model file {path} cannot be read ({reason(error)}); give another.") from error
+        raise UserError(f"The model file {path} cannot be read ({error.strerror}); give another.") from error
 
 
 def _with_sidecar(settings: ModelSettings, path: Path) -> ModelSettings:

@@ -127,7 +127,7 @@ def test_a_sparse_file_is_not_hashed(tmp_path, told):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="There is no /proc.")
-def test_a_file_without_a_size_is_empty():
-    """Those of /proc have none, and some never end."""
-    with pytest.raises(UserError, match=r"/proc/self/maps is empty"):
+def test_a_file_that_the_system_makes_up_is_none():
+    """Those of /proc have no size, and some never end."""
+    with pytest.raises(UserError, match=r"maps cannot be read \(it is no file on a disk but a view into the system\)"):
         load("/proc/self/maps")
