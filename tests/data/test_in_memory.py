@@ -91,7 +91,7 @@ def test_images_that_break_a_rule(refused: Any, images: np.ndarray, words: str) 
         (LABELS.astype(float), "float64, not whole numbers"),
         (LABELS == 0, "bool, not whole numbers"),
         (np.eye(7)[LABELS].astype(int), "argmax"),
-        (np.full(60, checks.MAX_CLASSES), "room for 4096 classes"),
+        (np.full(60, checks.MAX_CLASSES), "room for 32768 classes"),
         (np.full(60, 2**64 - 1, np.uint64), "18446744073709551615"),
         (["cat"] * 60, "not whole numbers"),
         ([[1], [1, 2]], "not a list of whole numbers"),
