@@ -71,29 +71,38 @@ class LearnedFilter:
         self.description = "Whether it is more likely valid than not, by what your own answers say of other scores."
 
     def fit(self, real: torch.Tensor) -> None:
-        """Fit the other filters to real images, uint8 (N, C, H, W), and learn from the answers."""
+        """Fit the other filters to real images, uint8 (N, C, H, W), and learn from the answers.
+
+        Raises:
+            UserError: see :func:`check_enough`; answers about pictures that a filter gives no number do not count.
+        """
         for each in self.parts:
             each.fit(real)
         scores = self._scores(self._images)
+        usable = np.isfinite(scores).all(axis=1)
+        scores, valid = scores[usable], self._valid[usable]
+        check_enough(valid)
         model = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced"))
         folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=_SEED)
-        said = cross_val_predict(model, scores, self._valid, cv=folds)
-        kept, refused = said[self._valid].mean(), (~said[~self._valid]).mean()
-        self._model = model.fit(scores, self._valid)
+        said = cross_val_predict(model, scores, valid, cv=folds)
+        kept, refused = said[valid].mean(), (~said[~valid]).mean()
+        self._model = model.fit(scores, valid)
         self.description = (
-            f"How much likelier valid than not, by {len(self._valid):,} answers of people "
-            f"({int(self._valid.sum()):,} valid) and the scores {', '.join(each.name for each in self.parts)}. "
+            f"How much likelier valid than not, by {len(valid):,} answers of people "
+            f"({int(valid.sum()):,} valid) and the scores {', '.join(each.name for each in self.parts)}. "
             f"Cross-validated it keeps {kept:.0%} of what they took for valid and refuses {refused:.0%} of the rest."
         )
 
     def score(self, images: torch.Tensor, *, enough: float = float("inf")) -> torch.Tensor:
-        """float32 (N,), on the CPU, for uint8 (N, C, H, W)."""
+        """float32 (N,), on the CPU, for uint8 (N, C, H, W); NaN where another filter gives no number."""
         if self._model is None:
             raise RuntimeError("fit() the filter before it is asked")
-        if len(images) == 0:
-            return torch.empty(0)
-        odds = self._model.decision_function(self._scores(images))
-        return torch.from_numpy(np.asarray(odds, dtype=np.float32))
+        scores = self._scores(images)
+        odds = np.full(len(images), np.nan, dtype=np.float32)
+        usable = np.isfinite(scores).all(axis=1)
+        if usable.any():
+            odds[usable] = self._model.decision_function(scores[usable])
+        return torch.from_numpy(odds)
 
     def _scores(self, images: torch.Tensor) -> Float32Array:
         return np.stack([each.score(images).numpy() for each in self.parts], axis=1)
