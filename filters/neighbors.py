@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from diffgen.features.shrinking import shrunk
 from diffgen.filters.base import in_batches
 
 _INK = 1.0  # energy, of grey levels from 0 to 1; an image with less holds nothing that could be compared
@@ -74,5 +75,5 @@ class NeighborsFilter:
         return torch.cat(scores)
 
     def _vectors(self, images: torch.Tensor) -> torch.Tensor:
-        """float32 (N, C H W): differences to the background."""
-        return (images.to(self._device, torch.float32) / 255 - self._background).flatten(1)
+        """float32 (N, C h w): differences to the background, of large images averaged down."""
+        return (shrunk(images.to(self._device)).to(torch.float32) / 255 - self._background).flatten(1)

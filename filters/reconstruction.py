@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 
+from diffgen.features.shrinking import shrunk
 from diffgen.features.vae import Vae
 from diffgen.filters.base import in_batches
 
@@ -52,7 +53,7 @@ class ReconstructionFilter:
         scores = [torch.empty(0)]
         for batch in in_batches(images, self._batch_size):
             drawn = self._network.reconstruct(batch)
-            target = batch.to(drawn.device, torch.float32) / 255
+            target = shrunk(batch.to(drawn.device)).to(torch.float32) / 255
             error = (target - drawn).square().flatten(1).sum(dim=1)
             energy = target.square().flatten(1).sum(dim=1)
             scores.append((-error / energy.clamp_min(_INK)).cpu())

@@ -7,9 +7,11 @@ import math
 import torch
 import torch.nn.functional as F
 
+from diffgen.features.shrinking import shrunk
 from diffgen.filters.base import in_batches
 from diffgen.metrics.ssim import structural_similarity
 
+_LARGEST_SIDE = 64  # pixels; a window of 7 is to be a visible part of the picture
 _BATCH = 256  # images whose similarity to the whole reference set is held at once
 
 
@@ -38,7 +40,7 @@ class SsimFilter:
 
     def fit(self, real: torch.Tensor) -> None:
         """Take in the real images to compare with; uint8 (N, C, H, W)."""
-        self._reference = real.to(self._device)
+        self._reference = self._compared(real)
         self._directions = _directions(self._reference)
         self.description = f"SSIM with the most similar of {len(real)} real images (all but the held-out ones)."
 
@@ -60,7 +62,7 @@ class SsimFilter:
         scores, rows = [torch.empty(0)], [torch.empty(0, dtype=torch.int64)]
         k = min(self._neighbors, len(self._reference))
         for batch in in_batches(images, _BATCH):
-            batch = batch.to(self._device)
+            batch = self._compared(batch)
             candidates = (_directions(batch) @ self._directions.T).topk(k, dim=1).indices  # (n, k)
             row = candidates[:, 0].clone()
             score = structural_similarity(batch, self._reference[row])
@@ -78,7 +80,11 @@ class SsimFilter:
             rows.append(row.cpu())
         return torch.cat(scores), torch.cat(rows)
 
+    def _compared(self, images: torch.Tensor) -> torch.Tensor:
+        """What is compared of uint8 (N, C, H, W): large images averaged down to 64 pixels a side."""
+        return shrunk(images.to(self._device), _LARGEST_SIDE)
+
 
 def _directions(images: torch.Tensor) -> torch.Tensor:
-    """float32 (N, C H W) of length 1 for uint8 (N, C, H, W), for cosine similarities; a blank image stays zero."""
-    return F.normalize(images.flatten(1).to(torch.float32))
+    """float32 (N, C H W) of length 1 for (N, C, H, W), for cosine similarities; a blank image stays zero."""
+    return F.normalize(shrunk(images).flatten(1).to(torch.float32))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 
 import torch
+import torch.nn.functional as F
 
 from diffgen.features.vae import Vae
 from diffgen.runs.artifacts import tensors_digest
@@ -45,9 +46,13 @@ class AutoEncoder:
 
     @torch.inference_mode()
     def decode(self, codes: torch.Tensor) -> torch.Tensor:
-        """Grey levels, float64 (N, C, H, W), for float64 codes."""
+        """Grey levels, float64 (N, C, h, w), for float64 codes; see :class:`diffgen.features.vae.Vae`."""
         return self._network.decode(codes) * 255
 
     def stepped(self, images: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         """Images with the difference of two codes of each added, float64 (N, C, H, W), not yet within 0 to 255."""
-        return images + (self.decode(after) - self.decode(before))
+        step = self.decode(after) - self.decode(before)
+        if step.shape != images.shape:
+            # what a step changes is smooth: of a large picture it is computed on a small one
+            step = F.interpolate(step, images.shape[-2:], mode="bilinear", align_corners=False)
+        return images + step

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.events import Progress
+from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
 FORMAT = "diffgen-encoder-1"
@@ -25,14 +26,17 @@ _ON_CPU = 64  # images at once; larger feature maps leave the cache
 
 
 class DomainEncoder(nn.Module):
-    """uint8 (N, C, H, W) to features float32 (N, 64); see :class:`diffgen.features.base.FeatureExtractor`."""
+    """uint8 (N, C, H, W) to features float32 (N, 64); see :class:`diffgen.features.base.FeatureExtractor`.
+
+    It sees images of at most 32 pixels a side: larger ones are averaged down.
+    """
 
     name = "domain"
 
     def __init__(self, image_shape: tuple[int, int, int]) -> None:
         super().__init__()
-        channels, height, width = image_shape
         self.image_shape = image_shape
+        channels, height, width = shrunk_shape(image_shape)
         self.body = nn.Sequential(
             nn.Conv2d(channels, 24, 4, stride=2, padding=1),
             nn.ReLU(),
@@ -43,7 +47,7 @@ class DomainEncoder(nn.Module):
         )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        features: torch.Tensor = self.body(images.to(torch.float32) / 255)
+        features: torch.Tensor = self.body(shrunk(images).to(torch.float32) / 255)
         return features
 
     @torch.inference_mode()
@@ -72,12 +76,12 @@ def train(
         seed: of initial weights and the order of images.
     """
     rng = torch.Generator().manual_seed(seed)
-    channels, height, width = images.shape[1:]
+    channels, height, width = shrunk_shape((images.shape[1], images.shape[2], images.shape[3]))
     classes = 0 if labels is None else int(labels.max()) + 1
     with torch.random.fork_rng(devices=[]):
         # not torch.manual_seed, which also seeds the generators of every GPU
         torch.default_generator.manual_seed(seed)
-        encoder = DomainEncoder((channels, height, width)).to(device)
+        encoder = DomainEncoder((images.shape[1], images.shape[2], images.shape[3])).to(device)
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]
@@ -85,7 +89,7 @@ def train(
     with (progress or Progress()).stage("Learning the image domain", total=_STEPS) as task:
         for _ in range(_STEPS):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
-            batch = images[rows].to(device)
+            batch = shrunk(images[rows].to(device))
             features = encoder(batch)
             target = batch.flatten(1).to(torch.float32) / 255
             # summed over pixels, so that drawing and classifying weigh about the same

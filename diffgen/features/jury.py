@@ -22,13 +22,13 @@ from torch import nn
 
 from diffgen.events import Progress
 from diffgen.features import variations
+from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.types import Float32Array, Int64Array
 
 FORMAT = "diffgen-jury-3"
 _BATCH = 64
 _LEARNING_RATE = 1e-3
-_LARGEST_SIDE = 32  # larger images are averaged down to this side
 _FRAGMENTS = 0.125  # share of what members are shown
 _MIRROR_FROM = 0.4  # of the training: whether mirrored images join is decided then
 _MIRRORED_AS_WELL = 0.95  # of the images that the members name right, share that they must name right mirrored
@@ -48,16 +48,14 @@ class Jury(nn.Module):
         self.image_shape = image_shape
         self.labels = labels
         channels, height, width = image_shape
-        side = (min(height, _LARGEST_SIDE), min(width, _LARGEST_SIDE))
-        self._side = side
+        side = shrunk_sides(height, width)
         self.members = nn.ModuleList(
             [_strided(channels, side, len(labels)), _dense(channels, side, len(labels)), _pooled(channels, len(labels))]
         )
 
     def prepared(self, images: torch.Tensor) -> torch.Tensor:
         """float32 (N, C, h, w) in [-1, 1] for uint8 (N, C, H, W): no side is longer than 32 pixels."""
-        values = images.to(torch.float32) / 127.5 - 1
-        return values if tuple(values.shape[2:]) == self._side else F.adaptive_avg_pool2d(values, self._side)
+        return shrunk(images).to(torch.float32) / 127.5 - 1
 
     def ready(self) -> Jury:
         """Itself, when it has learned all that it will; with channels last a CPU asks it in two fifths of the time."""

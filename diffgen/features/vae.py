@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.events import Progress
+from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
 FORMAT = "diffgen-vae-1"
@@ -23,15 +24,15 @@ _SMALL, _LARGE = 16, 32  # channels of the feature maps
 
 
 class Vae(nn.Module):
-    """uint8 (N, C, H, W) to images of the same shape, float32 in 0..1.
+    """uint8 (N, C, H, W) to images float32 (N, C, h, w) in 0..1: of the same shape, or shrunk to 32 pixels a side.
 
     Sides that are no multiples of 4 grow to the next one by repeating the last row or column, which is cut off again.
     """
 
     def __init__(self, image_shape: tuple[int, int, int]) -> None:
         super().__init__()
-        channels, height, width = image_shape
-        self.image_shape = image_shape
+        channels, height, width = shrunk_shape(image_shape)
+        self._sides = (height, width)
         self._padding = (0, -width % 4, 0, -height % 4)
         map_shape = (_LARGE, -(-height // 4), -(-width // 4))
         values = _LARGE * map_shape[1] * map_shape[2]
@@ -59,7 +60,7 @@ class Vae(nn.Module):
             images: uint8 (N, C, H, W).
             noise: float32 (N, 16), normal.
         """
-        target = images.to(torch.float32) / 255
+        target = shrunk(images).to(torch.float32) / 255
         mean, log_variance = self.encoder(self._grown(target)).chunk(2, dim=1)
         drawn = self._cut(self.decoder(mean + noise * (log_variance / 2).exp()))
         reconstruction = F.binary_cross_entropy_with_logits(drawn, target, reduction="sum")
@@ -75,18 +76,19 @@ class Vae(nn.Module):
             images: uint8 (N, C, H, W).
 
         Returns:
-            float32 (N, C, H, W) in 0..1, on the network's device.
+            float32 (N, C, h, w) in 0..1, on the network's device, as :func:`diffgen.features.shrinking.shrunk` gives
+            images.
         """
         device = next(self.parameters()).device
         return self.decode(self.encode(images.to(device, torch.float32) / 255))
 
     def encode(self, pixels: torch.Tensor) -> torch.Tensor:
         """Codes, the mean of each image's own, for (N, C, H, W) in 0..1."""
-        codes: torch.Tensor = self.encoder(self._grown(pixels))[:, :LATENT]
+        codes: torch.Tensor = self.encoder(self._grown(shrunk(pixels)))[:, :LATENT]
         return codes
 
     def decode(self, codes: torch.Tensor) -> torch.Tensor:
-        """(N, C, H, W) in 0..1 for codes."""
+        """(N, C, h, w) in 0..1 for codes."""
         drawn: torch.Tensor = self._cut(self.decoder(codes)).sigmoid()
         return drawn
 
@@ -94,7 +96,7 @@ class Vae(nn.Module):
         return F.pad(pixels, self._padding, mode="replicate") if any(self._padding) else pixels
 
     def _cut(self, drawn: torch.Tensor) -> torch.Tensor:
-        return drawn[..., : self.image_shape[1], : self.image_shape[2]]
+        return drawn[..., : self._sides[0], : self._sides[1]]
 
 
 def train(

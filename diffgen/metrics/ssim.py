@@ -17,7 +17,7 @@ def structural_similarity(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     ``data_range=255, channel_axis=0``.
 
     Args:
-        a, b: uint8 (N, C, H, W), H and W at least 7.
+        a, b: (N, C, H, W), grey levels from 0 to 255, H and W at least 7.
 
     Returns:
         float32 (N,) in [-1, 1].

@@ -22,6 +22,7 @@ from diffgen.comparison.line import CompareResult, attach_answers, search_and_re
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.own_settings import with_own_settings
+from diffgen.comparison.pace import with_affordable_population
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.comparison.real_data import announce_sizes, load_for
@@ -136,6 +137,7 @@ def run_comparison(
         if config.gan_file is not None:
             config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
         match_classes(black_boxes, specs, images.class_names)
+        config = with_affordable_population(config, black_boxes, images, progress)
         hooks.models_ready(black_boxes, images)
         # what was detected becomes part of the settings: a replay must not guess again
         config = replace(with_own_settings(config), batch_size=size)

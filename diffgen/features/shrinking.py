@@ -1,0 +1,43 @@
+"""Averages large pictures down, for networks and distances that need no detail.
+
+What a picture shows, and whether it is like another one, can be told at 32 pixels; photographs of a few hundred would
+make the networks of a data set a hundred times as slow to train (docs/decisions/038).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+LARGEST_SIDE = 32  # pixels
+_SHORTEST = 8  # pixels; of panoramas
+
+
+def shrunk_sides(height: int, width: int, largest: int = LARGEST_SIDE) -> tuple[int, int]:
+    """Sides of at most ``largest`` pixels in the same proportion, as near as whole pixels come; none gets below 8."""
+    share = min(1.0, largest / max(height, width))
+    return max(min(height, _SHORTEST), round(height * share)), max(min(width, _SHORTEST), round(width * share))
+
+
+def shrunk_shape(image_shape: tuple[int, int, int], largest: int = LARGEST_SIDE) -> tuple[int, int, int]:
+    """(C, h, w): the shape that :func:`shrunk` gives images of (C, H, W)."""
+    return (image_shape[0], *shrunk_sides(image_shape[1], image_shape[2], largest))
+
+
+def shrunk(images: torch.Tensor, largest: int = LARGEST_SIDE) -> torch.Tensor:
+    """Images of at most ``largest`` pixels a side, each pixel the mean of those that it stands for.
+
+    Args:
+        images: (N, C, H, W), uint8 or floating.
+        largest: longest side that is left as it is, in pixels.
+
+    Returns:
+        (N, C, h, w): the images themselves where they are small enough; else floating, float32 for uint8. What becomes
+        of an image depends on no other.
+    """
+    height, width = images.shape[-2:]
+    sides = shrunk_sides(height, width, largest)
+    if sides == (height, width):
+        return images
+    values = images if images.is_floating_point() else images.to(torch.float32)
+    return F.adaptive_avg_pool2d(values, sides)
