@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
+
 from markupsafe import Markup
 
 from diffgen.config import roles
 from diffgen.report.charts import Curve, curves_chart
 from diffgen.report.data.operators import OperatorsView
 
-_COLOURS = ("A", "B", "ink", "muted")  # of A, B and those after them
+_COLOURS = ("A", "B", "ink", "muted")  # of A, B, C and all after them
 
 
 def operator_charts(view: OperatorsView | None) -> tuple[tuple[str, Markup], ...]:
@@ -17,7 +19,7 @@ def operator_charts(view: OperatorsView | None) -> tuple[tuple[str, Markup], ...
         return ()
     charts = []
     for number, each in enumerate(view.curves):
-        right = zip(roles(each.accuracy), each.accuracy, _COLOURS, strict=False)
+        right = zip(roles(each.accuracy), each.accuracy, chain(_COLOURS, repeat(_COLOURS[-1])), strict=False)
         curves = [Curve(f"{role} right", each.x, list(y), colour) for role, y, colour in right]
         curves.append(Curve("disagree", each.x, list(each.disagreement), "generated", dashed=True))
         title = f"{each.operator}, {each.strength}"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.config import roles
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.metrics.counting import ACCEPTED
 from diffgen.origins import recipe_text
@@ -96,7 +97,7 @@ def export(
                 make_folder((unfinished / row["file"]).parent)
                 write_png(unfinished / row["file"], image)
                 task.advance()
-        columns = _columns(rows, filters)
+        columns = columns_of(rows, filters, models=triggers.probabilities.shape[1])
         write_text(unfinished / _CSV, _as_csv(columns))
         tables = (_CSV, _PARQUET) if _write_parquet(unfinished / _PARQUET, columns) else (_CSV,)
     if len(tables) == 1:
@@ -122,18 +123,18 @@ def _row(triggers: TriggerTable, index: int, classes: Sequence[str], filters: li
     number, verdicts = int(triggers.numbers[index]), triggers.known
     probabilities = triggers.answers([index], len(classes))[0]
     labels = triggers.labels[index].tolist()
-    roles = [role_name(model) for model in range(len(labels))]
+    letters = roles(labels)
     rejected_by = int(verdicts.rejected_by[index])
-    place = "_".join(f"{role}-{_class_folder(label, classes)}" for role, label in zip(roles, labels, strict=True))
+    place = "_".join(f"{role}-{_class_folder(label, classes)}" for role, label in zip(letters, labels, strict=True))
     if rejected_by != ACCEPTED:
         place = f"rejected/{place}"
     row: dict[str, Any] = {"number": number, "file": f"{place}/trigger-{number:06d}.png"}
-    for role, label, answer in zip(map(str.lower, roles), labels, probabilities, strict=True):
+    for role, label, answer in zip(letters.lower(), labels, probabilities, strict=True):
         row[f"label_{role}"] = label
         row[f"name_{role}"] = classes[label] if label < len(classes) else str(label)
         row[f"probability_{role}"] = float(answer[label])
     for one, other in permutations(range(len(labels)), 2):
-        name = f"probability_{roles[one].lower()}_of_label_{roles[other].lower()}"
+        name = f"probability_{letters[one].lower()}_of_label_{letters[other].lower()}"
         row[name] = float(probabilities[one, labels[other]])
     row["divergence"] = float(triggers.divergence[index])
     row["diversity"] = _or_none(triggers.diversity[index])
@@ -165,12 +166,14 @@ def _or_none(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _columns(rows: list[dict[str, Any]], filters: list[str]) -> dict[str, list[Any]]:
+def columns_of(rows: list[dict[str, Any]], filters: list[str], *, models: int) -> dict[str, list[Any]]:
+    """The table column by column; one without a row has the same columns."""
     if rows:
         return {name: [row[name] for row in rows] for name in rows[0]}
-    kinds = ("label", "name", "probability")
-    names = ["number", "file", *(f"{kind}_{role}" for role in "ab" for kind in kinds)]
-    names += ["probability_a_of_label_b", "probability_b_of_label_a", "divergence", "diversity"]
+    kinds, letters = ("label", "name", "probability"), roles(models).lower()
+    names = ["number", "file", *(f"{kind}_{role}" for role in letters for kind in kinds)]
+    names += [f"probability_{one}_of_label_{other}" for one, other in permutations(letters, 2)]
+    names += ["divergence", "diversity"]
     names += [f"score_{safe_name(name)}" for name in filters]
     names += ["rejected_by", "cell", "generation", "query", "seed_row", "seed_label", "recipe", *_VERDICT]
     return {name: [] for name in names}

@@ -24,7 +24,7 @@ from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
-from diffgen.workflows.export import export
+from diffgen.workflows.export import columns_of, export
 from diffgen.workflows.label import label_export
 from diffgen.workflows.replay import ReplayResult
 from diffgen.workflows.report import draw_report
@@ -147,6 +147,9 @@ def test_export(result: CompareResult, tmp_path: Path) -> None:
     labels = triggers.labels[triggers.confirmed]
     assert [[int(row[f"label_{role}"]) for role in "abc"] for row in rows] == labels.tolist()
     assert all(row["recipe"] and int(row["seed_label"]) >= 0 for row in rows)
+    assert list(columns_of([], ["ssim"], models=3)) == list(rows[0]), (
+        "where nothing was found, the columns are the same"
+    )
 
 
 def test_what_is_about_two_models_says_so(result: CompareResult, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from PIL import Image
 
 from diffgen.report.cards import make_card
 from diffgen.report.charts import progress_chart, score_histogram
+from diffgen.report.data.operators import OperatorCurve, OperatorsView
 from diffgen.report.gallery import GALLERY_PICTURES, OPEN_GROUPS, make_gallery
 from diffgen.report.matrix import MAX_CLASSES, axes, matrix_view
+from diffgen.report.operator_charts import operator_charts
 from diffgen.report.pictures import LARGEST_EDGE, PictureBudget, data_uri, display_size, png_bytes
 
 
@@ -176,3 +178,11 @@ def test_the_threshold_is_written_as_it_is():
 def test_matplotlib_is_imported_late():
     code = "import sys, diffgen.report; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_model_has_a_curve():
+    shares = (1.0, 0.5)
+    curve = OperatorCurve("shift", "pixels right", (0.0, 4.0), (shares,) * 5, (0.0, 0.5))
+    ((title, chart),) = operator_charts(OperatorsView((curve,), 200, "label", 400))
+    assert title == "shift"
+    assert all(f"{role} right" in chart for role in "ABCDE") and "disagree" in chart
