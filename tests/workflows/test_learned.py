@@ -112,9 +112,6 @@ def test_answers_of_no_use_are_refused_before_anything_is_made(
         with pytest.raises(UserError, match=words):
             compare(*files, data="digits:test", config=config_of(answers), output=tmp_path / "run")
         assert not (tmp_path / "run").exists()
-    # who does not ask that filter needs no answers
-    config = config_of(tmp_path / "missing.npz", ("neighbors",))
-    assert compare(*files, data="digits:test", config=config, output=tmp_path / "run").queries == 600
 
 
 def test_a_gan_that_joins_in_the_search_adds_no_score_to_learn_from(digits: ImageSet, tmp_path: Path) -> None:
