@@ -148,6 +148,7 @@ def inspect(
     if before.preprocessing != Preprocessing():
         plans.insert(0, ("as the sidecar says", before.preprocessing))
     tried = _try_all(box, [(name, said.over(each)) for name, each in plans], sample, labels, progress)
+    tried = _without_unknown_labels(tried, labels, box, images.source, progress)
     # stable: of equal ones the simpler, which was tried first, stays in front
     candidates = sorted(tried, key=lambda candidate: -candidate.evidence)
     alike = [each for each in candidates if _alike(each, candidates[0], len(rows))]
@@ -172,7 +173,7 @@ def inspect(
         class_names=class_names,
         fixed_batch=box.fixed_batch,
         images=len(rows),
-        labelled=labels is not None,
+        labelled=chosen.accuracy is not None,
         candidates=tuple(candidates),
         alike=len(alike),
         chosen=chosen,
@@ -253,6 +254,27 @@ def _try_all(
     return found
 
 
+def _without_unknown_labels(
+    tried: list[Candidate], labels: Int64Array | None, box: BlackBox, source: str, progress: Progress
+) -> list[Candidate]:
+    """The candidates judged without the labels, where these are not the model's classes.
+
+    So it is where there are more labels than classes, or where they are few of its classes and guessing among them
+    would be right more often than the model is in any way that was tried.
+    """
+    if labels is None:
+        return tried
+    present = np.unique(labels)
+    best = max((each.accuracy for each in tried if each.accuracy is not None), default=0.0)
+    if int(present[-1]) < box.num_classes and (best >= 1 / len(present) or 2 * len(present) > box.num_classes):
+        return tried
+    progress.warn(
+        f"The labels of {source} are not used: they are not what model {box.name} with its {box.num_classes:,} classes "
+        "says, however it is fed."
+    )
+    return [replace(each, accuracy=None) for each in tried]
+
+
 def _plans(
     data_shape: tuple[int, int, int],
     shapes: Sequence[tuple[int, int, int]],
@@ -324,17 +346,13 @@ def _judged(
     probabilities = torch.from_numpy(box.predict(images)).double()
     classes = probabilities.shape[1]
     answers = probabilities.argmax(dim=1)
-    if labels is not None and int(labels.max()) >= classes:
-        raise UserError(
-            f"The data has the label {int(labels.max())} but model {box.name} answers with only {classes} classes (0 "
-            f"to {classes - 1}); give the data that the model was made for."
-        )
+    known = labels is not None and int(labels.max()) < classes
     shares = torch.bincount(answers, minlength=classes).double() / len(answers)
     full = float(np.log(classes))
     return Candidate(
         name=name,
         preprocessing=box.preprocessing,
-        accuracy=None if labels is None else float((answers.numpy() == labels).mean()),
+        accuracy=float((answers.numpy() == labels).mean()) if known else None,
         confidence=float(probabilities.amax(dim=1).mean()),
         entropy=float(torch.special.entr(probabilities).sum(dim=1).mean()) / full,
         balance=float(torch.special.entr(shares).sum()) / full,

@@ -137,3 +137,27 @@ def test_a_model_that_takes_nothing(digits: ImageSet) -> None:
 
     with pytest.raises(UserError, match="--output-name"):
         inspect(several, data=digits)
+
+
+def test_labels_that_the_model_does_not_know_are_not_evidence(
+    network: torch.nn.Module, digits: ImageSet, tmp_path: Path
+) -> None:
+    """Its digits are the classes 50 to 59 of a hundred, or the data has more labels than it has classes."""
+
+    class Shifted(torch.nn.Module):
+        def __init__(self, classes: int) -> None:
+            super().__init__()
+            self.network, self.classes = network, classes
+
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+            if self.classes < 10:
+                return self.network(pixels)[:, : self.classes]
+            return torch.nn.functional.pad(self.network(pixels), (50, self.classes - 60), value=-50.0)
+
+    said: list[str] = []
+    for classes in (100, 5):
+        model = save(Shifted(classes), tmp_path / f"{classes}.pt")
+        found = inspect(model, data=digits, events=lambda event: said.append(getattr(event, "text", "")))
+        assert (found.classes, found.labelled) == (classes, False)
+        assert all(each.accuracy is None for each in found.candidates)
+    assert sum("The labels of" in text and "are not used" in text for text in said) == 2
