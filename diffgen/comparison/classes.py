@@ -17,7 +17,7 @@ from diffgen.models.class_names import Background
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
-_ASKED = 512  # random real images that are asked about
+_ASKED = 200  # random real images that are asked about
 _IMAGENET = 1000  # classes; of TensorFlow's nets for them the first value is for the background
 _FEW_LABELS = 0.5  # share of the models' classes; with more of them the data is taken for the models' own
 LABELS_NOT_USED = (
