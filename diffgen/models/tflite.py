@@ -38,6 +38,8 @@ interpreter.invoke()
 _TRIAL_SECONDS = 60
 # An integer input whose range reaches this value cannot have been calibrated on pixels in [0, 1].
 _GREY_LEVELS_FROM = 16.0
+# One whose range is that from -1 to 1, within so much, was calibrated on pixels that were brought there.
+_AROUND_ONE = 0.05
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,21 @@ class _Tensor:
         """The largest value that the integers reach."""
         return self.scale * (int(np.iinfo(self.dtype).max) - self.zero_point)
 
+    @property
+    def lowest(self) -> float:
+        """The smallest value that the integers reach."""
+        return self.scale * (int(np.iinfo(self.dtype).min) - self.zero_point)
+
+    @property
+    def centred(self) -> tuple[float, float] | None:
+        """Mean and std of pixels in [0, 1] that make grey levels 0 to 255 the integers from their lowest to their
+        highest, for 8 bits that reach from -1 to 1; None for others."""
+        if not self.scale or np.dtype(self.dtype).itemsize > 1:
+            return None
+        if abs(self.lowest + 1) > _AROUND_ONE or abs(self.highest - 1) > _AROUND_ONE:
+            return None
+        return (self.zero_point - int(np.iinfo(self.dtype).min)) / 255, 1 / (255 * self.scale)
+
     def numbers(self, values: torch.Tensor) -> np.ndarray:
         """What the interpreter is handed for float32 values."""
         if self.dtype is np.float32:
@@ -83,7 +100,8 @@ class TfliteModel(BlackBox):
     """A file with one image input, of floating-point numbers or of integers with scale and zero point.
 
     It takes batches of any size if its graph allows it; otherwise the declared one becomes ``fixed_batch``. Where
-    nothing is said of the scale of the pixels, a file whose integers reach beyond 16 gets 0..255.
+    nothing is said of the scale of the pixels, a file whose integers reach beyond 16 gets 0..255, and one whose 8 bits
+    reach from -1 to 1 gets them as they are: the mean and std that turn every grey level into its integer.
 
     Args:
         path: the file.
@@ -116,6 +134,10 @@ class TfliteModel(BlackBox):
             self.fixed_batch = declared
         if settings.preprocessing.scale is None and self._input.scale and self._input.highest > _GREY_LEVELS_FROM:
             self.preprocessing = replace(self.preprocessing, scale="0..255")
+        said = settings.preprocessing
+        if said.scale is None and said.mean is None and said.std is None and self._input.centred is not None:
+            mean, std = self._input.centred
+            self.preprocessing = replace(self.preprocessing, mean=(mean,), std=(std,))
         self.preprocessing = self._admit(self.preprocessing)
 
     def _ask(self, batch: torch.Tensor) -> object:

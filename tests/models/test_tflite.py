@@ -9,7 +9,7 @@ import torch
 from diffgen.config import Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
-from diffgen.models import load
+from diffgen.models import load, read_class_names
 from diffgen.models.base import ModelSettings
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.tflite import TfliteModel
@@ -102,6 +102,51 @@ def test_integers_that_reach_far_are_grey_levels(network, images, tmp_path):
     path.write_bytes(tflite_file(network, (1, 28, 28), calibration=grey))
     assert load(path).preprocessing.scale == "0..255"
     assert load(path, preprocessing=Preprocessing(scale="0..1")).preprocessing.scale == "0..1"
+
+
+@pytest.mark.parametrize("isolate", ["on", "off"])
+def test_integers_from_minus_one_to_one_are_the_grey_levels(network, images, tmp_path, isolate):
+    """A file that was calibrated on pixels from -1 to 1 gets each grey level as its integer, unless told."""
+    from benchmarks.tflite_files import tflite_file
+
+    centred = torch.from_numpy(np.stack([np.zeros_like(images[0]), np.full_like(images[0], 255), *images[:6]])).float()
+    path = tmp_path / "net.tflite"
+    path.write_bytes(tflite_file(network, (1, 28, 28), calibration=centred / 127.5 - 1))
+    taken = litert.Interpreter(model_path=str(path)).get_input_details()[0]
+    (scale, zero_point), levels = taken["quantization"], np.arange(256)
+    box = load(path, isolate=isolate)
+    assert box.preprocessing.scale == "0..1" and box.preprocessing.mean and box.preprocessing.std
+    values = (levels / 255 - box.preprocessing.mean[0]) / box.preprocessing.std[0]
+    assert np.array_equal(np.floor(values / scale + zero_point + 0.5), levels - 128)
+    box.prepare(images)
+    assert len(box.predict(images[:5])) == 5
+    for said in (Preprocessing(scale="0..1"), Preprocessing(mean=(), std=()), Preprocessing(mean=(0.25,))):
+        other = load(path, isolate=isolate, preprocessing=said).preprocessing
+        assert (other.mean, other.std) == (said.mean or (), said.std or ())
+
+
+def test_published_imagenet_nets_get_the_pixels_as_they_are(shared_folder):
+    """Two nets of 8 bits and 1,001 outputs on photographs: exactly what LiteRT says of the bytes themselves."""
+    folder = shared_folder / "models" / "imagenet-mobilenet-quant"
+    names = read_class_names(folder / "imagenet_labels.txt")
+    small = torch.from_numpy(load_data(shared_folder / "data" / "sign-digits" / "test.zip", resize=64).images[::100])
+    for name, side in (("mobilenet_v1_0.75_192_quant", 192), ("mobilenet_v2_1.0_224_quant", 224)):
+        path = folder / f"{name}.tflite"
+        larger = torch.nn.functional.interpolate(small.float(), size=(side, side), mode="bilinear").round()
+        photographs = larger.to(torch.uint8).numpy()
+        box = load(path, class_names=names)
+        box.prepare(photographs)
+        assert box.preprocessing.background == "first"
+        assert box.num_classes == len(box.class_names) == 1000 and box.class_names[0].startswith("tench")
+        interpreter = litert.Interpreter(model_path=str(path))
+        interpreter.allocate_tensors()
+        answers = []
+        for pixels in photographs.transpose(0, 2, 3, 1):
+            interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.ascontiguousarray(pixels[None]))
+            interpreter.invoke()
+            answers.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0, 1:])
+        by_hand = np.stack(answers).astype(np.float32)
+        np.testing.assert_allclose(box.predict(photographs), by_hand / by_hand.sum(axis=1, keepdims=True), atol=1e-6)
 
 
 def test_nothing_is_written_past_python_and_damaged_files_are_refused(network, images, tmp_path, capfd, told):

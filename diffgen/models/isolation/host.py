@@ -88,6 +88,7 @@ class Host:
             "class_names": list(box.class_names),
             "remarks": list(box.remarks),
             "scale": box.preprocessing.scale,
+            "centred": [*(box.preprocessing.mean or ()), *(box.preprocessing.std or ())],
             "grey_levels_only": levels,
             "sides": None if box._sides is None else list(box._sides),
             "unpickled": box.unpickled,

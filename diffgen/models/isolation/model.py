@@ -75,6 +75,9 @@ class IsolatedModel(BlackBox):
             self.class_names = names
         if settings.preprocessing.scale is None and said.text("scale") == "0..255":
             self.preprocessing = replace(self.preprocessing, scale="0..255")
+        own, centred = settings.preprocessing, said.numbers("centred", 2)
+        if own.scale is None and own.mean is None and own.std is None and centred is not None:
+            self.preprocessing = replace(self.preprocessing, mean=(centred[0],), std=(centred[1],))
         self.preprocessing = self._admit(self.preprocessing)
 
     def _ask(self, batch: torch.Tensor) -> object:
@@ -126,6 +129,12 @@ class Said:
     def count(self, key: str) -> int | None:
         value = self._values.get(key)
         return value if type(value) is int and 1 <= value <= _MAX_SIDE else None
+
+    def numbers(self, key: str, count: int) -> list[float] | None:
+        values = self._values.get(key)
+        if not isinstance(values, list) or len(values) != count:
+            return None
+        return values if all(type(each) is float and 0 < abs(each) < _MAX_SIDE for each in values) else None
 
     def sides(self, key: str) -> list[int | None] | None:
         """Sides of an input, None for open ones.
