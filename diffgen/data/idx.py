@@ -7,16 +7,23 @@ axis as big-endian uint32, then the values (http://yann.lecun.com/exdb/mnist).
 from __future__ import annotations
 
 import gzip
+import math
 import re
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 import numpy as np
 
+from diffgen.data.array_rows import ArrayRows, read_rows
 from diffgen.data.checks import check_size_in_memory, checked
+from diffgen.data.decoded import Facts
+from diffgen.data.file_tree import stamp_of
 from diffgen.data.pixels import channels_first
+from diffgen.data.reading import Reading
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.types import ImageSet, UInt8Array
@@ -27,6 +34,7 @@ _TEST_NAME = re.compile(r"t10k|test", re.IGNORECASE)
 _TRAIN_NAME = re.compile(r"train", re.IGNORECASE)
 _VALUE_TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 _UINT8 = 0x08
+_GZIP = b"\x1f\x8b"
 _CHUNK = 2**20
 
 
@@ -70,7 +78,7 @@ def find_images_file(folder: Path, split: Literal["train", "test"] | None, sourc
     return chosen[0]
 
 
-def load_idx(images_file: Path, source: str, progress: Progress) -> ImageSet:
+def load_idx(images_file: Path, reading: Reading) -> ImageSet:
     """Images from an idx file, with the labels of its sibling (``images-idx3`` -> ``labels-idx1``) if there is one.
 
     Three axes are grey images (N, H, W); four are (N, C, H, W) or (N, H, W, C).
@@ -78,14 +86,39 @@ def load_idx(images_file: Path, source: str, progress: Progress) -> ImageSet:
     Raises:
         UserError: a file is damaged, or images and labels do not fit together.
     """
+    source, progress = reading.source, reading.progress
     if _LABELS_NAME.search(images_file.name):
         raise UserError(f"The file {source!r} holds labels; give the path of its images file, or of the folder.")
     labels_file = _labels_file_of(images_file)
-    pixels = read_idx(images_file, axes=(3, 4), progress=progress)
+    rows = _rows(images_file)
+    large = rows.is_large(reading)
+    pixels = None if large else read_idx(images_file, axes=(3, 4), progress=progress)
     labels = None if labels_file is None else read_idx(labels_file, axes=(1,), progress=progress)
     if labels is None:
         progress.detail(f"No labels file lies beside {images_file.name}; the images are used without labels.")
+    if pixels is None:
+        files = [images_file] if labels_file is None else [images_file, labels_file]
+        return read_rows(rows, Facts(labels), [stamp_of(files)], reading)
     return checked(channels_first(pixels), labels, None, source)
+
+
+def _rows(path: Path) -> ArrayRows:
+    """The images of a file, to be read row by row.
+
+    Raises:
+        UserError: as :func:`read_idx`, before the values are read.
+    """
+
+    @contextmanager
+    def opened() -> Iterator[BinaryIO]:
+        with _stream(path, (3, 4)) as (stream, _):
+            yield stream
+
+    with _stream(path, (3, 4)) as (stream, shape):
+        held = path.stat().st_size - stream.tell()
+        if not _is_gzip(path) and held < math.prod(shape):
+            raise _wrong_length(path, shape, held)
+        return ArrayRows(shape, np.dtype(np.uint8), opened, path.name)
 
 
 def read_idx(path: Path, *, axes: tuple[int, ...], progress: Progress | None = None) -> UInt8Array:
@@ -102,22 +135,37 @@ def read_idx(path: Path, *, axes: tuple[int, ...], progress: Progress | None = N
     Raises:
         UserError: unreadable, not idx, values that are not uint8, or more or fewer bytes than declared.
     """
+    with _stream(path, axes) as (stream, shape):
+        check_size_in_memory(shape, str(path))
+        values = _read_values(stream, shape, path, progress or Progress())
+    return np.frombuffer(values, dtype=np.uint8).reshape(shape)
+
+
+@contextmanager
+def _stream(path: Path, axes: tuple[int, ...]) -> Iterator[tuple[BinaryIO, tuple[int, ...]]]:
+    """An open file behind its header, and the shape that this declares.
+
+    Raises:
+        UserError: whatever goes wrong within the block because the file is damaged.
+    """
     try:
         with path.open("rb") as file, _decompressed(file) as stream:
-            shape = _read_header(stream, axes, path)
-            check_size_in_memory(shape, str(path))
-            values = _read_values(stream, shape, path, progress or Progress())
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            yield stream, _read_header(stream, axes, path)
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
         raise UserError(f"The file {str(path)!r} is damaged or cut off ({error}); fetch it again.") from error
     except OSError as error:
         raise UserError(f"The file {str(path)!r} cannot be read ({error.strerror}); check its permissions.") from error
-    return np.frombuffer(values, dtype=np.uint8).reshape(shape)
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP
 
 
 def _decompressed(file: BinaryIO) -> BinaryIO:
     start = file.read(2)
     file.seek(0)
-    return gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file  # type: ignore[return-value]
+    return gzip.GzipFile(fileobj=file) if start == _GZIP else file  # type: ignore[return-value]
 
 
 def _read_header(stream: BinaryIO, axes: tuple[int, ...], path: Path) -> tuple[int, ...]:
@@ -140,7 +188,7 @@ def _read_header(stream: BinaryIO, axes: tuple[int, ...], path: Path) -> tuple[i
 
 def _read_values(stream: BinaryIO, shape: tuple[int, ...], path: Path, progress: Progress) -> bytearray:
     # In pieces, so that a header that lies about the size allocates nothing.
-    declared = int(np.prod(shape, dtype=object))
+    declared = math.prod(shape)
     values = bytearray()
     with progress.stage(f"Reading {path.name}", total=declared) as task:
         while len(values) <= declared:
@@ -150,12 +198,17 @@ def _read_values(stream: BinaryIO, shape: tuple[int, ...], path: Path, progress:
             values += piece
             task.advance(len(piece))
     if len(values) != declared:
-        fault = "is cut off" if len(values) < declared else "is longer than it says"
-        size = f"{len(values)} bytes" if len(values) < declared else f"at least {len(values)} bytes"
-        raise UserError(
-            f"The file {str(path)!r} {fault}: it declares {_times(shape)} values and holds {size}; fetch it again."
-        )
+        raise _wrong_length(path, shape, len(values))
     return values
+
+
+def _wrong_length(path: Path, shape: tuple[int, ...], held: int) -> UserError:
+    short = held < math.prod(shape)
+    fault, least = ("is cut off", "") if short else ("is longer than it says", "at least ")
+    return UserError(
+        f"The file {str(path)!r} {fault}: it declares {_times(shape)} values and holds {least}{held} bytes; fetch it "
+        "again."
+    )
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -148,7 +148,7 @@ def _load_folder(path: Path, split: Split | None, reading: Reading) -> ImageSet:
     source = reading.source
     images_file = find_images_file(path, split, source)
     if images_file is not None:
-        return load_idx(images_file, source, reading.progress)
+        return load_idx(images_file, reading)
     tree = folder_tree(path, source)
     tables = find_parquet_files(tree, split, source)
     if tables:
@@ -168,7 +168,7 @@ def _load_file(path: Path, split: Split | None, reading: Reading) -> ImageSet:
         from diffgen.data.npz import load_npz, looks_like_npz
 
         if looks_like_npz(path):
-            return load_npz(path, split, source, reading.progress)
+            return load_npz(path, split, reading)
         from diffgen.data.image_folder import load_zip
 
         return load_zip(path, split, reading)
@@ -182,7 +182,7 @@ def _load_file(path: Path, split: Split | None, reading: Reading) -> ImageSet:
     if is_table:
         return load_parquet([path], reading)
     if is_idx:
-        return load_idx(path, source, reading.progress)
+        return load_idx(path, reading)
     if head == b"\x93NUMPY":
         raise UserError(
             f"The file {source!r} holds a single array; save images and labels together with "

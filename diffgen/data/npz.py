@@ -8,15 +8,22 @@ from __future__ import annotations
 import math
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 
+from diffgen.data.array_rows import ArrayRows, read_rows
 from diffgen.data.checks import MAX_BYTES, MAX_CLASSES, checked
+from diffgen.data.decoded import Facts
+from diffgen.data.file_tree import stamp_of
 from diffgen.data.pixels import channels_first, to_grey_levels
+from diffgen.data.reading import Reading
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.sampling import LARGE_BYTES
 from diffgen.types import ImageSet
 
 # What the arrays are called, images and labels in pairs, by the split that is wished for. Keras writes x_test, MedMNIST
@@ -44,7 +51,7 @@ def looks_like_npz(path: Path) -> bool:
     return bool(names) and all(name.endswith(".npy") for name in names)
 
 
-def load_npz(path: Path, split: Literal["train", "test"] | None, source: str, progress: Progress) -> ImageSet:
+def load_npz(path: Path, split: Literal["train", "test"] | None, reading: Reading) -> ImageSet:
     """Images, labels and class names from the arrays of an ``.npz``.
 
     Images are (N, H, W), (N, C, H, W) or (N, H, W, C) of values that :func:`~.pixels.to_grey_levels` understands.
@@ -54,6 +61,7 @@ def load_npz(path: Path, split: Literal["train", "test"] | None, source: str, pr
     Raises:
         UserError: no images by a known name, damage, Python objects, or arrays that are larger than their file.
     """
+    source, progress = reading.source, reading.progress
     try:
         archive = zipfile.ZipFile(path)
     except Exception as error:  # zipfile raises half a dozen types on damaged directories, struct.error among them
@@ -65,16 +73,83 @@ def load_npz(path: Path, split: Literal["train", "test"] | None, source: str, pr
         def read(name: str) -> np.ndarray[Any, Any]:
             return _read_member(archive, members[name], name, source, progress)
 
-        images = channels_first(to_grey_levels(read(images_name), source, progress))
         labels = None if labels_name is None else read(labels_name)
         names = _texts(read(_NAMES), source) if _NAMES in members else None
-    if labels is None:
-        progress.detail(f"The file {source!r} holds no labels; the images are used without.")
-    elif labels.dtype.kind in "US":
-        return checked(images, *_numbered(labels, names, source), source)
-    elif labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
+        if labels is None:
+            progress.detail(f"The file {source!r} holds no labels; the images are used without.")
+        elif labels.dtype.kind in "US":
+            labels, names = _numbered(labels, names, source)
+        elif labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        rows = _rows(archive, members[images_name], images_name, source)
+        if rows.is_large(reading):
+            return read_rows(rows, Facts(labels, names), [stamp_of([path]), images_name, split], reading)
+        images = channels_first(to_grey_levels(read(images_name), source, progress))
     return checked(images, labels, names, source)
+
+
+def _rows(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: str) -> ArrayRows:
+    """An array of the file, to be read row by row.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+
+    @contextmanager
+    def opened() -> Iterator[IO[bytes]]:
+        with _stream(archive, member, name, source) as (stream, *_):
+            yield stream
+
+    with _stream(archive, member, name, source) as (_, dtype, shape, column_wise):
+        size = math.prod(shape) * dtype.itemsize
+        if column_wise and size > LARGE_BYTES:
+            raise UserError(
+                f"The array {name!r} in {source!r} is stored column by column, and too large to be turned round; save "
+                "it again after numpy.ascontiguousarray."
+            )
+        if size > LARGE_BYTES:
+            _check_file(size, shape, member, name, source)
+        return ArrayRows(shape, dtype, opened, name)
+
+
+@contextmanager
+def _stream(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: str
+) -> Iterator[tuple[IO[bytes], np.dtype[Any], tuple[int, ...], bool]]:
+    """An open array behind its header, and what that says: type, shape, and whether the first index runs fastest.
+
+    Raises:
+        UserError: whatever goes wrong within the block because the file is damaged.
+    """
+    if member.flag_bits & 0x1:
+        raise UserError(f"The array {name!r} in {source!r} is encrypted; save the file again without a password.")
+    # zipfile decompresses deflate in bounded pieces, but bzip2 and LZMA at one go, whatever size comes out.
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UserError(
+            f"The array {name!r} in {source!r} is compressed with method {member.compress_type}; save it again with "
+            "numpy.savez or numpy.savez_compressed."
+        )
+    try:
+        with archive.open(member) as stream:
+            dtype, shape, column_wise = _read_header(stream)
+            if dtype.hasobject:
+                raise UserError(
+                    f"The array {name!r} in {source!r} holds Python objects, which only a pickle can keep; "
+                    "save plain numbers or texts."
+                )
+            yield stream, dtype, shape, column_wise
+    except UserError:
+        raise
+    except Exception as error:  # damage shows itself as BadZipFile, zlib.error, EOFError, ValueError, TypeError, ...
+        raise _damaged(name, source, error) from error
+
+
+def _damaged(name: str, source: str, error: Exception) -> UserError:
+    # what numpy says after a colon is the file's own content
+    reason = (str(error) or type(error).__name__).partition("\n")[0].partition(":")[0]
+    return UserError(
+        f"The array {name!r} in {source!r} cannot be read ({reason}); the file is damaged, so save it again."
+    )
 
 
 def _choose(members: dict[str, Any], split: str | None, source: str) -> tuple[str, str | None]:
@@ -122,35 +197,13 @@ def _texts(values: np.ndarray[Any, Any], source: str) -> tuple[str, ...]:
 def _read_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: str, progress: Progress
 ) -> np.ndarray[Any, Any]:
-    if member.flag_bits & 0x1:
-        raise UserError(f"The array {name!r} in {source!r} is encrypted; save the file again without a password.")
-    # zipfile decompresses deflate in bounded pieces, but bzip2 and LZMA at one go, whatever size comes out.
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise UserError(
-            f"The array {name!r} in {source!r} is compressed with method {member.compress_type}; save it again with "
-            "numpy.savez or numpy.savez_compressed."
-        )
-    try:
-        with archive.open(member) as stream:
-            dtype, shape, column_wise = _read_header(stream)
-            if dtype.hasobject:
-                raise UserError(
-                    f"The array {name!r} in {source!r} holds Python objects, which only a pickle can keep; "
-                    "save plain numbers or texts."
-                )
-            size = math.prod(shape) * dtype.itemsize
-            _check_size(size, shape, member, name, source)
-            values = _read_values(stream, size, name, progress)
-            if len(values) == size:
-                return _as_array(values, dtype, shape, column_wise)
-    except UserError:
-        raise
-    except Exception as error:  # damage shows itself as BadZipFile, zlib.error, EOFError, ValueError, TypeError, ...
-        # what numpy says after a colon is the file's own content
-        reason = (str(error) or type(error).__name__).partition("\n")[0].partition(":")[0]
-        raise UserError(
-            f"The array {name!r} in {source!r} cannot be read ({reason}); the file is damaged, so save it again."
-        ) from error
+    with _stream(archive, member, name, source) as (stream, dtype, shape, column_wise):
+        size = math.prod(shape) * dtype.itemsize
+        _check_size(size, shape, name, source)
+        _check_file(size, shape, member, name, source)
+        values = _read_values(stream, size, name, progress)
+        if len(values) == size:
+            return _as_array(values, dtype, shape, column_wise)
     raise UserError(
         f"The array {name!r} in {source!r} is not as long as its header says ({size} bytes for shape {shape}); "
         "the file is damaged, so save it again."
@@ -182,12 +235,15 @@ def _read_header(stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], boo
     return dtype, shape, column_wise
 
 
-def _check_size(size: int, shape: tuple[int, ...], member: zipfile.ZipInfo, name: str, source: str) -> None:
+def _check_size(size: int, shape: tuple[int, ...], name: str, source: str) -> None:
     if size > MAX_BYTES:
         raise UserError(
             f"The array {name!r} in {source!r} of shape {shape} would take {size / 2**30:.0f} GiB of memory; use at "
             f"most {MAX_BYTES // 2**30} GiB, that is uint8 values, or fewer or smaller images."
         )
+
+
+def _check_file(size: int, shape: tuple[int, ...], member: zipfile.ZipInfo, name: str, source: str) -> None:
     if size > member.file_size:
         raise UserError(
             f"The array {name!r} in {source!r} declares the shape {shape} but holds only {member.file_size} bytes; "

@@ -48,45 +48,87 @@ def to_grey_levels(pixels: np.ndarray[Any, Any], source: str, progress: Progress
     """
     if pixels.size == 0 or pixels.ndim == 0:
         return pixels
-    if pixels.dtype.kind in "iu" and pixels.max() <= 1:
-        progress.warn(
-            f"The images of {source!r} are whole numbers of which none is above 1, so that all of them are black or "
-            "nearly so; if 1 is to be white, save them as truth values or multiply them by 255."
-        )
+    levels = GreyLevels(pixels.dtype, source, progress)
+    levels.look(pixels)
+    levels.decide()
     if pixels.dtype == np.uint8:
         return pixels
-    if pixels.dtype.kind == "b":
-        return pixels.astype(np.uint8) * np.uint8(_WHITE)
-    if pixels.dtype.kind not in "iuf":
-        raise UserError(
-            f"The images of {source!r} are of type {pixels.dtype}, not numbers; save them as uint8 (0..255)."
-        )
-    lowest, highest = pixels.min(), pixels.max()
-    if not (np.isfinite(lowest) and np.isfinite(highest)):  # NaN survives min and max
-        raise UserError(
-            f"The images of {source!r} hold values that are no finite numbers; remove them and save the file again."
-        )
-    if lowest < 0 or highest > _WHITE:
-        raise UserError(
-            f"The images of {source!r} have values from {lowest:g} to {highest:g}; save them as uint8 (0..255) or as "
-            "fractions in 0..1, before any normalisation by mean and standard deviation."
-        )
-    if pixels.dtype.kind in "iu":
-        return pixels.astype(np.uint8)
-    return _rounded(pixels, _WHITE if highest <= 1 else 1, source, progress)
-
-
-def _rounded(pixels: np.ndarray[Any, Any], factor: int, source: str, progress: Progress) -> UInt8Array:
-    levels = np.empty(pixels.shape, dtype=np.uint8)
-    furthest = 0.0
+    found = np.empty(pixels.shape, dtype=np.uint8)
     for start in range(0, len(pixels), _ROWS):
-        exact = pixels[start : start + _ROWS].astype(np.float64) * factor
+        found[start : start + _ROWS] = levels(pixels[start : start + _ROWS])
+    levels.finish()
+    return found
+
+
+class GreyLevels:
+    """Numbers of one array as grey levels, batch by batch: :meth:`look` at all, :meth:`decide`, and convert.
+
+    Args:
+        dtype: of the numbers.
+        source: the data set that they are from, for messages.
+        progress: is warned.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], source: str, progress: Progress) -> None:
+        self._dtype, self._source, self._progress = dtype, source, progress
+        self._lowest, self._highest = np.inf, -np.inf
+        self._factor, self._furthest = 1, 0.0
+
+    def look(self, pixels: np.ndarray[Any, Any]) -> None:
+        """Take note of the range of some."""
+        if pixels.size and self._dtype.kind in "iuf":
+            # NaN survives min and max, and np.fmin would lose it
+            self._lowest = np.minimum(self._lowest, pixels.min())
+            self._highest = np.maximum(self._highest, pixels.max())
+
+    def decide(self) -> None:
+        """Find out what the range of all of them means.
+
+        Raises:
+            UserError: see :func:`to_grey_levels`.
+        """
+        source, lowest, highest = self._source, self._lowest, self._highest
+        if self._dtype.kind in "iu" and highest <= 1:
+            self._progress.warn(
+                f"The images of {source!r} are whole numbers of which none is above 1, so that all of them are black "
+                "or nearly so; if 1 is to be white, save them as truth values or multiply them by 255."
+            )
+        if self._dtype == np.uint8 or self._dtype.kind == "b":
+            return
+        if self._dtype.kind not in "iuf":
+            raise UserError(
+                f"The images of {source!r} are of type {self._dtype}, not numbers; save them as uint8 (0..255)."
+            )
+        if not (np.isfinite(lowest) and np.isfinite(highest)):
+            raise UserError(
+                f"The images of {source!r} hold values that are no finite numbers; remove them and save the file again."
+            )
+        if lowest < 0 or highest > _WHITE:
+            raise UserError(
+                f"The images of {source!r} have values from {lowest:g} to {highest:g}; save them as uint8 (0..255) or "
+                "as fractions in 0..1, before any normalisation by mean and standard deviation."
+            )
+        self._factor = _WHITE if self._dtype.kind == "f" and highest <= 1 else 1
+
+    def __call__(self, pixels: np.ndarray[Any, Any]) -> UInt8Array:
+        """uint8 of the same shape; the same object if it was uint8."""
+        if self._dtype == np.uint8:
+            return pixels
+        if self._dtype.kind == "b":
+            return pixels.astype(np.uint8) * np.uint8(_WHITE)
+        if self._dtype.kind in "iu":
+            return pixels.astype(np.uint8)
+        exact = pixels.astype(np.float64) * self._factor
         nearest = np.rint(exact)
-        furthest = max(furthest, float(np.abs(exact - nearest).max()))
-        levels[start : start + _ROWS] = nearest
-    if furthest > _WHITE * np.finfo(pixels.dtype).eps:
-        progress.warn(
-            f"The images of {source!r} are {pixels.dtype} and not all of their values are whole grey levels; they are "
-            f"rounded to 0..255, by up to {furthest:.2f}, and the models are asked about the rounded images."
-        )
-    return levels
+        if exact.size:
+            self._furthest = max(self._furthest, float(np.abs(exact - nearest).max()))
+        return nearest.astype(np.uint8)
+
+    def finish(self) -> None:
+        """Warn of rounding, once all are converted."""
+        if self._dtype.kind == "f" and self._furthest > _WHITE * np.finfo(self._dtype).eps:
+            self._progress.warn(
+                f"The images of {self._source!r} are {self._dtype} and not all of their values are whole grey levels; "
+                f"they are rounded to 0..255, by up to {self._furthest:.2f}, and the models are asked about the "
+                "rounded images."
+            )

@@ -24,6 +24,7 @@ from diffgen.data.checks import checked
 from diffgen.data.download import fetch
 from diffgen.data.idx import load_idx
 from diffgen.data.pixels import channels_first
+from diffgen.data.reading import Reading
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.cache import cache_kind
@@ -110,7 +111,9 @@ def _idx(request: _Request) -> ImageSet:
             urls = [f"{mirror}{file}" for mirror in known.mirrors]
             fetch(urls, folder / file, md5, name=request.source, progress=request.progress)
     images = next(file for file, _ in chosen if "images" in file)
-    return _named(load_idx(_present(folder, images), request.source, request.progress), tuple(known.classes))
+    return _named(
+        load_idx(_present(folder, images), Reading(request.source, progress=request.progress)), tuple(known.classes)
+    )
 
 
 def _emnist(request: _Request) -> ImageSet:
@@ -125,7 +128,7 @@ def _emnist(request: _Request) -> ImageSet:
         fetch([known.url], archive, known.md5, name=request.source, progress=request.progress)
         for file in missing:
             _unpack(archive, f"gzip/{file}", folder / file)
-    images = load_idx(_present(folder, files[0]), request.source, request.progress)
+    images = load_idx(_present(folder, files[0]), Reading(request.source, progress=request.progress))
     return _named(images, tuple(known.classes_split_dict[part]))
 
 

@@ -265,3 +265,49 @@ def test_networks_learn_from_a_bounded_sample(monkeypatch: pytest.MonkeyPatch) -
     assert len(affordable_rows(images)) == 300
     monkeypatch.undo()
     assert np.array_equal(affordable_rows(images), np.arange(900))
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "float32", "bool"])
+@pytest.mark.parametrize("shape", [(60, 20, 30), (60, 20, 30, 3), (60, 3, 20, 30)])
+@pytest.mark.parametrize("size", [None, (18, 16)])
+def test_npz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, shape: Any, size: Any) -> None:
+    values = RANDOM.integers(0, 256, shape)
+    images = {"float32": values / 255, "bool": values > 99}.get(kind, values).astype(kind)
+    labels = np.array(["ab"[n % 2] for n in range(60)])
+    np.savez_compressed(tmp_path / "set.npz", images=images, labels=labels)
+    in_memory = load(tmp_path / "set.npz", resize=size)
+    for module in ("array_rows", "npz"):
+        monkeypatch.setattr(f"diffgen.data.{module}.LARGE_BYTES", 1000)
+    monkeypatch.setattr("diffgen.data.array_rows._BATCH", 9000)
+    check_alike(in_memory, load(tmp_path / "set.npz", resize=size))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_idx(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, compressed: bool) -> None:
+    values, ending = RANDOM.integers(0, 256, (60, 20, 30)), ".gz" if compressed else ""
+    (tmp_path / f"t10k-images-idx3-ubyte{ending}").write_bytes(make.idx_bytes(values, compressed=compressed))
+    (tmp_path / f"t10k-labels-idx1-ubyte{ending}").write_bytes(make.idx_bytes(np.arange(60) % 5, compressed=compressed))
+    in_memory = load(tmp_path)
+    monkeypatch.setattr("diffgen.data.array_rows.LARGE_BYTES", 1000)
+    check_alike(in_memory, load(tmp_path))
+
+
+@pytest.mark.parametrize("change", [-7, 7])
+def test_arrays_of_another_length_than_they_say(
+    tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, cache: Path, change: int
+) -> None:
+    monkeypatch.setattr("diffgen.data.array_rows.LARGE_BYTES", 1000)
+    content = make.idx_bytes(RANDOM.integers(0, 256, (60, 20, 30)))
+    path = tmp_path / "t10k-images-idx3-ubyte"
+    path.write_bytes(content[:change] if change < 0 else content + bytes(change))
+    with pytest.raises(UserError, match="cut off"):
+        load(path)
+    assert not list(cache.rglob("*.npy*"))
+
+
+def test_columns_cannot_be_turned_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "set.npz", images=np.asfortranarray(RANDOM.integers(0, 256, (60, 20, 30)).astype(np.uint8)))
+    assert load(tmp_path / "set.npz").image_shape == (1, 20, 30)
+    monkeypatch.setattr("diffgen.data.npz.LARGE_BYTES", 1000)
+    with pytest.raises(UserError, match="column by column"):
+        load(tmp_path / "set.npz")

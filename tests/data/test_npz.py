@@ -261,8 +261,8 @@ def test_a_pickle_under_the_name_of_an_array(tmp_path: Path, refused: Any) -> No
     ("shape", "words"),
     [
         ("(1000000, 28, 28)", "holds only"),
-        ("(1000000, 4000, 4000)", "GiB of memory"),
-        ("(9223372036854775807, 9223372036854775807)", "GiB of memory"),
+        ("(1000000, 4000, 4000)", "holds only"),
+        ("(9223372036854775807, 9223372036854775807)", "holds only"),
         ("(60, 6, -5)", "declares the shape"),
         ("(60, 6, 5.0)", "cannot be read"),
         ("(0, 9223372036854775807, 9223372036854775807)", "not as long as its header says"),
