@@ -81,7 +81,9 @@ def test_the_filter_is_refused_without_a_jury(
     config = CompareConfig(technique="real_data", device="cpu", filters=FilterConfig(names=("jury",)))
     given = model_files["a"], model_files["b"]
     digits = load("digits:test")
-    alike = ImageSet(digits.images, np.zeros(len(digits), dtype=np.int64), None, "digits of one label")
+    assert digits.labels is not None
+    fours = digits.labels == 4
+    alike = ImageSet(digits.images[fours], digits.labels[fours], None, "digits of one label")
     with pytest.raises(UserError, match="one label only") as caught:
         compare(*given, data=alike, config=config, output=tmp_path / "none")
     told("`diffgen compare`", "the filter jury for images of one label", caught.value)
