@@ -19,7 +19,7 @@ from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, Lim
 from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.events import Event
+from diffgen.events import Event, StopToken, TriggersFound
 from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
@@ -171,6 +171,31 @@ def test_everything_that_reads_a_run_reads_it(
     with (tmp_path / "out" / "triggers.csv").open(newline="", encoding="utf-8") as file:
         row = next(csv.DictReader(file))
     assert float(row["probability_a"]) > 0 and row["name_a"] in NAMES
+
+
+def test_a_run_that_was_stopped_ends_as_it_would_have(
+    finished: tuple[CompareResult, list[str]], nets: dict[str, Path], tmp_path: Path
+) -> None:
+    """Nothing is guessed again: which value is left out, and that the labels are not used, are settings of the run."""
+    stop = StopToken()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, TriggersFound) and event.queries > 500:
+            stop.stop()
+
+    config = replace(SMALL, models=specs(nets))
+    broken = compare(
+        nets["a"], nets["b"], data="digits:test", config=config, output=tmp_path / "run", events=hear, stop=stop
+    )
+    assert broken.interrupted and broken.queries < SMALL.budget.queries
+    said: list[str] = []
+    result = resume(broken.run, events=lambda event: said.append(getattr(event, "text", "")))
+    whole = RunFolder.open(finished[0].run)
+    one, other = (RunFolder.open(result.run).read_judged(), whole.read_judged())
+    assert np.array_equal(one.hashes, other.hashes) and np.array_equal(one.probabilities, other.probabilities)
+    assert np.array_equal(one.known.near_duplicate_of, other.known.near_duplicate_of)
+    assert read_finished(RunFolder.open(result.run)).preflight == read_finished(whole).preflight
+    assert not any("is taken for the background" in text for text in said)
 
 
 def test_parts_with_every_probability_are_read(finished: tuple[CompareResult, list[str]], tmp_path: Path) -> None:
