@@ -274,7 +274,7 @@ def _stored_model(
         preprocessing = consent.preprocessing.over(preprocessing)
     elif is_file:
         # another file: what was found out about the old one's layout and answers says nothing about it
-        usual = replace(preprocessing, layout="auto", outputs="auto", output="")
+        usual = replace(preprocessing, layout="auto", outputs="auto", output="", background="auto")
         preprocessing = consent.preprocessing.over(read_sidecar(Path(model).expanduser()).preprocessing).over(usual)
     opening = consent.opening
     spec = ModelSpec(

@@ -48,6 +48,11 @@ def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Pat
     assert said.count("\n| preset paper |") == 3  # all, by generator, wrecked
 
 
+def test_many_classes(bench: Bench) -> None:
+    said = bench("many_classes", "--classes", 1_000, "--queries", 200)
+    assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
+
+
 def test_isolation(bench: Bench) -> None:
     said = json.loads(bench("isolation", "--rounds", 1, "--archive", 300).splitlines()[-1])
     assert said["isolated_over_own"] > 0

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from lxml import etree
 
+from benchmarks.nets_of_kinds import make_nets
 from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, Limits, ModelSpec, Preprocessing
 from diffgen.config.filters import ReconstructionSettings
@@ -29,7 +29,6 @@ from diffgen.types import ImageSet
 from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
-from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from diffgen.workflows.export import export
 from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
@@ -45,37 +44,13 @@ SMALL = CompareConfig(
 )
 
 
-class Kinds(torch.nn.Module):
-    """A classifier of ten digits that also says which of a thousand kinds each is, by projections of the pixels."""
-
-    def __init__(self, digits: torch.nn.Module, background: bool) -> None:
-        super().__init__()
-        self.digits, self.background = digits, background
-        weights = torch.randn(28 * 28, KINDS, generator=torch.Generator().manual_seed(0))
-        self.register_buffer("weights", weights / 28)
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        flat = pixels.flatten(1)
-        own = 4 * (flat - flat.mean(dim=1, keepdim=True)) @ self.weights
-        logits = (self.digits(pixels)[:, :, None] + own[:, None]).flatten(1)
-        return torch.nn.functional.pad(logits, (1, 0), value=-50.0) if self.background else logits
-
-
 @pytest.fixture(scope="module")
 def nets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two files: 10,000 outputs, and 10,001 with one for the background in front."""
+    """Two files, of 10,000 outputs and of 10,001, and one of names for both."""
     folder = tmp_path_factory.mktemp("nets")
-    training = load("digits:train")
-    made = {}
-    for name, network, background in (
-        ("a", convolutional_classifier(10), False),
-        ("b", dense_classifier(10), True),
-    ):
-        kinds = Kinds(train_classifier(network, training, seed=0, passes=4), background).eval()
-        made[name] = folder / f"{name}.pt"
-        torch.jit.save(torch.jit.trace(kinds, torch.zeros(2, 1, 28, 28), check_trace=False), str(made[name]))
+    a, b = make_nets(folder, CLASSES)
     (folder / "names.txt").write_text("\n".join(("background", *NAMES)), encoding="utf-8")
-    return {**made, "names": folder / "names.txt"}
+    return {"a": a, "b": b, "names": folder / "names.txt"}
 
 
 def specs(nets: dict[str, Path]) -> tuple[ModelSpec, ModelSpec]:
