@@ -85,11 +85,12 @@ def train(
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]
+    images = shrunk(images)  # once, and not for every batch
     optimiser = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
     with (progress or Progress()).stage("Learning the image domain", total=_STEPS) as task:
         for _ in range(_STEPS):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
-            batch = shrunk(images[rows].to(device))
+            batch = images[rows].to(device)
             features = encoder(batch)
             target = batch.flatten(1).to(torch.float32) / 255
             # summed over pixels, so that drawing and classifying weigh about the same

@@ -122,6 +122,7 @@ def train(
         # not torch.manual_seed, which also seeds the generators of every GPU; of it come initial weights and dropout
         torch.default_generator.manual_seed(seed)
         jury = Jury((channels, height, width), present).to(device)
+        images = shrunk(images)  # once, and not for every batch
         steps = max(1, shown // _BATCH)
         optimiser = torch.optim.Adam(jury.parameters(), lr=_LEARNING_RATE)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3 * _LEARNING_RATE, total_steps=steps)

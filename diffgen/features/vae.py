@@ -120,6 +120,7 @@ def train(
         # not torch.manual_seed, which also seeds the generators of every GPU
         torch.default_generator.manual_seed(seed)
         vae = Vae((channels, height, width)).to(device)
+    images = shrunk(images)  # once, and not for every batch
     optimiser = torch.optim.Adam(vae.parameters(), lr=_LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps)
     with (progress or Progress()).stage("Learning to redraw real images", total=steps) as task:
