@@ -27,6 +27,8 @@ from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
 _GIVEN = "given"
+# Of grey images a third fewer teach as much: benchmarks/results/jury.md.
+_SHOWN_GREY, _SHOWN_COLOUR = 30_000, 45_000
 # With fewer images the members learn them by heart: certainty then tells the images they know from all others.
 _FEWEST, _FEWEST_A_LABEL = 100, 10
 _RELIABLE = 0.95  # share of the held-out real images that the jury recognises unaided of which the name must be right
@@ -171,9 +173,15 @@ def _artifact(split: DataSplit, origin: str, config: CompareConfig, device: torc
         "device": device.type,
         "labels": origin,
         "jury": juries.FORMAT,
-        "shown": config.filters.jury.shown,
+        "shown": _shown(split, config),
     }
     return Artifact("filters", made_from)
+
+
+def _shown(split: DataSplit, config: CompareConfig) -> int:
+    """How many images each member of a jury is shown."""
+    given = config.filters.jury.shown
+    return (_SHOWN_GREY if split.data.image_shape[0] == 1 else _SHOWN_COLOUR) if given is None else given
 
 
 def _obtain(
@@ -187,7 +195,7 @@ def _obtain(
 ) -> tuple[juries.Jury, Path]:
     def make(path: Path) -> juries.Jury:
         images, labels = torch.from_numpy(split.data.images[rows]), torch.from_numpy(known.values[rows])
-        shown = config.filters.jury.shown
+        shown = _shown(split, config)
         trained = juries.train(images, labels, shown=shown, seed=_SEED, device=device, progress=progress)
         juries.save(trained, path)
         return trained

@@ -79,9 +79,10 @@ class JurySettings:
         ge=0,
         lt=1,
     )
-    shown: int = setting(
-        45_000,
-        "Images that every member of the jury is shown in its training, each of the real ones several times.",
+    shown: Maybe[int] = setting(
+        None,
+        "Images that every member of the jury is shown in its training, each of the real ones several times (default: "
+        "30,000 for grey images, 45,000 for colour ones).",
         ge=64,
         le=10**9,
     )

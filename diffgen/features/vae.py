@@ -16,9 +16,9 @@ from diffgen.events import Progress
 from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
-FORMAT = "diffgen-vae-1"
+FORMAT = "diffgen-vae-2"
 LATENT = 16
-_BATCH = 128
+_BATCH = 32
 _LEARNING_RATE = 2e-3
 _SMALL, _LARGE = 16, 32  # channels of the feature maps
 
@@ -111,7 +111,7 @@ def train(
 
     Args:
         images: uint8 (N, C, H, W).
-        steps: updates, of 128 images each.
+        steps: updates, of 32 images each.
         seed: of initial weights, the order of images and noise.
     """
     rng = torch.Generator().manual_seed(seed)
