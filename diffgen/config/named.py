@@ -25,6 +25,7 @@ class NamedSettings(TypedDict, total=False):
     device: str | None
     batch_size: int | None
     resize: int | tuple[int, int] | str | None
+    data_labels: Literal["auto", "use", "ignore"] | None
     fit: Literal["crop", "pad", "stretch"] | None
     skip_broken: bool | None
     source: str | None
