@@ -27,7 +27,6 @@ from torch import nn
 
 from benchmarks.lenet_pair import train
 from benchmarks.quick import add_quick, trained_as_asked
-from benchmarks.warm_up import warm_up
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, Preprocessing, replace
 from diffgen.data import load
 from diffgen.errors import UserError
@@ -235,7 +234,6 @@ def main() -> None:
         "sensitivity": lambda: sensitivity(out, shared, min(arguments.seconds)),
     }
     left = arguments.limit
-    warm_up(CompareConfig().search)  # not on the clock of the first search
     for part in arguments.only:
         entries = record.setdefault(part, {})
         for case in makers[part]():

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from benchmarks.fixed_networks import FixedNetworks, fill_archive
-from benchmarks.warm_up import warm_up
 from diffgen.comparison.device import search_batch_size
 from diffgen.config import Budget, FilterConfig, SearchConfig
 from diffgen.features.cells import CELLS, Cells
@@ -23,6 +22,7 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.search.problem import GeneProblem
+from diffgen.search.warm_up import warm_up
 
 _ENDLESS = Budget(queries=10**12)
 

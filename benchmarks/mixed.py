@@ -22,12 +22,12 @@ import torch
 
 from benchmarks.judge import Judge, judge_for
 from benchmarks.quick import trained_as_asked
-from benchmarks.warm_up import warm_up
 from benchmarks.ways import print_rows, ways_from
 from diffgen.config import Budget, CompareConfig, SearchConfig, SourceConfig
 from diffgen.data import load
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
+from diffgen.search.warm_up import warm_up
 from diffgen.workflows.compare import compare
 from diffgen.workflows.valid_triggers import read_valid_triggers
 

@@ -34,7 +34,6 @@ import torch
 
 from benchmarks.published_loop import PublishedLoop
 from benchmarks.quick import add_quick, trained_as_asked
-from benchmarks.warm_up import warm_up
 from diffgen.comparison.device import resolve_batch_size, search_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
@@ -59,6 +58,7 @@ from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
+from diffgen.search.warm_up import warm_up
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.techniques import Technique, TechniqueContext, make, preset
 

@@ -45,7 +45,6 @@ import torch
 from benchmarks.judge import Judge, judge_for
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
-from benchmarks.warm_up import warm_up
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import RealLabels, prepare_jury
@@ -68,7 +67,7 @@ from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import MIN_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
-from diffgen.techniques import PRESETS, technique_names
+from diffgen.techniques import technique_names
 from diffgen.types import Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
@@ -196,8 +195,6 @@ def _put_to_use(judge: Judge, cells: Cells, finds: TriggerTable) -> dict[str, An
 def cell(arguments: argparse.Namespace) -> None:
     """One comparison and its figures."""
     technique, preset = WAYS[arguments.way]
-    if technique == "diffgan":
-        warm_up(PRESETS[technique][preset])
     run = arguments.file.with_suffix("")
     if (run / "manifest.json").is_file():
         resume(run)

@@ -44,6 +44,7 @@ from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.warm_up import warm_up
 from diffgen.sources.mixed import MixedSource
 from diffgen.sources.space import Genes
 from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
@@ -88,6 +89,7 @@ class DiffGan(Technique):
         else:
             raise ValueError("Diversity by features needs the encoder of the domain.")
         archive, config = context.archive, context.config
+        warm_up(config)
         problem = GeneProblem(
             context.need_source(),
             archive,

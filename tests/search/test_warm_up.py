@@ -1,4 +1,4 @@
-"""After warming up, a search compiles nothing on its own clock."""
+"""After warming up, which a technique does when it is made, a search compiles nothing on its own clock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.warm_up import warm_up
 from diffgen.search.clustering import representative_rows
+from diffgen.search.warm_up import warm_up
 from diffgen.techniques import preset
 
 
