@@ -82,8 +82,10 @@ def make_networks(folder: Path, steps: int = _STEPS) -> list[str]:
         torch.manual_seed(seed)
         net = nn.Sequential(
             nn.Conv2d(3, 12, 9, stride=4, padding=4),
+            nn.BatchNorm2d(12),
             nn.ReLU(),
             nn.Conv2d(12, 24, 5, stride=2, padding=2),
+            nn.BatchNorm2d(24),
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
@@ -137,7 +139,7 @@ class Memory:
             time.sleep(_LOOK)
 
 
-def compare_once(folder: Path, models: list[str], output: Path, budget: str) -> dict[str, Any]:
+def compare_once(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """One comparison in this process: the stages, and when the search began and had its first trigger."""
     begun, memory = time.monotonic(), Memory()
 
@@ -173,7 +175,15 @@ def compare_once(folder: Path, models: list[str], output: Path, budget: str) -> 
         elif isinstance(event, events.Message):
             print(f"  [{now:7.1f} s] {event.text}", file=sys.stderr)
 
-    result = diffgen.compare(*models, data=folder, budget=budget, output=output, force=True, events=listen)
+    result = diffgen.compare(
+        *asked.models,
+        data=folder,
+        budget=asked.budget,
+        resize=asked.resize,
+        output=asked.only,
+        force=True,
+        events=listen,
+    )
     return {
         **found,
         "seconds": round(time.monotonic() - begun, 1),
@@ -201,13 +211,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where photographs, networks, cache and runs lie")
     parser.add_argument("--images", type=int, default=22_000, help="photographs (default: 22,000)")
     parser.add_argument("--models", nargs=2, help="models to compare (default: two small networks that are made here)")
+    parser.add_argument("--resize", help="what photographs are brought to (default: as the models say)")
     parser.add_argument("--budget", default="30s", help="of the search (default: 30s)")
     parser.add_argument("--steps", type=int, default=_STEPS, help="updates of the small networks")
     parser.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # one comparison, in this process
     arguments = parser.parse_args()
     photographs = arguments.folder / "photographs"
     if arguments.only is not None:
-        print(json.dumps(compare_once(photographs, arguments.models, arguments.only, arguments.budget)))
+        print(json.dumps(compare_once(photographs, arguments)))
         return
     begun = time.monotonic()
     files = make_photographs(photographs, arguments.images)
@@ -215,6 +226,7 @@ def main() -> None:
     models = arguments.models or make_networks(arguments.folder / "networks", arguments.steps)
     runs, me = {}, (sys.executable, "-m", "benchmarks.sizes")
     command = [*me, arguments.folder, "--models", *models, "--budget", arguments.budget]
+    command += ["--resize", arguments.resize] if arguments.resize else []
     for name in ("first", "second"):
         done = subprocess.run(
             [*command, "--only", arguments.folder / f"run-{name}"],

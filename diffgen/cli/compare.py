@@ -24,7 +24,8 @@ _EXAMPLES = """\
 examples:
   diffgen compare a.pt b.onnx --data t10k/                 a folder of idx files, as MNIST's
   diffgen compare a.pt b.onnx --data val/                  class/picture.png, ...; also a .zip of it
-  diffgen compare a.pt b.onnx --data photos/ --resize 64   pictures of any size, brought to 64x64
+  diffgen compare a.tflite b.tflite --data photos/         pictures of any size, brought to the larger input
+  diffgen compare a.pt b.pt --data photos/ --resize 224    where no file says its input: to 224x224
   diffgen compare a.pt b.onnx --data torchvision:CIFAR10   fetched on first use; also .npz and .parquet files
   diffgen compare a.pt b.onnx --data digits --budget 30s   the digits that ship with scikit-learn
   diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 --json -o runs/mine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from diffgen import extensions
 from diffgen.comparison.own_settings import check_own_settings
 from diffgen.config import CompareConfig
+from diffgen.data.resize import LARGEST
 from diffgen.errors import UserError
 from diffgen.filters import foreign_filters
 from diffgen.gan_training.networks import check_resize
@@ -205,6 +206,11 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
         family_of(config).supports(images.image_shape)
     if uses_gan(config):
         FAMILIES["gan"].supports(images.image_shape)
+    elif max(images.image_shape[1:]) > LARGEST:
+        raise UserError(
+            f"The images are {'x'.join(map(str, images.image_shape))}, and may have {LARGEST} pixels a side at most; "
+            "bring them to fewer with --resize N."
+        )
     elif min(images.image_shape[1:]) < _SMALLEST_SIDE:
         advice = "and give a generator of that size" if config.generator.file is not None else "of at least that size"
         raise UserError(

@@ -50,7 +50,7 @@ def vary(prepared: Prepared, count: int) -> Variations:
     assert recogniser is not None
     labels = prepared.images.labels
     if labels is None:
-        parts = [recogniser.read(torch.from_numpy(np.array(batch))) for batch in _batches(images)]
+        parts = [recogniser.read(torch.from_numpy(batch)) for batch in _batches(images)]
         labels = np.concatenate([np.where(part.recognised, part.named, NO_LABEL) for part in parts])
     source = SeedsFamily().prepare(prepared.split, prepared.config, prepared.context).source
     if not isinstance(source, SeedsSource):
@@ -80,5 +80,9 @@ def vary(prepared: Prepared, count: int) -> Variations:
 
 
 def _batches(images: UInt8Array) -> Iterator[UInt8Array]:
+    """Consecutive images, of a map in memory of their own; those in memory all at once."""
+    if not isinstance(images, np.memmap):
+        yield images
+        return
     for start in range(0, len(images), _BATCH):
-        yield images[start : start + _BATCH]
+        yield np.array(images[start : start + _BATCH])

@@ -13,7 +13,7 @@ from diffgen.types import UInt8Array
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
 # Only these of Pillow's decoders are let near a file, whatever its suffix says.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
-_MAX_PIXELS = 2**24
+_MAX_PIXELS = 2**26  # what cameras make has fewer; of a decompression bomb nothing is decoded
 _SIXTEEN_BITS = 2**16
 _GREY_MODES = ("1", "L", "LA", "La")
 _PALETTE_MODES = ("P", "PA")

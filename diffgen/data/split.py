@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 
 from diffgen.config import SplitConfig
@@ -48,12 +49,19 @@ class DataSplit:
     @cached_property
     def reference(self) -> torch.Tensor:
         """uint8 (N, C, H, W): those that networks may be trained on."""
-        return torch.from_numpy(self.data.images[self.rows[0].numpy()])
+        return self._taken(self.rows[0])
 
     @cached_property
     def held_out(self) -> torch.Tensor:
         """uint8 (n, C, H, W): those that no network of diffgen's has seen."""
-        return torch.from_numpy(self.data.images[self.rows[1].numpy()])
+        return self._taken(self.rows[1])
+
+    def _taken(self, rows: torch.Tensor) -> torch.Tensor:
+        images = self.data.images
+        if isinstance(images, np.memmap):
+            return torch.from_numpy(images[rows.numpy()])
+        # memory of torch's: where an array begins moves the last digit of what networks compute from it
+        return torch.from_numpy(images)[rows]
 
     @property
     def labels(self) -> tuple[torch.Tensor, torch.Tensor] | None:

@@ -151,7 +151,9 @@ def _known(split: DataSplit, recogniser: Recogniser) -> torch.Tensor:
     """uint8 (n, C, H, W): held-out images that the jury recognises, and names as their label says where it is known."""
     rows = split.rows[1]
     rows = rows[torch.from_numpy(random_rows(len(rows), 2 * _IMAGES))]
-    images = torch.from_numpy(split.data.images[rows.numpy()])
+    real = split.data.images
+    mapped = isinstance(real, np.memmap)
+    images = torch.from_numpy(real[rows.numpy()]) if mapped else torch.from_numpy(real)[rows]
     labels = None if split.data.labels is None else split.data.labels[rows.numpy()]
     reading = recogniser.read(images, labels)
     return images[torch.from_numpy(reading.recognised)][:_IMAGES]

@@ -61,7 +61,7 @@ def gan_report_data(path: Path, data: ImageSet, encoder: FeatureExtractor, *, de
         labelled=data.labels is not None,
         class_names=names,
         sheet=_sheet(source, class_labels(header), names),
-        pairs=_pairs(source, torch.from_numpy(data.images[rows.numpy()]), encoder),
+        pairs=_pairs(source, torch.from_numpy(data.images)[rows], encoder),
         scores=header.get("scores"),
         tuning=header.get("tuning"),
         settings=header["gan"],

@@ -186,10 +186,10 @@ def score(
     progress: Progress | None = None,
 ) -> GeneratorScores:
     """Scores of a source against the real images of some rows, or of all of them."""
-    real = torch.from_numpy(data.images if rows is None else data.images[rows.numpy()])
+    real = torch.from_numpy(data.images)
     return score_generator(
         lambda count, rng: source.draw(random_genes(source.space, count, rng)),
-        real,
+        real if rows is None else real[rows],
         encoder,
         labels=data.labels if data.labels is None or rows is None else data.labels[rows.numpy()],
         draws=draws,

@@ -260,3 +260,12 @@ def test_seeds(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) 
 def test_waiting_threads(bench: Bench) -> None:
     said = bench("waiting_threads", "--updates", 2, "--rounds", 1)
     assert "| alone | " in said and "| beside a busy process | " in said
+
+
+@pytest.mark.slow
+def test_sizes(bench: Bench, tmp_path: Path) -> None:
+    words = (tmp_path, "--images", 60, "--steps", 3, "--resize", 32, "--budget", "100q")
+    found = json.loads(bench("sizes", *words).splitlines()[-1])
+    assert found["images"] == 60
+    assert found["first"]["queries"] == found["second"]["queries"] == 100
+    assert {"Reading images", "Searching for disagreements"} <= {each["stage"] for each in found["first"]["stages"]}
