@@ -21,6 +21,8 @@ from diffgen.sampling import LARGE_BYTES
 from diffgen.types import ImageSet
 
 _BATCH = 16 * 2**20  # bytes that are read at once
+_PIECE = 2**20
+_MOST = 2**26  # values of one image; a picture file may have as many pixels
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ def read_rows(rows: ArrayRows, facts: Facts, made_from: list[object], reading: R
             f"The images of {reading.source!r} have the shape {rows.shape}, not (N, C, H, W) with 1 or 3 channels; "
             "save them so."
         )
+    if math.prod(shape) > _MOST:
+        raise UserError(
+            f"The images of {reading.source!r} have the shape {rows.shape}, with more than {_MOST:,} values each; save "
+            "smaller ones."
+        )
     channels, size = shape[0], reading.resizer.size or shape[1:]
 
     def fill(path: Path) -> tuple[tuple[int, ...], Facts]:
@@ -132,7 +139,7 @@ def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _exactly(stream: IO[bytes], size: int) -> bytes:
     parts, left = [], size
     while left:
-        piece = stream.read(left)
+        piece = stream.read(min(left, _PIECE))  # a header that lies allocates nothing
         if not piece:
             raise EOFError("it is cut off")
         parts.append(piece)

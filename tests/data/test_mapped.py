@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import resource
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -303,6 +305,14 @@ def test_arrays_of_another_length_than_they_say(
     with pytest.raises(UserError, match="cut off"):
         load(path)
     assert not list(cache.rglob("*.npy*"))
+
+
+def test_a_header_that_lies_fills_no_memory(tmp_path: Path) -> None:
+    for shape, words in (((52, 2**31, 2**31), "values each"), ((2**31, 8000, 8000), "take")):
+        header = bytes([0, 0, 8, 3]) + struct.pack(">3I", *shape)
+        (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(header + bytes(5000)))
+        with pytest.raises(UserError, match=words):
+            load(tmp_path)
 
 
 def test_columns_cannot_be_turned_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
