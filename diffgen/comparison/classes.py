@@ -19,6 +19,7 @@ from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _ASKED = 200  # random real images that are asked about
 _IMAGENET = 1000  # classes; of TensorFlow's nets for them the first value is for the background
+_FEWEST_CLASSES = 2
 _FEW_LABELS = 0.5  # share of the models' classes; with more of them the data is taken for the models' own
 LABELS_NOT_USED = (
     "The data's labels are not the models' classes and are not used: nothing says which model is right, and limits on "
@@ -31,11 +32,16 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
     """Find out which models have a value for the background, where nobody has said so. They must be prepared.
 
     That is a model with one value more than another one has classes, or than the data has. Which value it is, the
-    images show: on them it then agrees with the other model, or with the labels.
+    images show: on them it then agrees with the other model, or with the labels. A value whose name says that it is for
+    the background stays where the data has images of that class.
 
     Raises:
         UserError: the numbers of classes differ, for another reason or for one that cannot be found out.
     """
+    if data.labels is not None and all(model.values == _classes_of(data) for model in models):
+        for model in models:
+            if model.background_named:
+                model.set_background("none")
     fewest = min(model.num_classes for model in models)
     larger = [model for model in models if model.num_classes > fewest]
     if any(model.num_classes != fewest + 1 or not model.background_open for model in larger):
@@ -46,13 +52,24 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
         known = other.predict(images).argmax(axis=1)
         for model in larger:
             _settle(model, images, known, f"model {other.name}", progress)
-    elif labels is not None and _classes_of(data) == fewest - 1:
-        for model in models:
-            # with the last value left out, labels and classes would be what they are without
-            if model.background_open and _fits_without(model, images, labels) == "first":
-                _take(model, "first", "the labels then fit", progress)
-        if any(model.num_classes != models[0].num_classes for model in models):
-            _refuse_numbers(models)
+    elif labels is not None and _classes_of(data) == fewest - 1 >= _FEWEST_CLASSES:
+        _settle_by_labels(models, images, labels, progress)
+
+
+def _settle_by_labels(
+    models: Sequence[BlackBox], images: UInt8Array, labels: Int64Array, progress: Progress
+) -> None:
+    """Models with one value more than the labels have classes; one that the labels fit tells of all of them."""
+    found = {model: _fits_without(model, images, labels) for model in models if model.background_open}
+    # with the last value left out, labels and classes would be what they are without
+    if "first" in found.values():
+        for model, where in found.items():
+            if where == "none":
+                _take(model, "first", "so it is in a model with as many, which the labels then fit", progress)
+            else:
+                _take(model, where, "the labels then fit", progress)
+    if any(model.num_classes != models[0].num_classes for model in models):
+        _refuse_numbers(models)
 
 
 def _classes_of(data: ImageSet) -> int:

@@ -38,6 +38,7 @@ from diffgen.types import Float32Array, UInt8Array
 
 _PREPARED = 256  # images that a model looks at first
 _BACKGROUNDS: tuple[Background, ...] = get_args(Background)
+_FEWEST_CLASSES = 2
 _IMAGENET = 1000  # classes; TensorFlow's nets for them have 1,001 values, the first one for the background
 
 
@@ -273,17 +274,27 @@ class BlackBox(ABC):
         self.set_background(self._found_background())
 
     @property
+    def values(self) -> int:
+        """How many values a prepared model answers with, that for the background among them."""
+        return max(self._columns, _FEWEST_CLASSES)
+
+    @property
+    def background_named(self) -> bool:
+        """Whether a class name says which of the values is for the background, and nobody else does."""
+        named = len(self._all_names) == self._columns and background_in(self._all_names) != "none"
+        return named and not self._background_said and self._columns > _FEWEST_CLASSES
+
+    @property
     def background_open(self) -> bool:
         """Whether nobody has said, and no class name says, which of the values is for the background."""
-        named = len(self._all_names) == self._columns and background_in(self._all_names) != "none"
-        return not self._background_said and not named
+        return not self._background_said and not self.background_named
 
     def _found_background(self) -> Background:
         """Which of the values is for the background, as far as this model alone tells."""
         said = self.preprocessing.background
         if self._background_said:
             return next(each for each in _BACKGROUNDS if each == said)
-        if len(self._all_names) == self._columns:
+        if self.background_named:
             return background_in(self._all_names)
         return "first" if (self._columns, len(self._all_names)) == (_IMAGENET + 1, _IMAGENET) else "none"
 
@@ -294,13 +305,13 @@ class BlackBox(ABC):
             UserError: fewer than two classes would be left, or the class names are not as many as the classes.
         """
         left = self._columns - (where != "none")
-        if where != "none" and left < 2:
+        if where != "none" and left < _FEWEST_CLASSES:
             raise UserError(
                 f"Model {self.name} answers with {counted(self._columns, 'value')}, so that without one for the "
                 "background there is nothing to tell apart; leave --background out."
             )
         self.preprocessing = replace(self.preprocessing, background=where)
-        self.num_classes = max(left, 2)
+        self.num_classes = max(left, _FEWEST_CLASSES)
         self.class_names = _in_order(self._names_without(where), self.class_order)
         if self.class_order:
             self.map_classes(self.class_order)

@@ -162,6 +162,33 @@ def load_prepared(model: Model, digits: ImageSet) -> BlackBox:
     return box
 
 
+def test_a_class_called_background_stays_where_the_data_has_images_of_it(net: Model, digits: ImageSet) -> None:
+    names = ("background", *NAMES[1:])
+    for own in (names, None):
+        models = tuple(load(net, name=name, class_names=names) for name in "ab")
+        data = ImageSet(digits.images, digits.labels, own, "digits")
+        prepare_models(models, data)
+        assert [box.num_classes for box in models] == [10, 10]
+        assert all(box.class_names == names for box in models) and background_remarks(models) == ()
+        images, config = with_known_labels(models, data, CompareConfig(), Progress())
+        assert images is data and config.data_labels == "use"
+        assert (models[0].predict(digits.images).argmax(axis=1) == digits.labels).mean() > 0.7
+    # without labels the name alone tells
+    prepare_models(models, ImageSet(digits.images, None, None, "photographs"))
+    assert [box.num_classes for box in models] == [9, 9]
+
+
+def test_a_candidate_that_says_nothing_right_has_as_many_classes_as_the_base(net: Model, digits: ImageSet) -> None:
+    def broken(pixels: Float32Array) -> Float32Array:
+        return np.tile(np.linspace(1, 0, 11, dtype=np.float32), (len(pixels), 1))
+
+    heard, models = Heard(), opened({"base": padded(net, 1, 0), "candidate": broken})
+    prepare_models(models, digits, heard.progress)
+    assert [box.num_classes for box in models] == [10, 10]
+    assert [box.preprocessing.background for box in models] == ["first", "first"]
+    assert "so it is in a model with as many, which the labels then fit" in heard.all()
+
+
 def test_imagenet_nets_of_tensorflow_have_it_first(net: Model, digits: ImageSet) -> None:
     box = load(padded(net, 1, 990), class_names=[f"class {number}" for number in range(1000)])
     box.prepare(digits.images)
@@ -169,11 +196,17 @@ def test_imagenet_nets_of_tensorflow_have_it_first(net: Model, digits: ImageSet)
 
 
 def test_two_values_are_two_classes(digits: ImageSet) -> None:
-    box = load(
-        lambda pixels: pixels.reshape(len(pixels), -1)[:, 300:302], preprocessing=Preprocessing(background="last")
-    )
+    def two_values(pixels: Float32Array) -> Float32Array:
+        return pixels.reshape(len(pixels), -1)[:, 300:302]
+
+    box = load(two_values, preprocessing=Preprocessing(background="last"))
     with pytest.raises(UserError, match="nothing to tell apart; leave --background out"):
         box.prepare(digits.images)
+    # neither a name nor labels of one class take one of them away
+    for settings in ({}, {"class_names": ("background", "cell")}):
+        boxes = tuple(load(two_values, name=name, **settings) for name in "ab")
+        prepare_models(boxes, ImageSet(digits.images, np.zeros(len(digits), dtype=np.int64), None, "one class"))
+        assert [box.num_classes for box in boxes] == [2, 2]
 
 
 # -- labels ----------------------------------------------------------------------------------------------------------
