@@ -56,9 +56,7 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
         _settle_by_labels(models, images, labels, progress)
 
 
-def _settle_by_labels(
-    models: Sequence[BlackBox], images: UInt8Array, labels: Int64Array, progress: Progress
-) -> None:
+def _settle_by_labels(models: Sequence[BlackBox], images: UInt8Array, labels: Int64Array, progress: Progress) -> None:
     """Models with one value more than the labels have classes; one that the labels fit tells of all of them."""
     found = {model: _fits_without(model, images, labels) for model in models if model.background_open}
     # with the last value left out, labels and classes would be what they are without

@@ -14,7 +14,7 @@ import torch
 
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size
-from diffgen.comparison.preflight import inspect_real_images, prepare_model, prepare_models
+from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.comparison.real_data import load_for, load_stored
 from diffgen.config import CompareConfig, QuantizeConfig, is_address
 from diffgen.errors import UserError
@@ -118,7 +118,7 @@ def quantize(
             f"The images of {calibration.source} have the shape {_shape(calibration)} but those of {images.source} "
             f"{_shape(images)}; calibrate on images of the same shape."
         )
-    prepare_model(before, images)
+    prepare_models((before,), images, progress)
     rows = np.linspace(0, len(calibration) - 1, min(len(calibration), config.images)).astype(np.int64)
     with tempfile.TemporaryDirectory() as folder:
         # under its own name, so that messages about it speak of the file that was asked for
@@ -131,6 +131,7 @@ def quantize(
             class_names=before.class_names,
             isolate="off",
         )
+        before.set_preprocessing(before.preprocessing)  # what was found is not to be found otherwise beside the other
         prepare_models((before, after), images, progress)
         images, _ = with_known_labels((before, after), images, CompareConfig(), progress)
         answers = inspect_real_images((before, after), images, progress=progress)

@@ -90,6 +90,17 @@ def test_replay(old_run: Path) -> None:
     assert replay(old_run, *models).replayed == RunFolder.open(old_run).results()["triggers"]
 
 
+def test_a_class_called_background_is_one_of_those_of_the_run(old_run: Path) -> None:
+    """Versions without --background left no value out, whatever the classes were called."""
+    names = ", ".join(f'"{name}"' for name in ("background", *range(1, 10)))
+    settings = (old_run / "config.toml").read_text(encoding="utf-8")
+    assert "class_names = []" in settings
+    changed = settings.replace("class_names = []", f"class_names = [{names}]")
+    (old_run / "config.toml").write_text(changed, encoding="utf-8")
+    result = replay(old_run, ASSETS / "a.onnx", ASSETS / "b.onnx")
+    assert result.same_labels == result.replayed > 0
+
+
 def test_export(old_run: Path, tmp_path: Path) -> None:
     result = export(old_run, tmp_path / "out", everything=True)
     assert result.pictures == RunFolder.open(old_run).results()["triggers"]

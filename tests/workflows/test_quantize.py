@@ -77,6 +77,30 @@ def test_it_is_calibrated_on_what_the_model_is_fed_with(net_file, tmp_path, digi
     assert (float(values[first.input[1]]), int(values[first.input[2]])) == (1 / 128, 128)
 
 
+def test_a_value_for_the_background_is_left_out_of_both(tmp_path, digits):
+    """It is in no name, and the labels show it; the sidecar says it afterwards."""
+    weights = np.zeros((784, 11), dtype=np.float32)
+    means = np.stack([digits.images[digits.labels == digit].mean(axis=0).ravel() / 255 for digit in range(10)], axis=1)
+    weights[:, 1:] = 2 * means
+    bias = np.concatenate([[-40], -np.square(means).sum(axis=0)]).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("Flatten", ["x"], ["flat"]),
+        onnx.helper.make_node("Gemm", ["flat", "weights", "bias"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "means",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 1, 28, 28])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 11])],
+        [onnx.numpy_helper.from_array(weights, "weights"), onnx.numpy_helper.from_array(bias, "bias")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "means.onnx")
+    result = quantize(tmp_path / "means.onnx", data=digits)
+    assert min(result.accuracy) > 0.8
+    assert read_sidecar(Path(result.output)).preprocessing.background == "first"
+
+
 @pytest.fixture
 def net_file(tmp_path, model_files, digits):
     """A network that takes (4, 28, 28, 1) alone."""
