@@ -81,19 +81,20 @@ def load_npz(path: Path, split: Literal["train", "test"] | None, reading: Readin
             labels, names = _numbered(labels, names, source)
         elif labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
-        rows = _rows(archive, members[images_name], images_name, source)
-        if rows.is_large(reading):
+        rows = _rows(archive, members[images_name], images_name, reading)
+        if rows is not None:
             return read_rows(rows, Facts(labels, names), [stamp_of([path]), images_name, split], reading)
         images = channels_first(to_grey_levels(read(images_name), source, progress))
     return checked(images, labels, names, source)
 
 
-def _rows(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: str) -> ArrayRows:
-    """An array of the file, to be read row by row.
+def _rows(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, reading: Reading) -> ArrayRows | None:
+    """An array that is too large for the memory, to be read row by row; None: it may be read at once.
 
     Raises:
         UserError: it cannot be read.
     """
+    source = reading.source
 
     @contextmanager
     def opened() -> Iterator[IO[bytes]]:
@@ -101,15 +102,17 @@ def _rows(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: 
             yield stream
 
     with _stream(archive, member, name, source) as (_, dtype, shape, column_wise):
-        size = math.prod(shape) * dtype.itemsize
-        if column_wise and size > LARGE_BYTES:
+        rows, size = ArrayRows(shape, dtype, opened, name), math.prod(shape) * dtype.itemsize
+        if size > LARGE_BYTES:
+            _check_file(size, shape, member, name, source)
+        if not rows.is_large(reading) or (column_wise and size <= LARGE_BYTES):
+            return None
+        if column_wise:
             raise UserError(
                 f"The array {name!r} in {source!r} is stored column by column, and too large to be turned round; save "
                 "it again after numpy.ascontiguousarray."
             )
-        if size > LARGE_BYTES:
-            _check_file(size, shape, member, name, source)
-        return ArrayRows(shape, dtype, opened, name)
+        return rows
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from diffgen.data.checks import check_size_in_memory, checked
 from diffgen.data.decoded import Facts, decoded_once
 from diffgen.data.piles import FilePile, MemoryPile
 from diffgen.data.reading import Broken, Reading, said
-from diffgen.data.resize import LARGEST, SMALLEST, Size, size_text
+from diffgen.data.resize import LARGEST, SMALLEST, Resizer, Size, size_text
 from diffgen.errors import UserError
 from diffgen.sampling import LARGE_BYTES
 from diffgen.types import ImageSet, Int64Array, UInt8Array
@@ -57,7 +57,7 @@ def read_pictures(pictures: Pictures, reading: Reading) -> ImageSet:
     broken = Broken(reading, pictures.count)
     usable = _usable(pictures, broken)
     first = next(usable, None)
-    expected = 0 if first is None else _expected(first.pixels, pictures.count, reading)
+    expected = 0 if first is None else _expected(first.pixels, pictures.count, resizer)
     if first is None or expected <= LARGE_BYTES:
         pile = MemoryPile(source, pictures.count)
         kept = _piled(chain(() if first is None else (first,), usable), pile, broken, reading, pictures.count)
@@ -106,9 +106,13 @@ def _usable(pictures: Pictures, broken: Broken) -> Iterator[_Picture]:
             broken.note(name, error)
 
 
-def _expected(first: UInt8Array, count: int, reading: Reading) -> int:
-    """Bytes that the decoded pictures take at most, as far as the first of them tells."""
-    resizer = reading.resizer
+def _expected(first: UInt8Array, count: int, resizer: Resizer) -> int:
+    """Bytes that the decoded pictures take at most, as far as the first of them tells.
+
+    Whether they are brought to the usual size is decided now where the first one alone decides it: photographs that are
+    shrunk are counted as what they become, and kept under the key of whoever names that size.
+    """
+    resizer.look(first.shape[:2], first.shape[:2])
     height, width = resizer.size or first.shape[:2]
     if resizer.size is None and resizer.usual is not None:
         height, width = max(height, resizer.usual.size[0]), max(width, resizer.usual.size[1])

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from PIL import Image
 
+from diffgen.data.checks import check_size_in_memory
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.types import ImageSet, UInt8Array
@@ -63,7 +64,9 @@ class Resizer:
     @property
     def key(self) -> list[Any]:
         """What decides about the pictures that come out; JSON values."""
-        usual = None if self.usual is None else [*self.usual.size, self.usual.shrinks]
+        # once it is decided, what would be usual decides nothing
+        undecided = self.size is None and self.usual is not None
+        usual = [*self.usual.size, self.usual.shrinks] if undecided and self.usual is not None else None
         return [None if self.size is None else list(self.size), self.fit, usual]
 
     def look(self, first: Size, size: Size) -> bool:
@@ -139,11 +142,15 @@ def resized(given: ImageSet, resizer: Resizer, progress: Progress) -> ImageSet:
         given: uint8 (N, C, H, W) and what belongs to it.
         resizer: says what they are brought to.
         progress: is told how far it is, and what was done.
+
+    Raises:
+        UserError: they are too many for the memory in that size.
     """
     size = resizer.size
     if size is None or given.image_shape[1:] == size:
         return given
     count, channels = given.images.shape[:2]
+    check_size_in_memory((count, channels, *size), given.source)
     images = np.empty((count, channels, *size), dtype=np.uint8)
     with progress.stage("Resizing images", total=count) as task:
         for position, image in enumerate(given.images):

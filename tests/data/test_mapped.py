@@ -318,6 +318,40 @@ def test_a_header_that_lies_fills_no_memory(tmp_path: Path) -> None:
 def test_columns_cannot_be_turned_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "set.npz", images=np.asfortranarray(RANDOM.integers(0, 256, (60, 20, 30)).astype(np.uint8)))
     assert load(tmp_path / "set.npz").image_shape == (1, 20, 30)
-    monkeypatch.setattr("diffgen.data.npz.LARGE_BYTES", 1000)
+    for module in ("npz", "array_rows"):
+        monkeypatch.setattr(f"diffgen.data.{module}.LARGE_BYTES", 1000)
     with pytest.raises(UserError, match="column by column"):
         load(tmp_path / "set.npz")
+
+
+def test_columns_that_are_large_only_when_they_are_enlarged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = RANDOM.integers(0, 256, (60, 20, 30)).astype(np.uint8)
+    np.savez(tmp_path / "rows.npz", images=images)
+    np.savez(tmp_path / "columns.npz", images=np.asfortranarray(images))
+    wanted = load(tmp_path / "rows.npz", resize=64)
+    for module in ("npz", "array_rows"):
+        monkeypatch.setattr(f"diffgen.data.{module}.LARGE_BYTES", images.nbytes)
+    assert np.array_equal(load(tmp_path / "columns.npz", resize=64).images, wanted.images)
+    # fractions take more room in the file than what is made of them
+    np.savez(tmp_path / "fractions.npz", images=np.asfortranarray((images / 255).astype(np.float32)))
+    assert np.array_equal(load(tmp_path / "fractions.npz").images[:, 0], images)
+
+
+def test_large_photographs_count_as_what_they_become(
+    tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    files = {f"{n:03}.png": make.picture(n, mode="RGB", size=(90, 60)) for n in range(50)}
+    source = str(make.write_folder(tmp_path / "set", files))
+
+    def read(resizer: Resizer) -> ImageSet:
+        return load_with(source, resizer, skip_broken=False, progress=Progress())
+
+    monkeypatch.setattr(picture_stack, "LARGE_BYTES", 50 * 3 * 32 * 32)
+    in_memory = read(Resizer(usual=Usual((32, 32), shrinks=True)))
+    assert not isinstance(in_memory.images, np.memmap)
+    # beyond the limit they are decoded once, whether the size was found or, when a run is resumed, is known
+    monkeypatch.setattr(picture_stack, "LARGE_BYTES", 1000)
+    for resizer in (Resizer(usual=Usual((32, 32), shrinks=True)), Resizer(32)):
+        check_alike(in_memory, read(resizer))
+        assert resizer.size == (32, 32)
+    assert len(list(cache.rglob("*.npy"))) == 1

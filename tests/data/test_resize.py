@@ -134,6 +134,11 @@ def test_large_pictures_are_smoothed() -> None:
     assert inner.max() < 165
 
 
+def test_too_many_for_the_memory_in_the_new_size() -> None:
+    with pytest.raises(UserError, match="would take 6 GiB of memory"):
+        resized(ImageSet(np.zeros((2000, 3, 20, 20), np.uint8), None, None, "mine"), Resizer(1024), Progress())
+
+
 def test_nothing_is_done_to_the_right_size() -> None:
     given_set, listener = image_set(3, 32, 32), Recording()
     assert resized(given_set, Resizer(32), listener.progress) is given_set
