@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from diffgen.comparison.machine import installed, versions
 from diffgen.config import to_dict
 from diffgen.events import Progress
 from diffgen.models import BlackBox
@@ -17,14 +18,16 @@ from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_ten
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import ImageSet
 
-FORMAT = 1
+FORMAT = 2
+_RUNTIMES = ("ai-edge-litert", "keras", "tensorflow", "jax")  # that answer for models, beside those of every run
 Asked = tuple[KeptAnswers, list[NumericNoise]]
 
 
 def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Asked], progress: Progress) -> Asked:
     """What models say of all real images, and how much that moves: from the cache where the set is a large one.
 
-    Models that are Python objects, and those that a server answers for, are asked every time.
+    Models that are Python objects, those whose code is not in their file, and those that a server answers for, are
+    asked every time; so are all after an update of what computes their answers.
 
     Args:
         models: prepared.
@@ -32,7 +35,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
         ask: asks all of them now.
         progress: is told where the answers come from.
     """
-    if not isinstance(data.images, np.memmap) or any(each.digest is None or each.url is not None for each in models):
+    if not isinstance(data.images, np.memmap) or not all(map(_is_told_by_its_file, models)):
         return ask()
     artifact = Artifact(
         "answers",
@@ -40,6 +43,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
             "format": FORMAT,
             "data": data.digest,
             "threads": torch.get_num_threads(),
+            "versions": versions() | {package: installed(package) for package in _RUNTIMES},
             "models": [
                 {
                     "digest": each.digest,
@@ -47,7 +51,6 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
                     "device": str(each.device),
                     "batch size": each.batch_size,
                     "isolated": each.isolated,
-                    "arch": each.arch,
                     "preprocessing": to_dict(each.preprocessing),
                     "class order": list(each.class_order),
                 }
@@ -81,3 +84,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
         return answers, noises
 
     return artifact.obtain(load, make, progress)
+
+
+def _is_told_by_its_file(model: BlackBox) -> bool:
+    return model.digest is not None and model.url is None and model.arch is None and not model.unpickled

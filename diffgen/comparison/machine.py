@@ -13,12 +13,15 @@ _RECORDED_PACKAGES = ("torch", "torchvision", "numpy", "pymoo", "hdbscan", "umap
 def versions() -> dict[str, str]:
     """Versions of Python, the system and every package that can change a run's outcome."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
-    for package in _RECORDED_PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "missing"
-    return found
+    return found | {package: installed(package) for package in _RECORDED_PACKAGES}
+
+
+def installed(package: str) -> str:
+    """Its version, or "missing"."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"
 
 
 def device_name(device: torch.device) -> str:
