@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from diffgen.data.decoded import Facts, decoded_once
+from diffgen.data.decoded import Facts, decoded_once, in_memory_if_small
 from diffgen.data.mapped import ImageFile
 from diffgen.data.pixels import GreyLevels, channels_first
 from diffgen.data.reading import Reading, said
@@ -122,9 +122,10 @@ def read_rows(rows: ArrayRows, facts: Facts, made_from: list[object], reading: R
         )
 
     expected = rows.shape[0] * channels * math.prod(size)
-    return decoded_once(
+    found = decoded_once(
         reading.source, [*made_from, reading.resizer.key[:2]], fill, reading.progress, expected=expected
     )
+    return in_memory_if_small(found, LARGE_BYTES)
 
 
 def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import torch
 
 from diffgen.data.checks import checked
 from diffgen.data.mapped import ImageMap, map_images
+from diffgen.data.piles import OTHER_NAME
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
@@ -66,6 +67,8 @@ def decoded_once(
     def make(path: Path) -> ImageSet:
         pixels = path.with_suffix(".npy")
         remove_temporaries(path.parent, re.compile(re.escape(pixels.name)))
+        for left in path.parent.glob(f".{pixels.name}.*{OTHER_NAME}"):
+            left.unlink(missing_ok=True)
         _check_room(path.parent, expected, source)
         progress.say(
             f"The images of {source!r} are decoded once, into {pixels}, where they take up to "
@@ -96,6 +99,13 @@ def decoded_once(
         return images
 
     return artifact.obtain(load, make, progress)
+
+
+def in_memory_if_small(found: ImageSet, limit: int) -> ImageSet:
+    """Images that take no more than ``limit`` bytes, now that they are decoded, in memory; others as they are."""
+    if found.images.nbytes > limit:
+        return found
+    return ImageSet(np.array(found.images), found.labels, found.class_names, found.source)
 
 
 def _check_room(folder: Path, needed: int, source: str) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from diffgen.data.checks import check_size_in_memory, checked
-from diffgen.data.decoded import Facts, decoded_once
+from diffgen.data.decoded import Facts, decoded_once, in_memory_if_small
 from diffgen.data.piles import FilePile, MemoryPile
 from diffgen.data.reading import Broken, Reading, said
 from diffgen.data.resize import LARGEST, SMALLEST, Resizer, Size, size_text
@@ -81,7 +81,7 @@ def read_pictures(pictures: Pictures, reading: Reading) -> ImageSet:
     images_set = decoded_once(source, made_from, fill, reading.progress, expected=expected)
     if resizer.size is None and resizer.usual is not None and images_set.image_shape[1:] == resizer.usual.size:
         resizer.size = resizer.usual.size  # as when they were decoded
-    return images_set
+    return in_memory_if_small(images_set, LARGE_BYTES)
 
 
 def stack(pictures: Pictures, reading: Reading) -> UInt8Array:

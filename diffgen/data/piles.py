@@ -14,6 +14,7 @@ from diffgen.events import Progress
 from diffgen.types import UInt8Array
 
 Change = Callable[[UInt8Array], UInt8Array]
+OTHER_NAME = ".again"  # at the end of a file's name, while it is written once more
 
 
 class MemoryPile:
@@ -64,6 +65,7 @@ class FilePile:
 
     def __init__(self, path: Path, source: str) -> None:
         self._path, self._source = path, source
+        self._other = path.with_name(f"{path.name}{OTHER_NAME}")
         self._grey = 0
         self._file: ImageFile | None = None
 
@@ -73,8 +75,7 @@ class FilePile:
     def __exit__(self, *about: object) -> None:
         if self._file is not None:
             self._file.close()
-            if self._file.path != self._path:
-                self._file.path.unlink(missing_ok=True)
+            self._other.unlink(missing_ok=True)
 
     @property
     def size(self) -> Size:
@@ -124,7 +125,7 @@ class FilePile:
         old.finish()
         images = map_images(old.path, (old.count, *old.shape))
         # turn and turn about between two names
-        path = self._path.with_name(f"{self._path.name}.again") if old.path == self._path else self._path
+        path = self._other if old.path == self._path else self._path
         pictures = (image[0] if len(image) == 1 else image.transpose(1, 2, 0) for image in images)
         first = change(next(pictures))
         self._file = ImageFile(path, (channels, *first.shape[:2]))

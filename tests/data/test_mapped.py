@@ -18,6 +18,7 @@ from diffgen.config import SplitConfig
 from diffgen.data import load, picture_stack
 from diffgen.data.loading import load_with
 from diffgen.data.mapped import ImageFile, ImageMap, map_images
+from diffgen.data.piles import FilePile
 from diffgen.data.resize import Resizer, Usual
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
@@ -160,6 +161,43 @@ def test_a_full_disk(tmp_path: Path, make: Any, small_limit: None, cache: Path, 
     assert "DIFFGEN_CACHE" in str(caught.value)
     assert [file.suffix for file in (cache / "images").iterdir()] in ([], [".lock"])
     assert load(folder, resize=64).image_shape == (3, 64, 64)
+
+
+def test_nothing_is_left_of_a_file_that_was_written_twice_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are halved, then a coloured one comes, and then the disk is full."""
+    with pytest.raises(OSError, match="full"), FilePile(tmp_path / "pile", "mine") as pile:
+        for level in range(3):
+            pile.add(np.full((8, 8), level, dtype=np.uint8))
+        pile.again(lambda picture: picture[:4, :4])
+
+        def full(file: ImageFile, images: Any) -> None:
+            raise OSError("full")
+
+        monkeypatch.setattr(ImageFile, "add", full)
+        pile.add(np.zeros((4, 4, 3), dtype=np.uint8))
+    assert [file.name for file in tmp_path.iterdir()] in ([], ["pile"])
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path, make: Any, small_limit: None, cache: Path) -> None:
+    folder = make.write_folder(tmp_path / "set", grey_then_colour(make))
+    load(folder, resize=32)
+    (pixels,) = (cache / "images").glob("*.npy")
+    pixels.unlink()
+    for ending in ("", ".again"):
+        (cache / "images" / f".{pixels.name}.77.{'0a' * 8}.tmp{ending}").write_bytes(b"half")
+    load(folder, resize=32)
+    assert not list((cache / "images").glob(".*"))
+
+
+def test_what_becomes_small_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = RANDOM.integers(0, 256, (60, 3, 40, 40), dtype=np.uint8)
+    np.savez(tmp_path / "set.npz", images=images)
+    wanted = load(tmp_path / "set.npz", resize=16)
+    monkeypatch.setattr("diffgen.data.array_rows.LARGE_BYTES", 100_000)
+    for _ in range(2):
+        found = load(tmp_path / "set.npz", resize=16)
+        assert not isinstance(found.images, np.memmap) and found.images.flags.writeable
+        assert np.array_equal(found.images, wanted.images) and found.digest == wanted.digest
 
 
 BROKEN = {"a/005.png": b"no picture", "a/031.png": b"", "b/000.png": b"\x89PNG\r\n\x1a\n"}
