@@ -108,7 +108,7 @@ def main() -> None:
         print(f"| {name} | {' | '.join(texts)} |")
     cells = cell_store.prepare(data, device=_CPU, progress=progress)
     bench = Bench((first, second), data.labels, real.summary.margin, cells, judge_for(training, data))
-    weights = seed_weights(real.probabilities)
+    weights = seed_weights(real.answers.probabilities)
     print(
         "\n| drawn at random | triggers | recognised | named as the seed | behaviours | recognised, of all | ms each |"
     )

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.events import Progress
-from diffgen.features.shrinking import shrunk, shrunk_shape
+from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
 FORMAT = "diffgen-encoder-1"
@@ -47,8 +47,12 @@ class DomainEncoder(nn.Module):
         )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        features: torch.Tensor = self.body(shrunk(images).to(torch.float32) / 255)
+        features: torch.Tensor = self.body(self._seen(images).to(torch.float32) / 255)
         return features
+
+    def _seen(self, images: torch.Tensor) -> torch.Tensor:
+        # not asked of small images, so that an exported encoder has no shapes to compute
+        return shrunk(images) if max(self.image_shape[1:]) > LARGEST_SIDE else images
 
     @torch.inference_mode()
     def encode(self, images: torch.Tensor, *, batch_size: int = 512) -> torch.Tensor:

@@ -98,6 +98,14 @@ class TechniqueContext:
     real: RealImages | None = None
     scorer: Scorer | None = None
 
+    @property
+    def side_by_side(self) -> int:
+        """How many seeds a technique that goes step by step mutates at once: a quarter of what is asked at once.
+
+        With more of them a budget has fewer steps for each.
+        """
+        return max(1, self.batch_size // 4)
+
     def need_source(self) -> Source:
         """The source of images.
 

@@ -95,7 +95,7 @@ class DFlare(Technique):
         self._rng = np.random.default_rng([context.seed, 0])
         self._rounds = 0
         self._taken = 0  # seeds so far, over all passes
-        lanes = min(context.batch_size, len(self._seeds))
+        lanes = min(context.side_by_side, len(self._seeds))
         classes = self._real.answers.count
         self._rows = np.zeros(lanes, dtype=np.int64)
         self._recipes = [""] * lanes  # of the pictures

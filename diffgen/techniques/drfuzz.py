@@ -198,7 +198,7 @@ class DrFuzz(Technique):
     def _mutate(self) -> _Round:
         """A new round: entries, a mutator for each, and those of their mutants that pass."""
         each = self.settings.mutants
-        entries = self._corpus.select(max(1, self.context.batch_size // each), self._rng)
+        entries = self._corpus.select(max(1, self.context.side_by_side // each), self._rng)
         which = self._choose_mutators(len(entries))
         owner = np.repeat(np.arange(len(entries)), each)
         before = self._corpus.images(entries)[owner]
@@ -241,7 +241,7 @@ class DrFuzz(Technique):
 
     def _realism(self, images: UInt8Array) -> Float32Array:
         assert self.context.scorer is not None
-        batches = torch.from_numpy(images).to(self.context.device).split(self.context.batch_size)
+        batches = torch.from_numpy(images).to(self.context.device).split(self.context.side_by_side)
         scores = [self.context.memory.call(self.context.scorer.score, batch).cpu() for batch in batches]
         return np.asarray(torch.cat(scores).numpy(), dtype=np.float32)
 

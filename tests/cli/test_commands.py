@@ -43,7 +43,7 @@ def test_compare_prints_a_table_and_one_json_object_last(run: tuple[Path, str, s
     values = json.loads(lines[-1])
     counts = ["triggers", "valid_triggers", "distinct_valid_triggers", "behaviours"]
     others = ["behaviours_at_least", "discovery", "label_pairs", "seconds", "saturated"]
-    jury = ["recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours", "faults"]
+    jury = ["recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours", "faults", "no_jury"]
     assert list(values) == ["run", "queries", *counts, *others, *jury]
     assert values["run"] == str(folder)
     assert values["queries"] == 300

@@ -81,7 +81,8 @@ def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealIm
             config=config or SearchConfig(),
             seed=seed,
             device=torch.device("cpu"),
-            batch_size=batch_size,
+            # these mutate a quarter of it side by side; as many as are asked at once, here
+            batch_size=4 * batch_size if name in ("dflare", "drfuzz") else batch_size,
             real=real,
             scorer=scorer,
         )
