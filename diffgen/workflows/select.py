@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from diffgen.comparison.classes import without_labels
 from diffgen.comparison.domain_encoder import prepare_encoder
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.real_data import load_stored
@@ -119,7 +120,7 @@ def select(
     boxes = opened.models(models, options=options)
     for model in boxes:
         model.prepare(finds.images)
-    own = _own_data(folder, opened.config, progress)
+    own = own_data(folder, opened.config, progress)
     more = None if data is None else load_stored(data, opened.config, progress)
     if more is not None:
         more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
@@ -263,7 +264,7 @@ def _evaluations(
     return tuple(found)
 
 
-def _own_data(folder: RunFolder, settings: CompareConfig, progress: Progress) -> ImageSet | None:
+def own_data(folder: RunFolder, settings: CompareConfig, progress: Progress) -> ImageSet | None:
     """The real images of the run, or None where they are gone."""
     path = folder.manifest["data"]["path"]
     if path is None:
@@ -276,7 +277,7 @@ def _own_data(folder: RunFolder, settings: CompareConfig, progress: Progress) ->
     if data.digest != folder.manifest["data"]["sha256"]:
         progress.warn(f"The images {data.source} are no longer those of the run; they are not used.")
         return None
-    return data
+    return without_labels(data) if settings.data_labels == "ignore" else data
 
 
 def _entry(folder: RunFolder, role: str, model: BlackBox) -> dict[str, Any]:

@@ -20,17 +20,20 @@ import diffgen
 from diffgen.cli import main
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.selector.on_real import measure_cost
 from diffgen.selector.onnx_file import load_selector
 from diffgen.workflows.label import label_import, label_oracle
 from diffgen.workflows.predict import predict
-from diffgen.workflows.select import select
+from diffgen.workflows.select import own_data, select
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
 CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
 OTHER = replace(CONFIG, seed=2)  # whose file has other bytes
 
@@ -111,6 +114,15 @@ def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> Non
     images = load("digits:test").images[:200]
     first, second = (load_selector(folder / "selector.onnx").probabilities(images) for folder in (selected, run))
     assert np.array_equal(first, second)
+
+
+def test_labels_that_the_run_did_not_use_judge_nothing() -> None:
+    folder = RunFolder.open(ASSETS / "run-0.1.0")
+    settings = stored_settings(folder)
+    used = own_data(folder, settings, Progress())
+    unused = own_data(folder, replace(settings, data_labels="ignore"), Progress())
+    assert used is not None and used.labels is not None
+    assert unused is not None and unused.labels is None and np.array_equal(unused.images, used.images)
 
 
 def test_features_of_the_domain(run: Path) -> None:
