@@ -276,8 +276,8 @@ def test_several_frames_are_refused() -> None:
 
 
 def test_a_picture_with_too_many_pixels() -> None:
-    with pytest.raises(UserError, match="5000x5000 pixels"):
-        decode(encoded(Image.new("1", (5000, 5000)), "PNG"), "x", "s")
+    with pytest.raises(UserError, match="9000x9000 pixels"):
+        decode(encoded(Image.new("1", (9000, 9000)), "PNG"), "x", "s")
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
