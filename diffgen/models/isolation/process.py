@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ class _Server:
             )
         self._connection = ours
         self._lock = threading.Lock()
+        self._forgotten: deque[int] = deque()
 
     def new(self, kind: str) -> tuple[dict[str, Any], int, socket.socket]:
         """A new child: its number and process, a descriptor of that, and the socket to it.
@@ -94,10 +96,28 @@ class _Server:
 
     def code(self, child: int) -> int | None:
         """How a child that has ended did so: its exit code, negative for a signal; None if that is not known."""
+        with self._lock:
+            return self._reaped(child)
+
+    def forget(self, child: int) -> None:
+        """Reap a child that was killed, now or with the next one; this never waits for the lock.
+
+        The garbage collector calls this at any point of any thread, also where this thread holds the lock and waits
+        for an answer; to wait for the lock there would be to wait for ever.
+        """
+        self._forgotten.append(child)
+        if self._lock.acquire(blocking=False):
+            try:
+                while self._forgotten:
+                    self._reaped(self._forgotten.popleft())
+            finally:
+                self._lock.release()
+
+    def _reaped(self, child: int) -> int | None:
+        """See :meth:`code`; the lock is held."""
         try:
-            with self._lock:
-                send(self._connection, {"verb": "end", "child": child})
-                return int(receive_with_descriptors(self._connection)[0]["code"])
+            send(self._connection, {"verb": "end", "child": child})
+            return int(receive_with_descriptors(self._connection)[0]["code"])
         except (Gone, ProtocolError, OSError):
             return None
 
@@ -329,6 +349,6 @@ def _close(handle: int, connection: socket.socket, server: _Server, number: int)
     connection.close()
     with contextlib.suppress(ProcessLookupError, OSError):
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-    if server.alive:
-        server.code(number)
     os.close(handle)
+    if server.alive:
+        server.forget(number)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -290,6 +293,41 @@ def test_a_process_ends_with_its_model(net: torch.nn.Module, images: Images, tmp
     pid = child_of(box).pid
     del box
     gone(pid)
+
+
+def test_a_model_becomes_garbage_while_another_process_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector runs where the lock of the server is held; it must not wait for that lock."""
+    monkeypatch.setattr(process, "_server", None)
+
+    class Holder:
+        def __init__(self) -> None:
+            self.child, self.itself = process.Child("old", "ONNX", 60), self
+
+    collected: list[bool] = []
+
+    def send_and_collect(*message: Any) -> None:
+        if not collected:
+            gc.collect()
+            collected.append(not process.start()._lock.acquire(blocking=False))
+        send(*message)
+
+    gc.disable()
+    try:
+        holder = Holder()
+        pid = holder.child.pid
+        del holder
+        monkeypatch.setattr(process, "send", send_and_collect)
+        made: list[process.Child] = []
+        # a thread that can be given up, should it wait for ever
+        maker = threading.Thread(target=lambda: made.append(process.Child("new", "ONNX", 60)), daemon=True)
+        maker.start()
+        maker.join(120)
+    finally:
+        gc.enable()
+    assert made and collected == [True]
+    made.pop().close()
+    gone(pid)
+    assert not Path(f"/proc/{pid}").exists(), "it was ended, and never reaped"
 
 
 def test_a_running_batch_gets_a_short_grace_once_somebody_asked_to_stop(
