@@ -55,6 +55,23 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class EncodingSource(Source, Protocol):
+    """A source that also finds genes for images: what it draws from them comes near to those images."""
+
+    def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        """Genes for images.
+
+        Args:
+            images: uint8 (N, C, H, W).
+            labels: int64 (N,), the classes of the images, for sources whose genes hold one; None: they are not known.
+
+        Returns:
+            float32 (N, space.length) on the CPU; genes of an image never depend on its neighbours in the batch.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class ImageSource:
     """What a family prepared for a data set.
@@ -107,7 +124,7 @@ class Family(ABC):
 
     Attributes:
         name: as ``--source`` takes it.
-        encodes: whether its sources have a method ``encode``, images -> genes.
+        encodes: whether its sources are :class:`EncodingSource`.
         Settings: class of its own settings, made by :func:`diffgen.config.schema.settings`, or None.
     """
 

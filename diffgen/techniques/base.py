@@ -18,7 +18,7 @@ from diffgen.features.encoder import DomainEncoder
 from diffgen.search.archive import Archive
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import Answers, Proposal
-from diffgen.sources.base import Source
+from diffgen.sources.base import EncodingSource, Source
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, Int64Array, Scorer, UInt8Array
 
@@ -115,6 +115,17 @@ class TechniqueContext:
         if self.source is None:
             raise ValueError("This technique draws its pictures from a source.")
         return self.source
+
+    def need_encoding_source(self) -> EncodingSource:
+        """The source of images, which also turns images into genes.
+
+        Raises:
+            ValueError: there is none, or it does not.
+        """
+        source = self.need_source()
+        if not isinstance(source, EncodingSource):
+            raise ValueError("This technique turns real images into genes of its source.")
+        return source
 
     def need_real(self) -> RealImages:
         """The given images.
