@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from diffgen.api import TechniqueContext as TechniqueContext
     from diffgen.api import TrainGanConfig as TrainGanConfig
     from diffgen.api import TrainGanResult as TrainGanResult
+    from diffgen.api import TrainingSetConfig as TrainingSetConfig
+    from diffgen.api import TrainingSetResult as TrainingSetResult
     from diffgen.api import TriggersFound as TriggersFound
     from diffgen.api import UserError as UserError
     from diffgen.api import WithClass as WithClass
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     from diffgen.api import doctor as doctor
     from diffgen.api import draw_report as draw_report
     from diffgen.api import export as export
+    from diffgen.api import export_for_training as export_for_training
     from diffgen.api import inspect as inspect
     from diffgen.api import label_counts as label_counts
     from diffgen.api import label_export as label_export

@@ -1,8 +1,9 @@
 """Every verb of the command line as a function of its name, and the types that go in and come out.
 
 ``import diffgen`` re-exports all of it. The two exceptions: ``diffgen.report`` is a package, so that the verb is
-:func:`diffgen.draw_report` there; and the four ways of ``diffgen label`` are four functions, ``label_export``,
-``label_import``, ``label_oracle`` and ``label_intended``.
+:func:`diffgen.draw_report` there; and what has several ways has several functions: ``label_export``, ``label_import``,
+``label_oracle`` and ``label_intended`` of ``diffgen label``, ``export`` and ``export_for_training`` of ``diffgen
+export``.
 
 What is heavy (torch, pymoo, ...) is imported when a name is first used: ``import diffgen`` stays quick.
 """
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from diffgen.config import SearchConfig as SearchConfig
     from diffgen.config import SelectorConfig as SelectorConfig
     from diffgen.config import TrainGanConfig as TrainGanConfig
+    from diffgen.config import TrainingSetConfig as TrainingSetConfig
     from diffgen.errors import DiffgenError as DiffgenError
     from diffgen.errors import RunError as RunError
     from diffgen.errors import Stopped as Stopped
@@ -72,6 +74,8 @@ if TYPE_CHECKING:
     from diffgen.workflows.doctor import limit_cache as limit_cache
     from diffgen.workflows.export import ExportResult as ExportResult
     from diffgen.workflows.export import export as export
+    from diffgen.workflows.export_training import TrainingSetResult as TrainingSetResult
+    from diffgen.workflows.export_training import export_for_training as export_for_training
     from diffgen.workflows.inspect import Inspection as Inspection
     from diffgen.workflows.inspect import inspect as inspect
     from diffgen.workflows.label import LabelResult as LabelResult
@@ -154,6 +158,8 @@ _HOMES = {
     "TechniqueContext": "diffgen.techniques",
     "TrainGanConfig": "diffgen.config",
     "TrainGanResult": "diffgen.workflows.train_gan",
+    "TrainingSetConfig": "diffgen.config",
+    "TrainingSetResult": "diffgen.workflows.export_training",
     "TriggersFound": "diffgen.events",
     "UserError": "diffgen.errors",
     "WithClass": "diffgen.sources.space",
@@ -166,6 +172,7 @@ _HOMES = {
     "doctor": "diffgen.workflows.doctor",
     "draw_report": "diffgen.workflows.report",
     "export": "diffgen.workflows.export",
+    "export_for_training": "diffgen.workflows.export_training",
     "inspect": "diffgen.workflows.inspect",
     "label_counts": "diffgen.workflows.label",
     "label_export": "diffgen.workflows.label",
@@ -194,6 +201,7 @@ VERBS = (
     "demo_gate",
     "doctor",
     "export",
+    "export_for_training",
     "inspect",
     "label_counts",
     "label_export",

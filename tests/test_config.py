@@ -34,6 +34,7 @@ from diffgen.config import (
     SelectorConfig,
     SourceConfig,
     TrainGanConfig,
+    TrainingSetConfig,
     TuningConfig,
     applied,
     from_dict,
@@ -261,6 +262,7 @@ KINDS = (
         TuningConfig,
         SelectorConfig,
         LabelConfig,
+        TrainingSetConfig,
         QuantizeConfig,
     ),
 )

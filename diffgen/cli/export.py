@@ -1,4 +1,4 @@
-"""``diffgen export``: the pictures and a table of what a run found, as plain files."""
+"""``diffgen export``: what a run found as plain files, or as a set of labelled pictures to train with."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import options
+from diffgen.config import TrainingSetConfig
+from diffgen.errors import UserError
 
 _EXAMPLES = """\
 examples:
   diffgen export runs/mine                     valid triggers into runs/mine-export
   diffgen export runs/mine -o found --all      also those that a filter rejected
+  diffgen export runs/mine --for-training set  labelled finds as set/train/CLASS/*.png and set/test/CLASS/*.png
 """
 
 
@@ -21,13 +24,26 @@ def add_parser(verbs: Any) -> None:
         "export",
         help="write all pictures of a run, and a table of them",
         description="Write every valid trigger of a run as a PNG, in folders by what A and B say, and a table "
-        "(triggers.csv, and triggers.parquet where pyarrow is installed).",
+        "(triggers.csv, and triggers.parquet where pyarrow is installed); or, with --for-training, the finds that "
+        "people or the jury can name, by class and divided for training and testing.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="where to (default: RUN-export)")
     parser.add_argument("--all", action="store_true", help="also the triggers that a filter rejected")
+    parser.add_argument(
+        "--for-training", metavar="FOLDER", help="labelled finds as train/CLASS/*.png and test/CLASS/*.png"
+    )
+    parser.add_argument(
+        "--test-share", type=float, metavar="X", help=f"with --for-training; default: {TrainingSetConfig().test_share}"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help=f"of that division; default: {TrainingSetConfig().seed}",
+    )
     parser.add_argument("--force", action="store_true", help="replace an earlier export in that folder")
     options.add_talk(parser)
     parser.set_defaults(run=run)
@@ -35,6 +51,12 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, and print where to."""
+    of_training = {"test_share": arguments.test_share, "seed": arguments.seed}
+    given = {name: value for name, value in of_training.items() if value is not None}
+    if arguments.for_training is not None:
+        return _for_training(arguments, TrainingSetConfig(**given))
+    if given:
+        raise UserError(f"--{next(iter(given)).replace('_', '-')} goes with --for-training; leave it out.")
     progress = options.make_progress(arguments)
     result = api.export(
         arguments.run_folder,
@@ -45,6 +67,32 @@ def run(arguments: argparse.Namespace) -> int:
         stop=progress.stop,
     )
     print(f"{result.pictures:,} pictures and {' and '.join(result.tables)}: {result.folder}")
+    return _finish(arguments, result.as_dict())
+
+
+def _for_training(arguments: argparse.Namespace, config: TrainingSetConfig) -> int:
+    if arguments.output is not None or arguments.all:
+        raise UserError(
+            f"--for-training names its own folder, and takes valid triggers alone; leave "
+            f"{'-o' if arguments.output is not None else '--all'} out."
+        )
+    progress = options.make_progress(arguments)
+    result = api.export_for_training(
+        arguments.run_folder,
+        arguments.for_training,
+        config=config,
+        force=arguments.force,
+        events=progress.listener,
+        stop=progress.stop,
+    )
+    print(
+        f"{result.train:,} pictures to train with and {result.test:,} to test on, {result.by_people:,} labelled by "
+        f"people and {result.by_jury:,} by the jury: {result.folder}"
+    )
+    return _finish(arguments, result.as_dict())
+
+
+def _finish(arguments: argparse.Namespace, values: dict[str, Any]) -> int:
     if arguments.json:
-        options.print_json(result.as_dict())
+        options.print_json(values)
     return 0

@@ -18,7 +18,7 @@ from diffgen.config.check import (
 from diffgen.config.compare import CompareConfig
 from diffgen.config.filters import FILTER_PRESETS, FILTERS, FilterConfig
 from diffgen.config.gan import GanConfig, GeneratorConfig, PixelRange, TrainGanConfig, TuningConfig
-from diffgen.config.labels import LabelConfig
+from diffgen.config.labels import LabelConfig, TrainingSetConfig
 from diffgen.config.models import (
     DEFAULT_MODEL_TIMEOUT,
     DEFAULT_PREPROCESSING,
@@ -74,6 +74,7 @@ __all__ = [
     "SourceConfig",
     "SplitConfig",
     "TrainGanConfig",
+    "TrainingSetConfig",
     "TuningConfig",
     "applied",
     "asdict",

@@ -1,4 +1,4 @@
-"""Label sheets."""
+"""Label sheets, and sets of labelled finds."""
 
 from __future__ import annotations
 
@@ -25,3 +25,18 @@ class LabelConfig:
     )
     margin: float = setting(0.05, "Margin of error of a share.", option="--margin", metavar="P", **_SHARE)
     seed: int = setting(0, "Which pictures are drawn, and their order.", option="--seed", metavar="N", ge=0)
+
+
+@settings("training_set")
+class TrainingSetConfig:
+    """How the labelled finds of a run are divided into pictures to train with and pictures to test on."""
+
+    test_share: float = setting(
+        0.2,
+        "Share of the pictures of each label that are to test on, at most.",
+        option="--test-share",
+        metavar="X",
+        ge=0.01,
+        le=0.9,
+    )
+    seed: int = setting(0, "Which pictures these are.", option="--seed", metavar="N", ge=0)

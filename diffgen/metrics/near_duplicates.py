@@ -31,6 +31,25 @@ def near_duplicate_of(images: UInt8Array, groups: Int64Array, *, threshold: floa
     return DistinctPictures(threshold).add(images, groups, np.arange(len(images), dtype=np.int64))
 
 
+def alike_pairs(images: UInt8Array, *, threshold: float) -> Iterator[tuple[Int64Array, Int64Array]]:
+    """All pairs of near-duplicates, block after block; no picture is left out because it is like an earlier one.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        threshold: in (-1, 1], see :class:`DistinctPictures`.
+
+    Yields:
+        int64 (n,) and int64 (n,): rows of the pairs, the later one first.
+    """
+    if len(images) == 0:
+        return
+    vectors = np.concatenate([_directions(images[start : start + _CHUNK]) for start in range(0, len(images), _CHUNK)])
+    for start in range(0, len(vectors), _BLOCK):
+        block = vectors[start : start + _BLOCK]
+        later, earlier = np.nonzero(np.tril(block @ vectors[: start + len(block)].T >= threshold, start - 1))
+        yield later + start, earlier
+
+
 class DistinctPictures:
     """Pictures that come batch after batch, each kept unless one like it was kept before.
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations
@@ -25,14 +21,10 @@ from diffgen.runs.pictures import write_png
 from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.classification import role_name
-from diffgen.workflows.tables import plain_cell
+from diffgen.workflows.tables import as_csv, safe_name
 
 _CSV, _PARQUET = "triggers.csv", "triggers.parquet"
 _VERDICT = ("jury_label", "jury_name", "jury_certainty", "recognised", "wrong")
-_LONGEST_NAME = 40
-# what some file system does not take, and what shells and web servers stumble over
-_UNSAFE = re.compile(r"[^\w.-]+")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -98,18 +90,11 @@ def export(
                 write_png(unfinished / row["file"], image)
                 task.advance()
         columns = columns_of(rows, filters, models=triggers.probabilities.shape[1])
-        write_text(unfinished / _CSV, _as_csv(columns))
+        write_text(unfinished / _CSV, as_csv(columns))
         tables = (_CSV, _PARQUET) if _write_parquet(unfinished / _PARQUET, columns) else (_CSV,)
     if len(tables) == 1:
         progress.say("No triggers.parquet, since pyarrow is missing; pip install 'diffgen[parquet]' brings it.")
     return ExportResult(str(folder.path), str(place.path), len(rows), tables)
-
-
-def safe_name(text: str) -> str:
-    """A name from a file as a part of a file name that every file system takes; never empty, never a path."""
-    plain = unicodedata.normalize("NFKC", text)
-    plain = _UNSAFE.sub("_", plain).strip("._")[:_LONGEST_NAME].strip("._")
-    return f"_{plain}" if not plain or _RESERVED.fullmatch(plain) else plain
 
 
 def _class_folder(label: int, classes: Sequence[str]) -> str:
@@ -177,15 +162,6 @@ def columns_of(rows: list[dict[str, Any]], filters: list[str], *, models: int) -
     names += [f"score_{safe_name(name)}" for name in filters]
     names += ["rejected_by", "cell", "generation", "query", "seed_row", "seed_label", "recipe", *_VERDICT]
     return {name: [] for name in names}
-
-
-def _as_csv(columns: Mapping[str, list[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow([plain_cell(value) for value in row])
-    return text.getvalue()
 
 
 def _write_parquet(path: Path, columns: Mapping[str, list[Any]]) -> bool:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from diffgen.cli import doctor
 from diffgen.errors import RunError
 from diffgen.runs.cache import ENVIRONMENT
+from tests.labels.conftest import TRIGGERS, make_run, truth_of
 
 
 def test_doctor(diffgen_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -60,6 +62,43 @@ def test_export(files: dict[str, Path], diffgen_command: Callable[..., Any], tmp
     assert diffgen_command("export", tmp_path / "run").code == 2
     assert diffgen_command("export", tmp_path / "run", "--force").code == 0
     assert diffgen_command("export", tmp_path / "nowhere").code == 2
+
+
+def test_export_for_training(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path / "run",
+        verdicts={
+            "named": truth_of(TRIGGERS),
+            "certainty": np.zeros(TRIGGERS, np.float32),
+            "recognised": np.ones(TRIGGERS, np.bool_),
+        },
+    ).path
+    outcome = diffgen_command("export", run, "--for-training", tmp_path / "set", "--test-share", "0.4", "--json")
+    assert outcome.code == 0
+    values = json.loads(outcome.out.splitlines()[-1])
+    assert values["train"] + values["test"] == TRIGGERS - 1 == len(list((tmp_path / "set").rglob("*.png")))
+    assert "labelled by people and 59 by the jury" in outcome.out
+    other = diffgen_command("export", run, "--for-training", tmp_path / "other", "--test-share", "0.4", "--seed", "1")
+    assert other.code == 0
+    assert (tmp_path / "set" / "pictures.csv").read_text() != (tmp_path / "other" / "pictures.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--for-training", "set", "-o", "other"), "leave -o out"),
+        (("--for-training", "set", "--all"), "leave --all out"),
+        (("--test-share", "0.3"), "--test-share goes with --for-training; leave it out"),
+        (("--seed", "3"), "--seed goes with --for-training; leave it out"),
+        (("--for-training", "set", "--test-share", "1"), "test_share"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    words: tuple[str, ...], said: str, diffgen_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    outcome = diffgen_command("export", tmp_path, *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +26,18 @@ def make_run(
     triggers: int = TRIGGERS,
     latents: Float32Array | None = None,
     manifest: dict[str, object] | None = None,
+    seeds: Int64Array | None = None,
+    verdicts: dict[str, Any] | None = None,
 ) -> RunFolder:
-    """A finished run: real digits, on each of which A or B says the truth, or neither."""
+    """A finished run: real digits, on each of which A or B says the truth, or neither.
+
+    Args:
+        path: where.
+        triggers: how many.
+        latents, seeds: what they were made from.
+        manifest: what else it says.
+        verdicts: arrays that go before the usual ones.
+    """
     digits = load("digits:test")
     folder = RunFolder.create(
         path,
@@ -48,7 +59,10 @@ def make_run(
     np.put_along_axis(probabilities, said[:, :, None], 0.91, axis=2)
     if triggers:
         divergence = np.ones(triggers, np.float32)
-        folder.write_part(TriggerTable.of(images, probabilities, divergence=divergence, genes=latents))
+        made_from: dict[str, Any] = {"genes": latents}
+        if seeds is not None:
+            made_from |= {"seeds": seeds, "recipes": np.zeros(triggers, dtype="S1")}
+        folder.write_part(TriggerTable.of(images, probabilities, divergence=divergence, **made_from))
     folder.write_arrays(
         "verdicts",
         {
@@ -57,6 +71,7 @@ def make_run(
             # the last one was rejected by a filter
             "rejected_by": np.where(np.arange(triggers) == triggers - 1, 0, -1),
             "cells": np.arange(triggers) % 3,
+            **(verdicts or {}),
         },
     )
     names = tuple(str(label) for label in range(CLASSES))

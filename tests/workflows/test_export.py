@@ -16,7 +16,8 @@ from PIL import Image
 from diffgen.comparison.line import CompareResult
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.export import export, safe_name
+from diffgen.workflows.export import export
+from diffgen.workflows.tables import safe_name
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
