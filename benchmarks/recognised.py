@@ -68,6 +68,7 @@ WAYS = {
     "random_latent": ("--technique", "random_latent"),
     "dflare": ("--technique", "dflare"),
     "drfuzz": ("--technique", "drfuzz"),
+    **{name: ("--technique", name) for name in ("sinvad", "giftbench", "argus", "latte")},
     # ablations
     "no-gan": ("--gan", "never"),
     "no-bandit": ("--set", "search.sharing=even"),

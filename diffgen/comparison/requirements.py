@@ -243,7 +243,8 @@ def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:
         UserError: there is none.
     """
     kind = technique_class(config.technique)
-    if not kind.needs(config.search).source and len(kind.seeds(real)) == 0:
+    needs = kind.needs(config.search)
+    if (needs.encoder or not needs.source) and len(kind.seeds(real)) == 0:
         raise UserError(
             f"The technique {config.technique} begins with {kind.seed_requirement}, and {source} has none; check the "
             "pre-processing of both models (diffgen inspect), or use another technique."

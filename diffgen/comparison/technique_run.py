@@ -111,6 +111,8 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         outcome.source = joining.source
         _say_why_it_ended(prepared, loop)
         checkpointer.record()
+        if counted := loop.technique.outcomes():
+            folder.write_arrays("outcomes", counted)
         if outcome.interrupted:
             # the unfinished generation is reported, and played again when the run is resumed
             archive.flush(everything=True)

@@ -41,14 +41,15 @@ class CompareConfig:
         "diffgan",
         "diffgan; seeds: the same search over the real images alone, without a GAN; random_latent: drawn at random by "
         "the generator; real_data: the real images, transformed; drfuzz: mutants of what both models get right, needs "
-        "labels; dflare: mutants of what both models agree on.",
+        "labels; dflare: mutants of what both models agree on; sinvad, giftbench, argus, latte: "
+        "searches from real images as genes of a source that encodes.",
         option="--technique",
         metavar="NAME",
         common=True,
     )
     preset: str = setting(
         "default",
-        "default, or paper: DiffGAN as published.",
+        "default, or paper: the technique as published (argus, diffgan, giftbench, sinvad).",
         option="--preset",
         metavar="NAME",
         common=True,

@@ -77,5 +77,6 @@ _PHRASES: dict[str, tuple[Callable[[dict[str, float]], float], Callable[[float],
     "noise": (_size("levels"), _by("noise", " grey levels")),
     "noise_and_restore": (_size("levels"), _by("noise, restored,", " grey levels")),
     "towards": (lambda by: 100 * abs(by["share"]), _by("led towards another image", "%")),
+    "latent_steps": (_size("distance"), lambda least: "varied as a code of the source"),
     "code_noise": (_size("sigma"), _by("varied", " sigma")),
 }

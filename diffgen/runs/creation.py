@@ -22,6 +22,7 @@ CONCLUSIONS = (
     "verdicts.npz",
     "report.npz",
     "operators.npz",
+    "outcomes.npz",
     "shrunk.npz",
     "check.npz",
     *_SELECTION,

@@ -12,6 +12,7 @@
     verdicts.npz       filter scores, reason of rejection, cell and confirmation of every trigger
     report.npz         arrays of the report: real disagreements, held-out scores, generator samples
     operators.npz      curves of how the models answer as an operator gets stronger
+    outcomes.npz       what the technique itself counted, of techniques that count
     shrunk.npz         what `diffgen shrink` found
     results.json       the figures
     check.npz          pictures of the behaviours that `diffgen check` met

@@ -214,6 +214,10 @@ class Technique(ABC):
         """Whether the state can be kept now; False while a generation was proposed and told in part only."""
         return True
 
+    def outcomes(self) -> Mapping[str, Any]:
+        """Arrays of what the technique itself counts, which a run keeps as outcomes.npz; empty: nothing is kept."""
+        return {}
+
     @abstractmethod
     def checkpoint(self) -> Checkpoint:
         """The state between two generations, as arrays and JSON values."""

@@ -12,7 +12,7 @@ from diffgen.config import GanConfig, SearchConfig, replace
 from diffgen.config.search import OWN
 from diffgen.config.tables import check_tables, with_table
 from diffgen.errors import UserError
-from diffgen.techniques import dflare, diffgan, drfuzz, random_latent, real_data
+from diffgen.techniques import argus, dflare, diffgan, drfuzz, giftbench, latte, random_latent, real_data, sinvad
 from diffgen.techniques.base import Technique, TechniqueContext
 
 _TECHNIQUES: dict[str, type[Technique]] = {
@@ -22,10 +22,17 @@ _TECHNIQUES: dict[str, type[Technique]] = {
     "drfuzz": drfuzz.DrFuzz,
     "dflare": dflare.DFlare,
     "seeds": diffgan.Seeds,
+    "argus": argus.Argus,
+    "latte": latte.Latte,
+    "sinvad": sinvad.Sinvad,
+    "giftbench": giftbench.Giftbench,
 }
 PRESETS: dict[str, dict[str, SearchConfig]] = {
     **{name: {"default": SearchConfig()} for name in _TECHNIQUES},
     "diffgan": diffgan.PRESETS,
+    "argus": argus.PRESETS,
+    "sinvad": sinvad.PRESETS,
+    "giftbench": giftbench.PRESETS,
 }
 # where pictures come from, unless that is said; from a GAN where nothing is named
 _SOURCES: dict[str, dict[str, Literal["mixed", "seeds"]]] = {

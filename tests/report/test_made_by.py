@@ -28,6 +28,7 @@ def turned(degrees: float) -> Recipe:
         ([turned(9), turned(10), turned(11), *[()] * 9], ""),  # a quarter only
         ([read_recipe("shift(right=2, down=-3); blur(sigma=0.4)")] * 4, "4 of 4: blurred by 0.4 pixels or more"),
         ([read_recipe("scale(factor=0.8)")] * 3 + [read_recipe("scale(factor=1.25)")], "4 of 4: scaled by 20% or more"),
+        ([read_recipe("latent_steps(distance=12.5)")] * 3, "3 of 3: varied as a code of the source"),
         ([read_recipe("another(strength=3)")] * 5, ""),
         ([read_recipe("rotation(turns=3)")] * 5, ""),
     ],

@@ -16,6 +16,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
+from diffgen.sources.base import Source
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.techniques import RealImages, Technique, TechniqueContext, make
 from diffgen.types import ImageSet, Scorer
@@ -73,11 +74,12 @@ def start(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox], real: RealIm
         scorer: Scorer | None = None,
         models: tuple[BlackBox, ...] = black_boxes,
         parts: list[TriggerTable] | None = None,
+        source: Source | None = None,
     ) -> SearchLoop:
         archive = Archive(digits.image_shape, sink=None if parts is None else parts.append)
         context = TechniqueContext(
             archive=archive,
-            source=None,
+            source=source,
             config=config or SearchConfig(),
             seed=seed,
             device=torch.device("cpu"),

@@ -18,10 +18,14 @@ from diffgen.origins import read_recipe
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import PRESETS, Technique, preset, technique_class, technique_names
 from diffgen.techniques.drfuzz import DrFuzzSettings
+from diffgen.techniques.giftbench import GiftbenchSettings
+from diffgen.techniques.sinvad import SinvadSettings
+from tests.techniques.encoding_sources import BrightScorer, PixelSource
 
 
 def test_every_technique_has_a_default_preset() -> None:
-    assert technique_names() == ("dflare", "diffgan", "drfuzz", "random_latent", "real_data", "seeds")
+    ours = "argus dflare diffgan drfuzz giftbench latte random_latent real_data seeds sinvad"
+    assert technique_names() == tuple(ours.split())
     for name in technique_names():
         assert preset(name, "default") == PRESETS[name]["default"]
 
@@ -40,7 +44,7 @@ def test_paper_preset_has_the_published_constants() -> None:
     [
         ("difgan", "default", "did you mean 'diffgan'"),
         ("diffgan", "papr", "did you mean 'paper'"),
-        ("zzz", "x", "known are dflare, diffgan, drfuzz, random_latent, real_data"),
+        ("zzz", "x", "known are argus, dflare, diffgan, drfuzz, giftbench, latte, random_latent, real_data"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(technique: str, name: str, hint: str) -> None:
@@ -107,3 +111,58 @@ def test_recipes_belong_to_the_pictures_and_survive_a_resumption(name: str, star
     assert min(lengths) == 1
     # what was kept is mutated on: its recipe grows
     assert (max(lengths) > 1) == (name != "real_data")
+
+
+_LATENT = {
+    "argus": SearchConfig(),
+    "argus, ten seeds": preset("argus", "paper"),
+    "latte": SearchConfig(),
+    "sinvad": SearchConfig().with_technique(SinvadSettings(population=20, generations=5)),
+    "sinvad, one by one": SearchConfig().with_technique(
+        SinvadSettings(search="escape", target="each", population=20, generations=5)
+    ),
+    "sinvad, climbing": SearchConfig().with_technique(SinvadSettings(search="climb", passes=1)),
+    "giftbench": SearchConfig().with_technique(GiftbenchSettings(generations=5)),
+}
+
+
+@pytest.mark.parametrize("case", _LATENT)
+def test_searches_from_encoded_images_are_the_same_for_any_room_and_when_resumed(
+    case: str, start: Callable[..., SearchLoop]
+) -> None:
+    name = case.split(",")[0]
+    made = {"config": _LATENT[case], "source": PixelSource(), "scorer": BrightScorer()}
+    whole = start(name, "100000q", **made)
+    again = start(name, "100000q", **made)
+    for _ in range(12):
+        assert whole.generation()
+    state = {
+        key: value.copy() if isinstance(value, np.ndarray) else json.loads(json.dumps(value))
+        for key, value in whole.technique.checkpoint().items()
+    }
+    # a round was begun when the process was killed
+    again.technique.propose(7)
+    again.technique.restore(state)
+    for _ in range(12):
+        pictures = []
+        for loop, room in ((whole, 64), (again, 13)):
+            parts = []
+            while True:
+                proposal = loop.technique.propose(room)
+                parts.append(proposal)
+                loop.technique.learn(proposal, loop.evaluator.ask(proposal))
+                if loop.technique.between_generations:
+                    break
+            assert {each.generation for each in parts} == {parts[0].generation}
+            pictures.append((torch.cat([each.images for each in parts]), [each.origins.recipes for each in parts]))
+        (first, texts), (second, other_texts) = pictures
+        assert torch.equal(first, second)
+        assert sum(texts, ()) == sum(other_texts, ())
+    ours, theirs = whole.technique.outcomes(), again.technique.outcomes()
+    assert ours.keys() == theirs.keys() != set()
+    for key, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[key])
+    with pytest.raises(ValueError, match=r"of (another number|other images)"):
+        again.technique.restore(
+            {key: value[1:] if isinstance(value, np.ndarray) else value for key, value in state.items()}
+        )

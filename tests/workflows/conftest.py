@@ -102,6 +102,13 @@ def finished(
 
 
 @pytest.fixture
+def short_descent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GAN encodes images roughly and at once."""
+    monkeypatch.setattr("diffgen.sources.gan._ENCODING_STEPS", 2)
+    monkeypatch.setattr("diffgen.sources.gan._TRIED", 8)
+
+
+@pytest.fixture
 def checkpoint_after_every_generation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "SHARE", 1e9)

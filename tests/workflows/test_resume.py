@@ -308,7 +308,9 @@ def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: Comp
     assert_same(result.run, finished.run)
 
 
-@pytest.mark.parametrize("technique", ["random_latent", "real_data", "drfuzz", "dflare"])
+@pytest.mark.parametrize(
+    "technique", ["random_latent", "real_data", "drfuzz", "dflare", "sinvad", "giftbench", "argus", "latte"]
+)
 def test_other_techniques_too(
     technique: str,
     start: Callable[..., CompareResult],
@@ -316,6 +318,7 @@ def test_other_techniques_too(
     model_files: dict[str, Path],
     small_config: CompareConfig,
     tmp_path: Path,
+    short_descent: None,
 ) -> None:
     config = replace(small_config, batch_size=32)
     whole = start(config=config, technique=technique)

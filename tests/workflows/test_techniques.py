@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffgen.comparison.image_source import settled_generator
 from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import (
     Budget,
@@ -17,12 +18,14 @@ from diffgen.config import (
     FilterConfig,
     GeneratorConfig,
     SearchConfig,
+    SourceConfig,
     replace,
 )
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.gan_family import GanFamily
+from diffgen.sources.registry import FAMILIES
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
@@ -111,8 +114,13 @@ def test_labels_are_asked_for_before_anything_runs(
         )
     told("Techniques", "DRfuzz on images without labels", missing.value)
     assert not (tmp_path / "run").exists()
+    for name in ("argus", "giftbench"):
+        with pytest.raises(
+            UserError, match=f"{name} begins with images that both models get right, so it needs labels"
+        ):
+            check_images(replace(small_config, technique=name), replace(digits, labels=None))
     # the others take them
-    for name in ("diffgan", "random_latent", "real_data", "dflare"):
+    for name in ("diffgan", "random_latent", "real_data", "dflare", "sinvad", "latte"):
         assert name in str(missing.value)
         check_images(replace(small_config, technique=name), replace(digits, labels=None))
 
@@ -162,3 +170,54 @@ def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> No
     check_settings(CompareConfig(technique="drfuzz", search=free))
     with pytest.raises(UserError, match="fidelity"):
         DrFuzzSettings(fidelity="perhaps")  # type: ignore[arg-type]
+
+
+_SEARCHES_FROM_CODES = ("sinvad", "giftbench", "argus", "latte")
+
+
+@pytest.mark.parametrize("technique", _SEARCHES_FROM_CODES)
+def test_a_search_from_encoded_images_needs_a_source_that_encodes(technique: str) -> None:
+    config = CompareConfig(technique=technique)
+    family = settled_generator(config).source.family
+    assert family is not None
+    assert FAMILIES[family].encodes
+    check_settings(settled_generator(config))
+    for other in ("seeds", "mixed"):
+        with pytest.raises(
+            UserError, match=f"turns real images into genes, which the source {other} cannot; use --source"
+        ):
+            check_settings(replace(config, source=SourceConfig(family=other)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("technique", _SEARCHES_FROM_CODES)
+def test_images_of_one_label_are_refused_before_a_source_is_trained(
+    technique: str, digits: ImageSet, small_config: CompareConfig, tmp_path: Path, no_gan: None
+) -> None:
+    def always(label: int) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda images: np.tile(np.eye(10, dtype=np.float32)[label] * 0.9 + 0.01, (len(images), 1))
+
+    with pytest.raises(UserError, match=f"{technique} begins with"):
+        compare(always(2), always(3), data=digits, technique=technique, config=small_config, output=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_of_such_a_search_keeps_genes_seeds_and_what_it_counted(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path, short_descent: None
+) -> None:
+    result = compare(
+        model_files["a"],
+        model_files["b"],
+        data="digits:test",
+        technique="argus",
+        config=small_config,
+        output=tmp_path / "r",
+    )
+    folder = RunFolder.open(result.run)
+    columns, counted = folder.read_triggers(), folder.read_arrays("outcomes")
+    assert result.queries == counted["asked"].sum() == 600
+    assert len(columns.images) > 5
+    assert columns.genes is not None
+    assert (columns.seeds >= 0).all()
+    assert counted["errors"].sum() >= len(columns.images)  # one of the models is wrong, at least
+    assert replay(result.run).reproduced == result.triggers
+    shrink(result.run)

@@ -1,0 +1,17 @@
+"""What the techniques share that begin with real images as genes of a source: rounds, encodings, aims, lanes."""
+
+from diffgen.techniques.latent.aims import EVERY_MODEL, changed, labels_of, margins, shortfall, still_named
+from diffgen.techniques.latent.encoded import EncodedImages
+from diffgen.techniques.latent.rounds import LatentTechnique, Round
+
+__all__ = [
+    "EVERY_MODEL",
+    "EncodedImages",
+    "LatentTechnique",
+    "Round",
+    "changed",
+    "labels_of",
+    "margins",
+    "shortfall",
+    "still_named",
+]

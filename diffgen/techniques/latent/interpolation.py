@@ -1,0 +1,189 @@
+"""Pictures between a seed and images of other classes, without feedback: what Argus and Latte share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from diffgen.errors import RunError
+from diffgen.origins import Origins, Step
+from diffgen.techniques.base import Checkpoint, RealImages, TechniqueContext
+from diffgen.techniques.latent.aims import labels_of
+from diffgen.techniques.latent.encoded import EncodedImages
+from diffgen.techniques.latent.rounds import LatentTechnique, Round
+from diffgen.types import Float32Array, Int64Array
+
+_STANDSTILL = 200  # rounds without a single picture that passes
+
+
+class Interpolation(LatentTechnique):
+    """Leads seeds one step towards images of every other class.
+
+    Seeds come in an order that is drawn once, again and again; every visit of a seed makes pictures towards one image
+    of each other class, another one at its next visit. A round is as many visits as fill a batch.
+
+    Args:
+        context: see :class:`diffgen.techniques.Technique`.
+        seeds: most seeds that are used at all; None: every one.
+        others: most images of each class that seeds are led towards.
+        fidelity: whether pictures that the source's scorer takes for less real than their seed, encoded and drawn
+            again, are left out; without a scorer none is.
+
+    Attributes:
+        shares_count: number of the different lengths of a step that are counted apart; see :meth:`outcomes`.
+    """
+
+    shares_count: ClassVar[int] = 1
+
+    def __init__(self, context: TechniqueContext, *, seeds: int | None, others: int, fidelity: bool) -> None:
+        super().__init__(context)
+        real = context.need_real()
+        order = np.random.default_rng([context.seed, 1])
+        self._classes = self.classes_of(real)
+        self._seeds = order.permutation(self.seeds(real))[:seeds]
+        known = order.permutation(np.flatnonzero(self._classes >= 0))
+        self._towards = {
+            int(each): known[self._classes[known] == each][:others] for each in np.unique(self._classes[known])
+        }
+        used = np.concatenate([self._seeds, *self._towards.values()])
+        # those that are asked for first come first
+        ranks = np.concatenate([np.arange(len(each)) for each in (self._seeds, *self._towards.values())])
+        used = used[np.argsort(ranks, kind="stable")]
+        self._encoded = EncodedImages(context, used[np.sort(np.unique(used, return_index=True)[1])])
+        self._scorer = context.scorer if fidelity else None
+        self._realism = np.full(len(real.images), np.nan, dtype=np.float32)  # of the seeds, once it was asked for
+        self._visits = 0
+        self._empty_rounds = 0
+        self._owner = np.empty(0, dtype=np.int64)  # of the present round: place of the seed of each picture,
+        self._kind = np.empty(0, dtype=np.int64)  # and which length of a step it has
+        models = real.answers.probabilities.shape[1]
+        self._asked = np.zeros(self.shares_count, dtype=np.int64)
+        self._errors = np.zeros((self.shares_count, models), dtype=np.int64)
+        self._wrong = np.empty((0, 4), dtype=np.int64)
+
+    @classmethod
+    @abstractmethod
+    def classes_of(cls, real: RealImages) -> Int64Array:
+        """int64 (N,): the class of each real image, or -1 where none is led towards it."""
+
+    @abstractmethod
+    def shares(self, count: int) -> tuple[NDArray[np.float64], Int64Array]:
+        """The lengths of the steps towards each of ``count`` images, (count, n), and which of them each is."""
+
+    def visit(self, number: int) -> tuple[int, Int64Array]:
+        """The place of the seed that is visited as the ``number``-th, and the rows that it is led towards then."""
+        turn, place = divmod(number, len(self._seeds))
+        own = self._classes[self._seeds[place]]
+        rows = [each[(place + turn) % len(each)] for label, each in self._towards.items() if label != own]
+        return place, np.array(rows, dtype=np.int64)
+
+    def begin(self) -> Round:
+        """The next visits.
+
+        Raises:
+            RunError: no seed can be led anywhere, or the scorer has let nothing pass for many rounds.
+        """
+        if len(self._seeds) == 0 or len(self._towards) < 2:
+            raise RunError(
+                "There are no two classes of images that the search could lead one towards the other; give images of "
+                "more classes, or use another technique."
+            )
+        places: list[int] = []
+        others: list[Int64Array] = []
+        made = 0
+        while not others or made < self.context.batch_size:
+            place, rows = self.visit(self._visits)
+            self._visits += 1
+            places += [place] * len(rows)
+            others.append(rows)
+            made += len(rows) * self.shares_count
+        return self._made(np.array(places, dtype=np.int64), np.concatenate(others))
+
+    def _made(self, places: Int64Array, others: Int64Array) -> Round:
+        """The pictures between the seeds at some places and as many other images."""
+        share, kind = self.shares(len(others))
+        repeats = share.shape[1]
+        owner, share, kind = np.repeat(places, repeats), share.ravel(), kind.ravel()
+        others, rows = np.repeat(others, repeats), self._seeds[np.repeat(places, repeats)]
+        start, end = (torch.from_numpy(self._encoded.genes(each)) for each in (rows, others))
+        space = self.context.need_source().space
+        steps = torch.from_numpy(share.astype(np.float32))[:, None]
+        genes = np.asarray(space.interpolate(start, end, steps).numpy(), dtype=np.float32)
+        recipes = tuple(
+            str(Step("towards", (("share", by), ("other", float(other)))))
+            for by, other in zip(share.tolist(), others.tolist(), strict=True)
+        )
+        origins, images = Origins(rows, recipes), None
+        if self._scorer is not None:
+            images = self._drawn(genes)
+            passed = np.flatnonzero(self._scores(images) >= self._seed_scores(rows))
+            owner, kind, genes, origins = owner[passed], kind[passed], genes[passed], origins[passed]
+            images = images[torch.from_numpy(passed).to(images.device)]
+        self._empty_rounds = 0 if len(genes) else self._empty_rounds + 1
+        if self._empty_rounds >= _STANDSTILL:
+            raise RunError(
+                f"The discriminator takes no picture for as real as its seed ({_STANDSTILL} rounds); set fidelity = "
+                '"none" in the table of the technique in a --config file.'
+            )
+        self._owner, self._kind = owner, kind
+        return Round(genes, origins, images)
+
+    def _drawn(self, genes: Float32Array) -> torch.Tensor:
+        return self.context.memory.call(self.context.need_source().draw, torch.from_numpy(genes))
+
+    def _scores(self, images: torch.Tensor) -> Float32Array:
+        assert self._scorer is not None
+        parts = [self.context.memory.call(self._scorer.score, part).cpu() for part in images.split(256)]
+        return np.asarray(torch.cat(parts).numpy(), dtype=np.float32)
+
+    def _seed_scores(self, rows: Int64Array) -> Float32Array:
+        """float32 (n,): what the scorer gives the seeds, encoded and drawn again."""
+        unknown = np.unique(rows[np.isnan(self._realism[rows])])
+        if len(unknown):
+            self._realism[unknown] = self._scores(self._drawn(self._encoded.genes(unknown)))
+        return self._realism[rows]
+
+    def end(self, now: Round, probabilities: Float32Array) -> None:
+        expected = self._classes[self._seeds[self._owner]]
+        labels = labels_of(probabilities)
+        wrong = labels != expected[:, None]
+        np.add.at(self._asked, self._kind, 1)
+        np.add.at(self._errors, self._kind, wrong)
+        which, model = np.nonzero(wrong)
+        rows = self._seeds[self._owner[which]]
+        found = np.column_stack([rows, self._kind[which], model, labels[which, model]])
+        self._wrong = np.unique(np.concatenate([self._wrong, found]), axis=0)
+
+    def outcomes(self) -> Mapping[str, Any]:
+        """Counts of what every model said.
+
+        ``asked`` int64 (S,): pictures of each length of a step; ``errors`` int64 (S, M): those that each model gave
+        another label than the seed's; ``wrong`` int64 (n, 4): row of a seed, length of a step, model, and a label
+        other than the seed's that this model gave one of its pictures; ``seed_rows``: seeds visited at least once.
+        """
+        seen = self._seeds[: min(self._visits, len(self._seeds))]
+        return {"asked": self._asked, "errors": self._errors, "wrong": self._wrong, "seed_rows": seen}
+
+    def checkpoint(self) -> Checkpoint:
+        return {
+            **super().checkpoint(),
+            "visits": self._visits,
+            "empty_rounds": self._empty_rounds,
+            "realism": self._realism,
+            "asked": self._asked,
+            "errors": self._errors,
+            "wrong": self._wrong,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._visits, self._empty_rounds = int(state["visits"]), int(state["empty_rounds"])
+        if state["realism"].shape != self._realism.shape:
+            raise ValueError("the realism is of other images")
+        self._realism, self._wrong = state["realism"].copy(), state["wrong"].copy()
+        self._asked, self._errors = state["asked"].copy(), state["errors"].copy()
