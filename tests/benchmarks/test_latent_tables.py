@@ -1,0 +1,48 @@
+"""The tables of the papers that search from encoded images, from small runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.latent_tables import Run, ends_of, top_two
+from diffgen.config import SearchConfig, replace
+from diffgen.techniques.giftbench import GiftbenchSettings
+from diffgen.techniques.sinvad import SinvadSettings
+from diffgen.workflows.compare import compare
+from tests.benchmarks.conftest import SMALL, Bench
+
+_SEARCHES = {
+    "boundary": ("sinvad", SinvadSettings(target="each", population=10, kept=4, generations=3, spread=2.0)),
+    "escape": ("sinvad", SinvadSettings(search="escape", population=10, kept=4, generations=3, spread=2.0)),
+    "walk": ("giftbench", GiftbenchSettings(population=10, kept=4, generations=4)),
+    "argus": ("argus", None),
+    "latte": ("latte", None),
+}
+
+
+def test_the_two_highest_probabilities() -> None:
+    np.testing.assert_allclose(top_two(np.array([[[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]]])), [[0.5, 0.0]])
+
+
+def test_latent_tables(
+    bench: Bench, models: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diffgen.sources.gan._ENCODING_STEPS", 2)
+    monkeypatch.setattr("diffgen.sources.gan._TRIED", 8)
+    for name, (technique, own) in _SEARCHES.items():
+        search = SearchConfig() if own is None else SearchConfig().with_technique(own)
+        source = replace(SMALL.source, family="gan")
+        config = replace(SMALL, technique=technique, search=search, source=source, batch_size=16)
+        compare(*models, data="digits:test", config=config, output=tmp_path / name)
+    said = bench("latent_tables", *(tmp_path / name for name in _SEARCHES))
+    assert said.count("\n## ") + said.startswith("## ") == 6
+    assert said.count("| argus, gan |") == 6  # three shares, two models
+    assert said.count("| latte, gan |") == 2
+    run = Run.open(tmp_path / "boundary")
+    found, places = ends_of(run)
+    assert len(found) == len(places) <= run.counted["reached"].sum()
+    for row, place in zip(found.tolist(), places.tolist(), strict=True):
+        assert run.triggers.labels[row, run.counted["aim"][place]] != run.counted["expected"][place]
