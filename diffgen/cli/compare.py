@@ -14,8 +14,8 @@ import tomli_w
 from diffgen import api
 from diffgen.cli import model_options, options, table
 from diffgen.cli.settings_options import Options
-from diffgen.config import FILTERS, CompareConfig, ModelSpec, is_address, replace
-from diffgen.config.layers import Layer, filter_chain, merged, written
+from diffgen.config import FILTERS, CompareConfig, ModelSpec, replace
+from diffgen.config.layers import Layer, filter_chain, located, merged, written
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -172,7 +172,7 @@ def check_given(arguments: argparse.Namespace, config: CompareConfig) -> None:
 
 
 def to_toml(settings: Layer, arguments: argparse.Namespace) -> str:
-    """Settings as a file that gives them again, with where data and output are."""
+    """Settings as a file that gives them again wherever it lies: with where data and output are, and whole paths."""
     from diffgen.comparison.settings_file import data_path
 
     values: Layer = {}
@@ -180,10 +180,7 @@ def to_toml(settings: Layer, arguments: argparse.Namespace) -> str:
         values["data"] = data_path(arguments.data, Path())
     if arguments.output is not None:
         values["output"] = str(Path(arguments.output).absolute())
-    for model in settings.get("models", []):
-        if "path" in model and not is_address(model["path"]):
-            model["path"] = str(Path(model["path"]).absolute())
-    return tomli_w.dumps({**values, **settings})
+    return tomli_w.dumps({**values, **located(settings, Path())})
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -325,6 +325,24 @@ def test_what_is_printed_gives_the_same_again(
     assert (again.code, again.out) == (0, first.out)
 
 
+def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    """So that the file means the same wherever it lies."""
+    words = ("--gan", "g.safetensors", "--learned-from", "answers.npz", "--class-names", "names.txt")
+    first = diffgen_command("compare", "a.pt", "b.onnx", *words, "--print-config")
+    assert first.code == 0, first.err
+    values = tomllib.loads(first.out)
+    said = {
+        "g.safetensors": values["gan_file"],
+        "answers.npz": values["filters"]["learned"]["answers"],
+        "names.txt": values["models"][0]["class_names_file"],
+        "a.pt": values["models"][0]["path"],
+    }
+    assert said == {name: str(Path(name).absolute()) for name in said}
+    (tmp_path / "elsewhere.toml").write_text(first.out)
+    again = diffgen_command("compare", "--config", tmp_path / "elsewhere.toml", "--print-config")
+    assert (again.code, again.out) == (0, first.out)
+
+
 def test_a_none_that_the_preset_has_not_is_printed(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[search]\ncluster_sample = "none"\n')
     printed = diffgen_command("compare", "--config", tmp_path / "c.toml", "--print-config").out
