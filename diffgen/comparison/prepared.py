@@ -89,8 +89,8 @@ class ComparisonHooks:
         """What the manifest shall say of it; JSON values."""
         return {}
 
-    def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet) -> None:
-        """The models are prepared; nothing was written yet."""
+    def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet, config: CompareConfig) -> None:
+        """The models are prepared, and it is known whether labels are used; nothing was written yet."""
 
     def jury_ready(self, jury: PreparedJury) -> None:
         """There is a jury, or it is known why there is none; nothing was written yet."""

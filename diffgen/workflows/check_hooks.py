@@ -16,7 +16,7 @@ from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
-from diffgen.config import CheckConfig, replace, to_dict
+from diffgen.config import CheckConfig, CompareConfig, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.gate.answers import accuracy_drop, largest_shift, rate, top5_rate, undecided
@@ -79,13 +79,19 @@ class CheckHooks(ComparisonHooks):
 
     # -- before the search ---------------------------------------------------------------------------------------------
 
-    def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet) -> None:
+    def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet, config: CompareConfig) -> None:
         limits = self.config.limits
         for name in ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults"):
             if images.labels is None and getattr(limits, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                if config.data_labels == "ignore":
+                    raise UserError(
+                        f"{option} needs labels, and those of the data {images.source} are not used; leave it out, or "
+                        "say --data-labels use if they are the models' classes."
+                    )
                 raise UserError(
-                    f"--{name.replace('_', '-')} needs labels, and the data {images.source} have none; give labelled "
-                    "images or leave it out."
+                    f"{option} needs labels, and the data {images.source} have none; give labelled images or leave it "
+                    "out."
                 )
         if self.place is None or not self.store.behaviours:
             return

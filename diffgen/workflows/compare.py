@@ -138,7 +138,7 @@ def run_comparison(
             config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
         match_classes(black_boxes, specs, images.class_names)
         config = with_affordable_population(config, black_boxes, images, progress)
-        hooks.models_ready(black_boxes, images)
+        hooks.models_ready(black_boxes, images, config)
         # what was detected becomes part of the settings: a replay must not guess again
         config = replace(with_own_settings(config), batch_size=size)
         config = recorded(config, black_boxes, specs)

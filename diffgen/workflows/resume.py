@@ -103,7 +103,7 @@ def resume_comparison(
         attach_answers(models, folder)
         prepare_models(models, images, progress)
         _warn_of_changes(folder, run.device, progress)
-        hooks.models_ready(models, images)
+        hooks.models_ready(models, images, run.config)
         return search_and_report(Given(models, images, run.config, run.device, progress, hooks), lambda _: folder)
 
 

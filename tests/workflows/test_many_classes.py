@@ -230,7 +230,9 @@ def test_a_check_without_labels(nets: dict[str, Path], tmp_path: Path) -> None:
 
 def test_a_limit_on_accuracy_needs_labels_that_the_models_know(nets: dict[str, Path], tmp_path: Path) -> None:
     config = CheckConfig(limits=Limits(max_accuracy_drop=0.01), compare=replace(SMALL, models=specs(nets)))
-    with pytest.raises(UserError, match="--max-accuracy-drop needs labels"):
+    with pytest.raises(
+        UserError, match="--max-accuracy-drop needs labels, and those of the data digits:test are not used"
+    ):
         check(nets["a"], nets["b"], data="digits:test", config=config, output=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
