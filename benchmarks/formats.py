@@ -133,8 +133,7 @@ def write_quantized(network: nn.Sequential, onnx: Path, training: ImageSet, test
     """8-bit versions of the network, each with a way to ask it without diffgen."""
     pixels = torch.from_numpy(training.images[random_rows(len(training), _CALIBRATED_ON)]).float() / 255
     files = {name: folder / name for name in ("n.onnx", "o.onnx", "p.tflite", "q.pt")}
-    for name, way in (("n.onnx", "qdq"), ("o.onnx", "qoperator")):
-        config = QuantizeConfig(format=way)  # type: ignore[arg-type]
+    for name, config in (("n.onnx", QuantizeConfig(format="qdq")), ("o.onnx", QuantizeConfig(format="qoperator"))):
         quantize(onnx, data=test, calibration_data=training, output=files[name], config=config)
     files["p.tflite"].write_bytes(tflite_file(network, (1, 28, 28), calibration=pixels))
     prepared = prepare_fx(network, get_default_qconfig_mapping(), (pixels[:4],))

@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -92,8 +93,8 @@ def _other_files(folder: Path) -> dict[str, list[bytes]]:
         from benchmarks.tflite_files import tflite_file
 
         pixels = torch.from_numpy(IMAGES).float() / 255
-        ways: list[dict[str, object]] = [{}, {"open_batch": True}, {"reshape_to": 2}, {"calibration": pixels}]
-        made["tflite"] = [tflite_file(small, (1, 8, 8), **way) for way in ways]  # type: ignore[arg-type]
+        ways: list[dict[str, Any]] = [{}, {"open_batch": True}, {"reshape_to": 2}, {"calibration": pixels}]
+        made["tflite"] = [tflite_file(small, (1, 8, 8), **way) for way in ways]
     except ImportError:
         print("ai-edge-litert is not installed: no TensorFlow Lite files are tried.")
     try:

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from unittest import mock
 
 import torch
@@ -73,7 +74,7 @@ def draw(generator: Source, count: int, seed: int) -> torch.Tensor:
     return torch.cat([generator.draw(part).cpu() for part in latents.split(500)])
 
 
-def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: Path) -> dict[str, object]:
+def run(name: str, config: GanConfig, training: ImageSet, test: ImageSet, out: Path) -> dict[str, Any]:
     """Train, measure, keep the GAN and a sheet of its images in ``out``."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     judge = judge_for(training, test)
@@ -110,7 +111,7 @@ def _sheet(generator: Source) -> torch.Tensor:
     return generator.draw(latents).cpu()
 
 
-def table(lines: list[dict[str, object]]) -> str:
+def table(lines: list[dict[str, Any]]) -> str:
     """One row for each variant: means over the seeds, and the smallest and largest of the two fractions."""
     rows = [
         "| variant | seeds | updates | kept after | recognised | coverage, trained on | coverage, held out "
@@ -121,17 +122,17 @@ def table(lines: list[dict[str, object]]) -> str:
     for name in dict.fromkeys(str(line["variant"]) for line in lines):
         some = [line for line in lines if line["variant"] == name]
 
-        def mean(key: str, some: list[dict[str, object]] = some) -> float:
-            return statistics.fmean(float(line[key]) for line in some)  # type: ignore[arg-type]
+        def mean(key: str, some: list[dict[str, Any]] = some) -> float:
+            return statistics.fmean(float(line[key]) for line in some)
 
-        def span(key: str, some: list[dict[str, object]] = some) -> str:
-            values = [float(line[key]) for line in some]  # type: ignore[arg-type]
+        def span(key: str, some: list[dict[str, Any]] = some) -> str:
+            values = [float(line[key]) for line in some]
             return f"{statistics.fmean(values):.3f}" + (
                 f" ({min(values):.3f} to {max(values):.3f})" if values[1:] else ""
             )
 
-        worst = statistics.fmean(min(line["class_coverage"]) for line in some)  # type: ignore[call-overload]
-        shares = [share for line in some for share in line["class_shares"]]  # type: ignore[attr-defined]
+        worst = statistics.fmean(min(line["class_coverage"]) for line in some)
+        shares = [share for line in some for share in line["class_shares"]]
         rows.append(
             f"| {name} | {len(some)} | {mean('updates'):,.0f} | {mean('kept_after'):,.0f} | {mean('recognised'):.3f} "
             f"| {mean('coverage_trained'):.3f} | {mean('coverage_held_out'):.3f} | {span('recognised_fraction')} "

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -161,8 +161,8 @@ def _write_npz(images: np.ndarray, labels: np.ndarray, path: Path) -> None:
 
 def _write_onnx(network: nn.Module, path: Path) -> None:
     axes = {"images": {0: "n"}, "logits": {0: "n"}}
-    names = {"input_names": ["images"], "output_names": ["logits"], "dynamic_axes": axes}
-    torch.onnx.export(network, (torch.zeros(2, 3, SIDE, SIDE),), str(path), dynamo=False, **names)  # type: ignore[arg-type]
+    names: dict[str, Any] = {"input_names": ["images"], "output_names": ["logits"], "dynamic_axes": axes}
+    torch.onnx.export(network, (torch.zeros(2, 3, SIDE, SIDE),), str(path), dynamo=False, **names)
 
 
 def _pooled() -> nn.Sequential:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def draw_sheets(runs: Sequence[Path], judge: Judge, pair: Pair, folder: Path) ->
         sheet, key = folder / f"{pair.name}-{number + 1}.png", folder / f"{pair.name}-{number + 1}.key.json"
         names = _names(pair, entries)
         picture = draw(images[rows], names)
-        write_whole(sheet, lambda temporary, picture=picture: picture.save(temporary, format="png"))  # type: ignore[misc]
+        write_whole(sheet, partial(picture.save, format="png"))
         write_json(key, {"class_names": names, "pictures": [asdict(entries[row]) for row in rows]})
         told += [f"{sheet}", f"{key}"]
     return told

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from benchmarks.adversary.harness import Case
 _DATA = "diffgen inspect a.pt --data d --device cpu"
 
 
-def _arrays(**arrays: object) -> Callable[[Path, Path], None]:
+def _arrays(**arrays: Any) -> Callable[[Path, Path], None]:
     def prepare(folder: Path, victim: Path) -> None:
         with (folder / "d").open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+            np.savez(file, **arrays)
 
     return prepare
 

@@ -8,6 +8,7 @@ import pickle
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def _cut(source: str, share: float) -> Callable[[Path, Path], None]:
     return prepare
 
 
-def _onnx(change: Callable[[object, Path], None]) -> Callable[[Path, Path], None]:
+def _onnx(change: Callable[[Any, Path], None]) -> Callable[[Path, Path], None]:
     def prepare(folder: Path, victim: Path) -> None:
         import onnx
 
@@ -92,10 +93,10 @@ def _onnx(change: Callable[[object, Path], None]) -> Callable[[Path, Path], None
 
 
 def _external(location: str) -> Callable[[Path, Path], None]:
-    def change(model: object, victim: Path) -> None:
+    def change(model: Any, victim: Path) -> None:
         from onnx import TensorProto
 
-        tensor = model.graph.initializer[0]  # type: ignore[attr-defined]
+        tensor = model.graph.initializer[0]
         tensor.ClearField("raw_data")
         tensor.ClearField("float_data")
         tensor.data_location = TensorProto.EXTERNAL
@@ -105,10 +106,10 @@ def _external(location: str) -> Callable[[Path, Path], None]:
     return _onnx(change)
 
 
-def _endless_onnx(model: object, victim: Path) -> None:
+def _endless_onnx(model: Any, victim: Path) -> None:
     from onnx import TensorProto, helper
 
-    graph = model.graph  # type: ignore[attr-defined]
+    graph = model.graph
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["still"]), helper.make_node("Identity", ["seen"], ["kept"])],
         "body",
@@ -151,9 +152,9 @@ def _sidecar(text: str) -> Callable[[Path, Path], None]:
     return lambda folder, victim: (folder / "a.pt.toml").write_text(text)
 
 
-def _zip(members: dict[str, bytes], **settings: int) -> bytes:
+def _zip(members: dict[str, bytes], **settings: Any) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", **settings) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(buffer, "w", **settings) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return buffer.getvalue()

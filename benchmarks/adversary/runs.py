@@ -230,7 +230,8 @@ def _replayed(content: bytes | str | None) -> Callable[[Path, Path], None]:
         elif content == "size":
             Image.new("L", (5, 5)).save(path)
         else:
-            path.write_bytes(_png_of_size(60_000, 60_000) if content is None else content)  # type: ignore[arg-type]
+            assert not isinstance(content, str)
+            path.write_bytes(_png_of_size(60_000, 60_000) if content is None else content)
 
     return prepare
 

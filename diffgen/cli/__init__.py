@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
+from typing import NoReturn
 
 import diffgen
 from diffgen.cli import (
@@ -84,7 +85,7 @@ VERBS = (
 class _Parser(argparse.ArgumentParser):
     """Errors of usage in one sentence and with exit code 2, like every other error of the user."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         raise UserError(f"{message[:1].upper()}{message[1:]}; see '{self.prog} --help'.")
 
 

@@ -8,7 +8,10 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 # what a terminal obeys, such as the beginning of an escape sequence; a line may end as on Windows
 _OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
@@ -48,7 +51,7 @@ class _Outlet(io.RawIOBase):
     def isatty(self) -> bool:
         return os.isatty(self._descriptor)
 
-    def write(self, data: memoryview | bytes) -> int:  # type: ignore[override]
+    def write(self, data: ReadableBuffer, /) -> int:
         if self._open:
             try:
                 return os.write(self._descriptor, data)
@@ -56,7 +59,7 @@ class _Outlet(io.RawIOBase):
                 self._open = False
             except OSError as error:
                 self._open, self.failure = False, error
-        return len(data)
+        return memoryview(data).nbytes
 
 
 @contextmanager
@@ -92,7 +95,7 @@ def lenient_streams() -> Iterator[list[OSError]]:
         # a line at a time, so that the two streams stay in order in a log
         # what shows progress draws on stderr with escape sequences of its own
         text = (_Plain if name == "stdout" else io.TextIOWrapper)(
-            io.BufferedWriter(outlet),  # type: ignore[type-var]
+            io.BufferedWriter(outlet),
             encoding=stream.encoding,
             errors="backslashreplace",
             line_buffering=True,

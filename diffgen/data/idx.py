@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, cast
 
 import numpy as np
 
@@ -165,7 +165,7 @@ def _is_gzip(path: Path) -> bool:
 def _decompressed(file: BinaryIO) -> BinaryIO:
     start = file.read(2)
     file.seek(0)
-    return gzip.GzipFile(fileobj=file) if start == _GZIP else file  # type: ignore[return-value]
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if start == _GZIP else file
 
 
 def _read_header(stream: BinaryIO, axes: tuple[int, ...], path: Path) -> tuple[int, ...]:

@@ -92,11 +92,11 @@ def _parse(source: str) -> tuple[str, Split]:
         near = difflib.get_close_matches(wanted.lower(), by_lower, n=1)
         hint = f"did you mean {PREFIX + by_lower[near[0]]!r}?" if near else f"known are {', '.join(KNOWN)}."
         raise UserError(f"The data set {source!r} is not among those that diffgen fetches; {hint}")
-    if not colon:
+    if not colon or split == "test":
         return by_lower[wanted.lower()], "test"
-    if split not in ("train", "test"):
-        raise UserError(f"The {split!r} in {source!r} is not known; write ':train' or ':test' after the name.")
-    return by_lower[wanted.lower()], split  # type: ignore[return-value]
+    if split == "train":
+        return by_lower[wanted.lower()], "train"
+    raise UserError(f"The {split!r} in {source!r} is not known; write ':train' or ':test' after the name.")
 
 
 def _idx(request: _Request) -> ImageSet:

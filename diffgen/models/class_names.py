@@ -111,10 +111,10 @@ def told_apart(names: Sequence[str]) -> tuple[str, ...]:
 
 def background_in(names: Sequence[str]) -> Background:
     """Where the names have one for the background."""
-    for place, name in (("first", names[:1]), ("last", names[-1:])):
-        if name and name[0].strip("_ ").casefold() == _BACKGROUND:
-            return place  # type: ignore[return-value]
-    return "none"
+    ends = [name.strip("_ ").casefold() == _BACKGROUND for name in (*names[:1], *names[-1:])]
+    if not any(ends):
+        return "none"
+    return "first" if ends[0] else "last"
 
 
 def _lines(text: str) -> list[str]:

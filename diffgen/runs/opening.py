@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from diffgen.errors import UserError
 
@@ -146,11 +146,11 @@ def _refuse_special(found: os.stat_result, path: Path) -> None:
         raise OSError(errno.EINVAL, what, str(path))
 
 
-def _checked(descriptor: int, path: Path, mode: str) -> BinaryIO:
+def _checked(descriptor: int, path: Path, mode: Literal["rb", "r+b"]) -> BinaryIO:
     """A file object of an open file, looked at once more: another may lie there since."""
     try:
         _refuse_special(os.fstat(descriptor), path)
     except OSError:
         os.close(descriptor)
         raise
-    return os.fdopen(descriptor, mode)  # type: ignore[return-value]
+    return os.fdopen(descriptor, mode)

@@ -168,7 +168,7 @@ def train_and_save(
         split.reference,
         config,
         labels=None if split.labels is None else split.labels[0],
-        monitor=monitor or make_monitor(split, context.encoder),
+        monitor=monitor or make_monitor(split, context.encoder, GanMonitor),
         device=context.device,
         state=path.with_suffix(".unfinished"),
         progress=context.progress,
@@ -191,11 +191,7 @@ def train_and_save(
 _Monitor = TypeVar("_Monitor", bound=GanMonitor)
 
 
-def make_monitor(
-    split: DataSplit,
-    encoder: FeatureExtractor,
-    kind: type[_Monitor] = GanMonitor,  # type: ignore[assignment]
-) -> _Monitor:
+def make_monitor(split: DataSplit, encoder: FeatureExtractor, kind: type[_Monitor]) -> _Monitor:
     """The collapse guard of a data set: it knows which images train the GAN and which are held out."""
     return kind(encoder, split.reference, split.held_out, *(split.labels or ()))
 

@@ -87,5 +87,3 @@ class LabelPairs:
         return self.classes == other.classes and all(
             np.array_equal(mine, theirs) for mine, theirs in ((self.pairs, other.pairs), (self.counts, other.counts))
         )
-
-    __hash__ = None  # type: ignore[assignment]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ import torch
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.real_data import load_for
-from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, is_address, replace
+from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
 from diffgen.config.sizes import FitRule
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -31,6 +31,7 @@ from diffgen.types import ImageSet, Int64Array, UInt8Array
 IMAGES = 1000  # are asked about for each candidate
 _TWO_SIGMA = 2.0
 _MIN_STD = 1e-3
+_Way: TypeAlias = Literal["rgb", "grey-to-rgb", "rgb-to-grey"]
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CIFAR = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 _OWN = "the data's own mean and std"
@@ -136,7 +137,7 @@ def inspect(
     place = resolve_device(device)
     size = resolve_batch_size(batch_size, place)
     box = load_spec(model, options, device=place, batch_size=size, sidecar=False)
-    reading = CompareConfig(resize=resize, fit=fit, skip_broken=skip_broken)  # type: ignore[arg-type]
+    reading = applied(CompareConfig(fit=fit, skip_broken=skip_broken), {"resize": resize})
     images, _ = load_for(data, (box,), reading, progress)
     rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
     sample = images.images[rows]
@@ -284,11 +285,12 @@ def _plans(
     """Names and pre-processings, the simple ones first."""
     channels = data_shape[0]
     wanted = shapes[0] if shapes else data_shape
-    way = {(1, 3): "grey-to-rgb", (3, 1): "rgb-to-grey"}.get((channels, wanted[0]), "rgb")
+    ways: dict[tuple[int, int], _Way] = {(1, 3): "grey-to-rgb", (3, 1): "rgb-to-grey"}
+    way = ways.get((channels, wanted[0]), "rgb")
     given = said.channels or way
     depth = {"grey-to-rgb": 3, "rgb-to-grey": 1}.get(given, channels)
     size = () if wanted[1:] == data_shape[1:] else wanted[1:]
-    base = Preprocessing(channels=way, size=size)  # type: ignore[arg-type]
+    base = Preprocessing(channels=way, size=size)
     for name, scaling in _scalings(depth, images, said):
         plain = scaling.over(base)
         yield name, plain
