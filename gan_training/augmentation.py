@@ -101,7 +101,11 @@ def _affine(
     level = torch.zeros(1) if background is None else torch.tensor(background).reshape(-1, 1, 1)
     if background is None:
         # no plain background to fill with: mirror the picture at its edges, transform, cut the middle out again
-        images = transform.pad(images, [height // 4] * 4, padding_mode="reflect")
+        left = max(height, width) // 4
+        while left > 0:  # where one side is four times the other, a mirror image is mirrored again
+            margin = min(left, min(images.shape[-2:]) - 1)
+            images = transform.pad(images, [margin] * 4, padding_mode="reflect")
+            left -= margin
     moved = transform.affine(
         # background becomes zero, which torchvision fills with; any other fill leaves a dark seam at the old border
         images - level,
@@ -166,7 +170,8 @@ def _draw_blur(sides: torch.Size, generator: torch.Generator) -> Strengths:
 def _blur(images: torch.Tensor, background: Background, strengths: Mapping[str, float]) -> torch.Tensor:
     from torchvision.transforms.v2 import functional as transform
 
-    reach = round(2.5 * _blur_range(images.shape[-1])[1])  # what lies further away weighs less than a hundredth
+    # what lies further away weighs less than a hundredth; torch mirrors no more than there is
+    reach = min(round(2.5 * _blur_range(images.shape[-1])[1]), min(images.shape[-2:]) - 1)
     return transform.gaussian_blur(images, kernel_size=[2 * reach + 1] * 2, sigma=[strengths["sigma"]] * 2)
 
 

@@ -240,3 +240,15 @@ def test_blur_keeps_the_sum_and_lowers_the_contrast(images: torch.Tensor) -> Non
     before, after = inside.flatten(1).double(), part.flatten(1).double()
     np.testing.assert_allclose(after.sum(dim=1) / before.sum(dim=1), 1, atol=0.01)
     assert (after.std(dim=1) < before.std(dim=1)).all()
+
+
+@pytest.mark.parametrize("sides", [(64, 16), (256, 16), (16, 256), (63, 16)])
+def test_pictures_of_any_proportions(sides: tuple[int, int]) -> None:
+    """Bright up to the edges: whatever comes into view is the picture mirrored, and nothing dark."""
+    rng = torch.Generator().manual_seed(3)
+    # two levels, so that the border is no plain background
+    images = (torch.rand(4, 1, *sides, generator=rng) < 0.5).to(torch.uint8) * 100 + 120
+    parts = by_name(images)
+    for name in GEOMETRIC:
+        assert parts[name].shape == images.shape
+        assert parts[name].min() >= 119
