@@ -102,7 +102,7 @@ def check_settings(config: CompareConfig) -> None:
             f"{extensions.name_of(given)} comes without; leave generator= out, or use another technique."
         )
     family.check(config)
-    if own.file is not None and family.name in ("gan", "seeds", "mixed"):
+    if own.file is not None and family.name in FAMILIES and family.name != "file":
         raise UserError(
             f"--generator {own.file} and --source {family.name} both say where the pictures come from; leave one of "
             "them out."

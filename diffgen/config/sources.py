@@ -13,11 +13,12 @@ from diffgen.config.tables import with_table
 class SourceConfig:
     """Which family of sources draws the images."""
 
-    family: Maybe[Literal["mixed", "gan", "file", "seeds"]] = setting(
+    family: Maybe[Literal["mixed", "gan", "file", "seeds", "vae", "vq", "denoiser"]] = setting(
         None,
-        "Where images come from: a GAN trained on the data, a generator's file, seeds (real images with operators), or "
-        "mixed, seeds and a GAN in one population (default: file where --generator names one, else what suits the "
-        "technique: mixed for diffgan).",
+        "Where images come from: a GAN trained on the data; vae or vq, the codes of an auto-encoder trained on it; "
+        "denoiser, real images with noise, restored by a network trained on it; a generator's file; seeds (real images "
+        "with operators); or mixed, seeds and a GAN in one population (default: file where --generator names one, else "
+        "what suits the technique: mixed for diffgan).",
         option="--source",
         common=True,
     )

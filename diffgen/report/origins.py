@@ -88,6 +88,10 @@ _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] 
     "stroke": (("pixels",), _thicker),
     "noise": (("levels",), lambda by: f"noise of {_count(by['levels'], 'grey level')}"),
     "noise_and_restore": (("levels",), lambda by: f"noise of {_count(by['levels'], 'grey level')}, restored"),
+    "restored_from_noise": (
+        ("levels", "steps"),
+        lambda by: f"noise of {_count(by['levels'], 'grey level')}, restored in {_count(by['steps'], 'step')}",
+    ),
     "towards": (
         ("share", "other"),
         lambda by: f"led {_short(100 * by['share'])}% of the way towards real image {number(int(by['other']))}",

@@ -17,8 +17,9 @@ from diffgen.runs.opening import read_text
 
 ENVIRONMENT = "DIFFGEN_CACHE"
 # the folders in it: answers of models to large image sets, cells of data sets, published data sets that were fetched,
-# networks of the filters, trained GANs, large image sets decoded; `diffgen doctor` counts and clears these alone
-KINDS = ("answers", "cells", "datasets", "filters", "gan", "images")
+# networks of the filters, trained GANs, large image sets decoded, networks of other sources of images; `diffgen
+# doctor` counts and clears these alone
+KINDS = ("answers", "cells", "datasets", "filters", "gan", "images", "sources")
 TAG = "CACHEDIR.TAG"
 _SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55"
 # a key and an ending, half-written files, and what a study keeps for each of its trials

@@ -1,0 +1,82 @@
+"""The family ``denoiser``: real images with noise over them, restored by a network that was trained on the data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from diffgen.config import CompareConfig
+from diffgen.config.schema import Maybe, setting, settings
+from diffgen.config.split import SEEDS
+from diffgen.config.tables import settings_among
+from diffgen.data.split import DataSplit
+from diffgen.sampling import affordable_rows
+from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.learned.denoising import Denoiser, DenoisingLesson, DenoisingSource
+from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain, seeded
+from diffgen.sources.learned.training import Plan
+from diffgen.sources.operators import ImageRows
+
+FORMAT = "diffgen-denoiser-source-1"
+_BATCH, _STEPS = 64, 1_500
+_DEVIATIONS = {"low": 0.3, "high": 0.8}  # of the noise, for pixels in [-1, 1]; real ones deviate by about 0.5
+
+
+@settings("source.denoiser")
+class DenoiserSettings:
+    """Settings of the family ``denoiser``."""
+
+    strength: Literal["low", "high"] = setting(
+        "low", "How much noise is laid over a real image: low leaves what it shows, high its coarse forms."
+    )
+    restorations: int = setting(2, "Steps in which an image is restored; each brings some detail.", ge=1, le=4)
+    steps: Maybe[int] = setting(None, "Updates of its training (default: 1,500, fewer for few images).", ge=1, le=10**7)
+    seed: int = setting(0, "Seed of its training.", ge=0, le=SEEDS)
+
+
+class DenoiserFamily(Family):
+    """The denoiser is trained on the data once, then found in the cache; the seeds are all real images."""
+
+    name = "denoiser"
+    encodes = True
+    Settings = DenoiserSettings
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See the base class."""
+        check_sides(image_shape, "the source denoiser")
+
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        """See the base class."""
+        own = settings_among(DenoiserSettings, config.source.families)
+        shape, device = split.data.image_shape, context.device
+        self.supports(shape)
+        denoiser = seeded(lambda: Denoiser(shape), own.seed).to(device)
+        steps = own.steps or default_steps(len(split.rows[0]), _BATCH, _STEPS)
+        kept = obtain(
+            Recipe(FORMAT, {}, Plan("the denoiser", steps, _BATCH, own.seed, ends_early=own.steps is None)),
+            split,
+            context,
+            {"denoiser": denoiser},
+            lambda: DenoisingLesson(denoiser, device=device),
+            dict,
+        )
+        real = split.data.images
+        rows = torch.from_numpy(affordable_rows(real))
+        source = DenoisingSource(
+            denoiser,
+            torch.from_numpy(real) if len(rows) == len(real) else ImageRows(real),
+            rows,
+            deviation=_DEVIATIONS[own.strength],
+            steps=own.restorations,
+            device=device,
+        )
+        facts = {
+            "kind": "real images with noise, restored by a denoiser",
+            "seeds": f"{len(real):,} real images",
+            "latent vector": f"{source.space.continuous} values of coarse noise, normal, and the real image",
+            "noise": f"{127.5 * _DEVIATIONS[own.strength]:.0f} grey levels ({own.strength}), restored in "
+            f"{own.restorations} step{'s' if own.restorations > 1 else ''}",
+            **kept.facts(split),
+        }
+        return ImageSource(source, artifact=kept.path, facts=facts, real=True)

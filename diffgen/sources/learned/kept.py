@@ -1,0 +1,205 @@
+"""What is trained for a source once for a data set, and kept in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
+from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
+from diffgen.sampling import random_rows
+from diffgen.sources.base import FamilyContext
+from diffgen.sources.learned.training import Lesson, Plan, train
+
+KIND = "sources"  # folder of the cache
+_USEFUL = 0.5  # share of the real images' variance that is drawn again, at least
+_LOOKED_AT = 2_000  # real images whose variance is measured
+_EPOCHS, _FEWEST = 150, 600  # of a small data set: more would be learning by heart; fewer steps are no training
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained, and of what it is made.
+
+    Attributes:
+        format: of the networks; another one is another file.
+        settings: all that decides about the weights; JSON values.
+        plan: how long it is trained.
+    """
+
+    format: str
+    settings: dict[str, Any]
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was found or trained.
+
+    Attributes:
+        path: its file.
+        header: what was written with it: "steps", "error", "explained".
+        tensors: what was written besides the networks.
+    """
+
+    path: Path
+    header: dict[str, Any]
+    tensors: dict[str, torch.Tensor]
+
+    def facts(self, split: DataSplit) -> dict[str, str]:
+        """What a report says, name -> text."""
+        decibels = 10 * np.log10(4 / self.header["error"])  # pixels go from -1 to 1
+        return {
+            "trained on": f"{len(split.rows[0]):,} real images",
+            "updates": f"{self.header['steps']:,}",
+            "drawn again": f"held-out images, within {decibels:.1f} dB of themselves",
+            "held out": f"{len(split.rows[1]):,} real images",
+            "checkpoint": self.path.name,
+        }
+
+
+def default_steps(images: int, batch: int, most: int) -> int:
+    """Updates for so many images: as many as a large set takes, and no more than 150 times all of them."""
+    return min(most, max(_FEWEST, _EPOCHS * images // batch))
+
+
+def seeded(make: Callable[[], nn.Module], seed: int) -> Any:
+    """A network with initial weights from a seed; the generators of random numbers in use stay as they are."""
+    with torch.random.fork_rng(devices=[]):
+        # not torch.manual_seed, which also seeds the generators of every GPU
+        torch.default_generator.manual_seed(seed)
+        return make()
+
+
+def obtain(
+    recipe: Recipe,
+    split: DataSplit,
+    context: FamilyContext,
+    networks: dict[str, nn.Module],
+    lesson: Callable[[], Lesson],
+    finish: Callable[[], dict[str, torch.Tensor]],
+) -> Kept:
+    """Give networks the weights that are in the cache, or train them now.
+
+    Args:
+        recipe: what is trained.
+        split: the images.
+        context: device, progress, and whether there is no more time.
+        networks: what is kept, by name, on the context's device, fresh.
+        lesson: that these networks learn.
+        finish: what is kept besides, measured on the trained networks.
+
+    Raises:
+        RunError: the training diverged.
+        Stopped: there was no more time.
+    """
+    device, progress, what = context.device, context.progress, recipe.plan.what
+
+    def load(file: Path) -> Kept:
+        found = _read(file, recipe, networks, device)
+        progress.say(f"{_capital(what)} for this data set is in the cache ({file.name}); nothing to train.")
+        return found
+
+    def make(file: Path) -> Kept:
+        progress.say(f"Training {what} on {len(split.rows[0]):,} images (kept for the next run).")
+        own = lesson()
+        training = train(
+            own,
+            split.reference,
+            split.held_out,
+            recipe.plan,
+            device=device,
+            state=file.with_suffix(".unfinished"),
+            progress=progress,
+            ended=context.ended,
+        )
+        error = training.readings[-1].error
+        header = {
+            **_made_from(recipe, split, device),
+            "steps": training.step,
+            "readings": [asdict(each) for each in training.readings],
+            "error": error,
+            "explained": 1 - error / _variance(split.reference),
+            "torch": torch.__version__,
+            "source": split.data.source,
+        }
+        tensors = finish()
+        for role, network in networks.items():
+            tensors |= {f"{role}.{name}": value for name, value in network.state_dict().items()}
+        write_tensors(file, tensors, header)
+        return _read(file, recipe, networks, device)
+
+    kept = Artifact(KIND, _made_from(recipe, split, device)).obtain(load, make, progress, ended=context.ended)
+    if kept.header["explained"] < _USEFUL:
+        progress.warn(
+            f"{_capital(what)} is of little use: it draws {kept.header['explained']:.0%} again of what tells real "
+            "images apart. Give it more images, or more updates under [source.*] steps."
+        )
+    return kept
+
+
+def _made_from(recipe: Recipe, split: DataSplit, device: torch.device) -> dict[str, Any]:
+    return {
+        "data": split.data.digest,
+        "held out": split.key,
+        "device": device.type,
+        "format": recipe.format,
+        "settings": recipe.settings,
+        "plan": asdict(recipe.plan),
+    }
+
+
+def _read(file: Path, recipe: Recipe, networks: dict[str, nn.Module], device: torch.device) -> Kept:
+    """Read a file into the networks.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    what = _capital(recipe.plan.what)
+    try:
+        header, tensors = read_tensors(file)
+        if header.get("format") != recipe.format:
+            raise ValueError(f"its format is {header.get('format')!r}")
+        for role, network in networks.items():
+            names = [name for name in tensors if name.startswith(f"{role}.")]
+            network.load_state_dict({name.removeprefix(f"{role}."): tensors.pop(name) for name in names})
+            network.eval().requires_grad_(False).to(device)
+        known = {name: float(header[name]) for name in ("steps", "error", "explained")}
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise unreadable(what, file, error) from error
+    return Kept(file, {**header, **known, "steps": int(known["steps"])}, tensors)
+
+
+def _variance(images: torch.Tensor) -> float:
+    """Mean square of the difference in [-1, 1] between images uint8 (N, C, H, W) and their mean."""
+    some = images[random_rows(len(images), _LOOKED_AT)].to(torch.float32) / 127.5
+    return max(float((some - some.mean(dim=0)).square().mean()), 1e-9)
+
+
+def check_sides(image_shape: tuple[int, int, int], what: str, *, largest: int = 64) -> None:
+    """See that images of (C, H, W) can be drawn.
+
+    Raises:
+        UserError: they have another number of channels than 1 or 3, or sides outside of 8 to ``largest`` pixels.
+    """
+    channels, height, width = image_shape
+    said = f"The images are {channels}x{height}x{width}, but {what}"
+    if channels not in (1, 3):
+        raise UserError(f"{said} can draw images with 1 or 3 channels only; give grey or RGB images.")
+    if not min(height, width) >= 8 or max(height, width) > largest:
+        near = 32 if max(height, width) < 64 else largest
+        raise UserError(
+            f"{said} can draw 8 to {largest} pixels a side only; add --resize {near} (in Python resize={near}) to have "
+            "them resized on reading."
+        )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,256 @@
+"""The families ``vae`` and ``vq``: trained, kept, and drawing images as functions of their own genes bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_sample_image
+
+from diffgen.config import CompareConfig, replace
+from diffgen.data import load
+from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
+from diffgen.events import Event, Message, Progress
+from diffgen.features.encoder import DomainEncoder
+from diffgen.sources.base import EncodingSource, FamilyContext, ImageSource
+from diffgen.sources.check import checked_source
+from diffgen.sources.draws import NumpyDraws
+from diffgen.sources.learned.adversaries import AdversarialLesson
+from diffgen.sources.learned.quantised import QuantisedCoder
+from diffgen.sources.registry import FAMILIES
+from diffgen.sources.space import random_genes
+from diffgen.sources.vae import VaeSettings
+from diffgen.sources.vq import VqSettings
+from diffgen.types import ImageSet
+
+CPU = torch.device("cpu")
+
+
+def colours() -> ImageSet:
+    """120 pieces of a photograph, of 24x20 pixels: sides that a map of cells does not divide."""
+    image = load_sample_image("china.jpg").transpose(2, 0, 1)
+    pieces = [image[:, y : y + 24, x : x + 20] for y in range(0, 400, 40) for x in range(0, 600, 50)]
+    return ImageSet(np.stack(pieces), None, None, "colours")
+
+
+def said(events: list[Event]) -> str:
+    return " ".join(each.text for each in events if isinstance(each, Message))
+
+
+def prepared(images: ImageSet, own: VaeSettings | VqSettings) -> tuple[ImageSource, str]:
+    """The source, and what was said."""
+    config = CompareConfig()
+    config = replace(config, source=config.source.with_family(own))
+    family = FAMILIES["vq" if isinstance(own, VqSettings) else "vae"]
+    events: list[Event] = []
+    context = FamilyContext(DomainEncoder(images.image_shape), CPU, Progress(events.append))
+    return family.prepare(DataSplit(images, config.split), config, context), said(events)
+
+
+@pytest.fixture(scope="module")
+def digits() -> ImageSet:
+    return load("digits:test")
+
+
+@pytest.fixture(scope="module")
+def dense(digits: ImageSet) -> ImageSource:
+    return prepared(digits, VaeSettings(steps=200, latent_dim=20))[0]
+
+
+@pytest.fixture(scope="module")
+def spatial() -> ImageSource:
+    return prepared(colours(), VaeSettings(steps=40, cell_dim=3))[0]
+
+
+@pytest.fixture(scope="module")
+def quantised(digits: ImageSet) -> ImageSource:
+    """With its discriminators, of which the last few updates are."""
+    return prepared(digits, VqSettings(steps=60, discriminators=True))[0]
+
+
+@pytest.fixture(params=["dense", "spatial", "quantised"])
+def source(request: pytest.FixtureRequest) -> EncodingSource:
+    found = request.getfixturevalue(request.param).source
+    assert isinstance(found, EncodingSource)
+    return found
+
+
+def test_it_draws_held_out_digits_again(dense: ImageSource, digits: ImageSet) -> None:
+    source = dense.source
+    assert isinstance(source, EncodingSource)
+    held_out = DataSplit(digits, CompareConfig().split).held_out
+    genes = source.encode(held_out)
+    assert genes.shape == (len(held_out), 20)
+    error = (source.draw(genes).float() - held_out.float()).square().mean()
+    assert error < 0.5 * (held_out.float() - held_out.float().mean(dim=0)).square().mean()
+
+
+def test_an_image_is_a_function_of_its_genes_bit_for_bit(source: EncodingSource) -> None:
+    genes = random_genes(source.space, 70, torch.Generator().manual_seed(0))
+    drawn = source.draw(genes)
+    for size in (1, 7, 64):
+        assert torch.equal(torch.cat([source.draw(part) for part in genes.split(size)]), drawn)
+    order = torch.randperm(70, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(source.draw(genes[order]), drawn[order])
+    assert torch.equal(source.draw(genes.double()), drawn)
+    checked_source(source, "its own", source.image_shape)
+
+
+def test_genes_are_a_function_of_their_image_bit_for_bit(source: EncodingSource) -> None:
+    images = source.draw(random_genes(source.space, 40, torch.Generator().manual_seed(0)))
+    genes = source.encode(images)
+    for size in (1, 7):
+        assert torch.equal(torch.cat([source.encode(part) for part in images.split(size)]), genes)
+    assert torch.equal(source.encode(images.flip(0)), genes.flip(0))
+
+
+def test_nothing_asked_nothing_made(source: EncodingSource) -> None:
+    none = source.draw(torch.empty(0, source.space.length))
+    assert (none.shape, none.dtype) == ((0, *source.image_shape), torch.uint8)
+    assert source.encode(none).shape == (0, source.space.length)
+
+
+def test_real_images_lie_in_the_space(source: EncodingSource, digits: ImageSet) -> None:
+    images = digits if source.image_shape[0] == 1 else colours()
+    genes = source.encode(DataSplit(images, CompareConfig().split).reference).double().numpy()
+    assert np.array_equal(source.space.repair(genes), genes)
+    drawn = source.space.sample(200, NumpyDraws(np.random.default_rng(0)))
+    assert np.array_equal(source.space.repair(drawn), drawn)
+
+
+def test_genes_of_a_map_are_drawn_between_real_ones(spatial: ImageSource) -> None:
+    """As an independent look at it: each is on the way from one known code to another, nearer to the first."""
+    source = spatial.source
+    assert source is not None
+    known = source.space._known  # type: ignore[attr-defined]
+    for genes in source.space.sample(5, NumpyDraws(np.random.default_rng(0))):
+        misses = [
+            np.abs(np.outer(share, end - start) + start - genes).max(axis=1).min()
+            for start in known
+            for end in known
+            for share in [np.linspace(0, 0.5, 21)]
+        ]
+        assert min(misses) < 0.05 * np.abs(known).max()
+
+
+def test_it_is_trained_once(digits: ImageSet, dense: ImageSource) -> None:
+    again, said = prepared(digits, VaeSettings(steps=200, latent_dim=20))
+    assert "in the cache" in said
+    assert again.artifact == dense.artifact
+    genes = random_genes(again.source.space, 9, torch.Generator().manual_seed(0))  # type: ignore[union-attr]
+    assert torch.equal(again.source.draw(genes), dense.source.draw(genes))  # type: ignore[union-attr]
+
+
+def test_the_same_seed_gives_the_same_file(digits: ImageSet, dense: ImageSource) -> None:
+    assert dense.artifact is not None
+    before = dense.artifact.read_bytes()
+    dense.artifact.unlink()
+    prepared(digits, VaeSettings(steps=200, latent_dim=20))
+    assert dense.artifact.read_bytes() == before
+
+
+def test_a_damaged_file_is_made_anew(digits: ImageSet) -> None:
+    own = VaeSettings(steps=20, latent_dim=3)
+    made, _ = prepared(digits, own)
+    assert made.artifact is not None
+    whole = made.artifact.read_bytes()
+    made.artifact.write_bytes(whole[:1000])
+    _, said = prepared(digits, own)
+    assert "cannot be read" in said and "made anew" in said
+    assert made.artifact.read_bytes() == whole
+
+
+def test_what_has_learnt_nothing_is_warned_about(digits: ImageSet) -> None:
+    assert "of little use" in prepared(digits, VaeSettings(steps=1, latent_dim=1))[1]
+
+
+@pytest.mark.parametrize("name", ["vae", "vq"])
+def test_sizes_that_it_cannot_draw(name: str) -> None:
+    family = FAMILIES[name]
+    for shape in ((1, 8, 8), (3, 64, 64), (1, 28, 20)):
+        family.supports(shape)
+    for shape, mend in (((1, 7, 20), "--resize 32"), ((3, 65, 64), "--resize 64"), ((2, 28, 28), "grey or RGB")):
+        with pytest.raises(UserError, match=mend):
+            family.supports(shape)
+
+
+def test_grey_images_may_have_a_map_too(digits: ImageSet) -> None:
+    made, _ = prepared(digits, VaeSettings(steps=2, codes="spatial", cell_dim=2))
+    assert made.source is not None and made.source.space.length == 2 * 7 * 7
+
+
+def test_drawing_rounds_the_genes(quantised: ImageSource) -> None:
+    """A step changes the image, and what stays at the same step does not."""
+    source = quantised.source
+    assert isinstance(source, EncodingSource)
+    genes = random_genes(source.space, 4, torch.Generator().manual_seed(0)).reshape(4, 4, 49)
+    half = torch.tensor([4.0, 2.0, 2.0, 2.0])[:, None]  # of 8, 5, 5 and 5 steps
+    rounded = (genes * half).round() / half
+    drawn = source.draw(genes.flatten(1))
+    assert torch.equal(source.draw(rounded.flatten(1)), drawn)
+    aside = (rounded + 0.4 / half * torch.sign(genes - rounded)).flatten(1)
+    assert torch.equal(source.draw(aside), drawn)
+    moved = torch.where(rounded < 0, rounded + 1 / half, rounded - 1 / half)
+    assert (source.draw(moved.flatten(1)) != drawn).flatten(1).any(dim=1).all()
+
+
+@given(st.lists(st.integers(3, 16), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_rounding_reaches_every_step_and_no_other(levels: list[int], seed: int) -> None:
+    coder = QuantisedCoder((1, 8, 8), levels=levels)
+    rng = torch.Generator().manual_seed(seed)
+    values = torch.cat([9 * torch.randn(60, *coder.map, generator=rng), torch.full((2, *coder.map), 99.0)])
+    values[-1] *= -1
+    codes = coder.rounded(coder.bounded(values))
+    low, high = (each.reshape(coder.map) for each in coder.bounds())
+    assert (codes.amin(dim=0) == low).all() and (codes.amax(dim=0) == high).all()
+    for number, count in enumerate(levels):
+        steps = codes[:, number] * (count // 2)
+        assert torch.equal(steps, steps.round())
+        assert high[number].unique() * (count // 2) - low[number].unique() * (count // 2) == count - 1
+
+
+def test_the_gradient_of_rounding_is_that_of_nothing() -> None:
+    coder = QuantisedCoder((1, 8, 8), levels=(8, 5))
+    codes = torch.linspace(-0.9, 0.7, 32).reshape(1, 2, 4, 4).requires_grad_(True)
+    coder.rounded(codes).sum().backward()
+    assert codes.grad is not None and torch.equal(codes.grad, torch.ones_like(codes))
+
+
+def test_its_discriminator_is_a_scorer(quantised: ImageSource, digits: ImageSet) -> None:
+    scorer = quantised.scorer
+    assert scorer is not None
+    images = torch.from_numpy(digits.images[:40])
+    scores = scorer.score(images)
+    assert scores.shape == (40,) and scores.dtype == torch.float32
+    assert torch.equal(torch.cat([scorer.score(part) for part in images.split(7)]), scores)
+    noise = torch.randint(256, images.shape, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    assert not torch.equal(scorer.score(noise), scores)
+    assert scorer.score(images[:0]).shape == (0,)
+
+
+def test_the_discriminators_join_half_way(digits: ImageSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[int] = []
+    update = AdversarialLesson.update
+
+    def watched(self: AdversarialLesson, images: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
+        losses = update(self, images, rng)
+        joined.append(len(losses))
+        return losses
+
+    monkeypatch.setattr(AdversarialLesson, "update", watched)
+    made, _ = prepared(digits, VqSettings(steps=8, discriminators=True, levels=(5, 5)))
+    assert joined == [1] * 4 + [3] * 4
+    assert made.scorer is not None
+
+
+def test_without_discriminators_there_is_no_scorer(digits: ImageSet) -> None:
+    assert prepared(digits, VqSettings(steps=2))[0].scorer is None
+
+
+@pytest.mark.parametrize("levels", [(8, 2), (0,), (300,), (5,) * 65])
+def test_levels_that_nothing_can_be_rounded_to(levels: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match="from 3 to 256"):
+        VqSettings(levels=levels)
