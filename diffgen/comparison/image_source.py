@@ -16,7 +16,7 @@ from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.registry import FAMILIES, family_of
 from diffgen.techniques import preset_source
 
-_ROLES = ("file", "discriminator")  # settings that name files
+_ROLES = ("file", "discriminator", "encoder")  # settings that name files
 _WORDS: tuple[Literal["now", "later", "never"], ...] = ("now", "later", "never")  # a GAN's file of that name is ./now
 
 
@@ -33,7 +33,7 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
         if config.gan_file == word:
             config = replace(config, gan_file=None, source=replace(config.source, gan=word))
     own = config.generator
-    own = replace(own, file=_whole(own.file), discriminator=_whole(own.discriminator))
+    own = replace(own, file=_whole(own.file), discriminator=_whole(own.discriminator), encoder=_whole(own.encoder))
     if own.file is None and own != GeneratorConfig():
         raise UserError(
             "Latent length, prior, pixels and discriminator describe a generator of your own; name its file with "

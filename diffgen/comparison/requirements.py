@@ -107,11 +107,12 @@ def check_settings(config: CompareConfig) -> None:
             f"--generator {own.file} and --source {family.name} both say where the pictures come from; leave one of "
             "them out."
         )
-    if needs.encoder and not family.encodes:
+    if needs.encoder and not family.encodes_with(config):
         able = [each.name for each in FAMILIES.values() if each.encodes]
+        own_encoder = ", or add --generator-encoder FILE" if family.name == "file" else ""
         raise UserError(
             f"The technique {config.technique} turns real images into genes, which the source {family.name} cannot; "
-            + (f"use --source {' or '.join(able)}." if able else "use another technique.")
+            + (f"use --source {' or '.join(able)}{own_encoder}." if able else "use another technique.")
         )
     if config.source.family in ("seeds", "mixed") and not needs.source:
         raise UserError(

@@ -107,6 +107,12 @@ class GeneratorConfig:
         option="--discriminator",
         metavar="FILE",
     )
+    encoder: FileName = setting(
+        None,
+        "Such a file that maps images of that range to latent vectors, for techniques that begin with real images.",
+        option="--generator-encoder",
+        metavar="FILE",
+    )
 
 
 @settings("tuning")

@@ -132,6 +132,10 @@ class Family(ABC):
     encodes: ClassVar[bool] = False
     Settings: ClassVar[type[Any] | None] = None
 
+    def encodes_with(self, config: CompareConfig) -> bool:
+        """Whether its source is an :class:`EncodingSource` under these settings."""
+        return self.encodes
+
     def check(self, config: CompareConfig) -> None:  # noqa: B027 (most families have nothing to check)
         """See that the settings fit, before any data is read.
 

@@ -193,10 +193,10 @@ class FileScorer:
         self, path: Path, *, pixels: PixelRange, image_shape: tuple[int, int, int], device: torch.device
     ) -> None:
         self.network = Network(path.expanduser(), device=device)
-        self._scale, self._offset = _GREY_LEVELS[pixels]
+        self._range: PixelRange = pixels
         noise = torch.randint(256, (3, *image_shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
         try:
-            scores = self.network(self._pixels(noise))
+            scores = self.network(in_pixels(noise, pixels))
         except UserError:
             raise
         except Exception as error:  # whatever a network raises
@@ -212,10 +212,13 @@ class FileScorer:
 
     def score(self, images: torch.Tensor) -> torch.Tensor:
         """float32 (N,) for uint8 (N, C, H, W)."""
-        return self.network(self._pixels(images)).to(torch.float32).reshape(len(images))
+        return self.network(in_pixels(images, self._range)).to(torch.float32).reshape(len(images))
 
-    def _pixels(self, images: torch.Tensor) -> torch.Tensor:
-        return (images.to(torch.float32) - self._offset) / self._scale
+
+def in_pixels(images: torch.Tensor, pixels: PixelRange) -> torch.Tensor:
+    """uint8 (N, C, H, W) to float32 in the range of a network."""
+    scale, offset = _GREY_LEVELS[pixels]
+    return (images.to(torch.float32) - offset) / scale
 
 
 def _differ(images: torch.Tensor, others: torch.Tensor) -> bool:

@@ -9,12 +9,17 @@ from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.file import FileScorer, FileSource
+from diffgen.sources.file_encoder import EncodingFileSource
 
 
 class FileFamily(Family):
     """Nothing is trained: the file that ``[generator]`` names is opened and tried out."""
 
     name = "file"
+
+    def encodes_with(self, config: CompareConfig) -> bool:
+        """See the base class: with the encoder that comes with the generator."""
+        return config.generator.encoder is not None
 
     def check(self, config: CompareConfig) -> None:
         """See the base class."""
@@ -28,7 +33,8 @@ class FileFamily(Family):
         """See the base class."""
         own, image_shape, device = config.generator, split.data.image_shape, context.device
         assert own.file is not None
-        source = FileSource(own, image_shape, device=device)
+        kind = FileSource if own.encoder is None else EncodingFileSource
+        source = kind(own, image_shape, device=device)
         scorer = None
         if own.discriminator is not None:
             path = Path(own.discriminator)
@@ -44,6 +50,8 @@ class FileFamily(Family):
             "compared with": f"{len(split.rows[0]):,} real images, which it may or may not have been trained on",
             "held out": f"{len(split.rows[1]):,} real images",
         }
+        if isinstance(source, EncodingFileSource):
+            facts["encoder"] = source.encoder.name
         context.progress.say(
             f"Pictures come from {source.network.name}, {source.network.format}: {facts['latent vector']}; pixels "
             f"{facts['pixels']}; discriminator: {facts['discriminator']}."
