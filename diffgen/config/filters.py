@@ -31,7 +31,7 @@ class ReconstructionSettings:
         option="--reconstruction-threshold",
         metavar="X",
     )
-    training_steps: int = setting(1200, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
+    training_steps: int = setting(900, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
 
 
 @settings("filters.ssim")
@@ -82,7 +82,7 @@ class JurySettings:
     shown: Maybe[int] = setting(
         None,
         "Images that every member of the jury is shown in its training, each of the real ones several times (default: "
-        "30,000 for grey images, 45,000 for colour ones).",
+        "15,000 for grey images, 45,000 for colour ones).",
         ge=64,
         le=10**9,
     )

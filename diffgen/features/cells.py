@@ -20,7 +20,7 @@ from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_ten
 from diffgen.sampling import affordable_rows
 from diffgen.types import ImageSet, Int64Array
 
-FORMAT = "diffgen-cells-1"
+FORMAT = "diffgen-cells-2"
 CELLS = 30
 _SEED = 0  # never the run's seed: all runs on a data set share its cells
 _MIN_IMAGES_PER_CELL = 10

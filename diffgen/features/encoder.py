@@ -17,11 +17,11 @@ from diffgen.events import Progress
 from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
-FORMAT = "diffgen-encoder-1"
+FORMAT = "diffgen-encoder-2"
 FEATURES = 64
-_STEPS = 600
-_BATCH = 128
-_LEARNING_RATE = 1e-3
+_STEPS_GREY, _STEPS_COLOUR = 600, 900
+_BATCH = 32
+_LEARNING_RATE = 6e-3  # at the height of its one cycle
 _ON_CPU = 64  # images at once; larger feature maps leave the cache
 
 
@@ -90,11 +90,14 @@ def train(
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]
     images = shrunk(images)  # once, and not for every batch
+    steps = _STEPS_GREY if channels == 1 else _STEPS_COLOUR
     optimiser = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
-    with (progress or Progress()).stage("Learning the image domain", total=_STEPS) as task:
-        for _ in range(_STEPS):
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps)
+    encoder.to(memory_format=torch.channels_last)  # a quarter faster on a CPU
+    with (progress or Progress()).stage("Learning the image domain", total=steps) as task:
+        for _ in range(steps):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
-            batch = images[rows].to(device)
+            batch = images[rows].to(device).contiguous(memory_format=torch.channels_last)
             features = encoder(batch)
             target = batch.flatten(1).to(torch.float32) / 255
             # summed over pixels, so that drawing and classifying weigh about the same
@@ -104,8 +107,10 @@ def train(
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
+            schedule.step()
             task.advance()
-    return encoder.eval().requires_grad_(False)
+    # as one that is loaded from its file
+    return encoder.eval().requires_grad_(False).to(memory_format=torch.contiguous_format)
 
 
 def save(encoder: DomainEncoder, path: Path) -> None:

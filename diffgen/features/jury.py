@@ -26,9 +26,8 @@ from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.types import Float32Array, Int64Array
 
-FORMAT = "diffgen-jury-3"
-_BATCH = 64
-_LEARNING_RATE = 1e-3
+FORMAT = "diffgen-jury-4"
+_GREY, _COLOUR = (32, 6e-3), (64, 3e-3)  # images of a batch, and learning rate at the height of its one cycle
 _FRAGMENTS = 0.125  # share of what members are shown
 _MIRROR_FROM = 0.4  # of the training: whether mirrored images join is decided then
 _MIRRORED_AS_WELL = 0.95  # of the images that the members name right, share that they must name right mirrored
@@ -121,20 +120,23 @@ def train(
     with torch.random.fork_rng(devices=[]):
         # not torch.manual_seed, which also seeds the generators of every GPU; of it come initial weights and dropout
         torch.default_generator.manual_seed(seed)
-        jury = Jury((channels, height, width), present).to(device)
+        # with channels last a CPU trains in four fifths of the time
+        jury = Jury((channels, height, width), present).to(device).to(memory_format=torch.channels_last)
         images = shrunk(images)  # once, and not for every batch
-        steps = max(1, shown // _BATCH)
-        optimiser = torch.optim.Adam(jury.parameters(), lr=_LEARNING_RATE)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3 * _LEARNING_RATE, total_steps=steps)
+        size, rate = _GREY if channels == 1 else _COLOUR
+        steps = max(1, shown // size)
+        optimiser = torch.optim.Adam(jury.parameters(), lr=rate)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)
         wanted = torch.from_numpy(targets.astype(np.int64))
         mirror, decided_at = False, int(_MIRROR_FROM * steps)
         with (progress or Progress()).stage("Training the jury", total=steps) as task:
             for step in range(steps):
                 if step == decided_at:
                     mirror = _may_be_mirrored(jury, images, wanted, rng)
-                rows = torch.randint(len(images), (_BATCH,), generator=rng)
+                rows = torch.randint(len(images), (size,), generator=rng)
                 values, answers = _lesson(jury.prepared(images[rows]), wanted[rows], len(present), rng, mirror=mirror)
-                values, answers = values.to(device), answers.to(device)
+                values = values.to(device).contiguous(memory_format=torch.channels_last)
+                answers = answers.to(device)
                 # the members have no weights in common: one sum trains each by itself
                 loss = torch.stack([F.cross_entropy(each(values), answers) for each in jury.members]).sum()
                 optimiser.zero_grad(set_to_none=True)

@@ -16,10 +16,10 @@ from diffgen.events import Progress
 from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
-FORMAT = "diffgen-vae-2"
+FORMAT = "diffgen-vae-3"
 LATENT = 16
 _BATCH = 32
-_LEARNING_RATE = 2e-3
+_LEARNING_RATE = 5e-3  # at the height of its one cycle
 _SMALL, _LARGE = 16, 32  # channels of the feature maps
 
 

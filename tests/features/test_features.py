@@ -33,8 +33,9 @@ def cells(digits: ImageSet) -> Cells:
 
 @pytest.fixture
 def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten steps instead of 600, where what is learned does not matter."""
-    monkeypatch.setattr(encoders, "_STEPS", 10)
+    """Ten steps instead of hundreds, where what is learned does not matter."""
+    for name in ("_STEPS_GREY", "_STEPS_COLOUR"):
+        monkeypatch.setattr(encoders, name, 10)
 
 
 def unlabelled(data: ImageSet, count: int) -> ImageSet:

@@ -187,7 +187,8 @@ def test_by_name(name: str, length: int, files: Path, digits: ImageSet) -> None:
 
 def test_the_domain_encoder_is_trained_once(digits: ImageSet, monkeypatch: pytest.MonkeyPatch) -> None:
     digits = ImageSet(images=digits.images[:300], labels=None, class_names=None, source="here")  # no other test's cells
-    monkeypatch.setattr(encoders, "_STEPS", 10)
+    monkeypatch.setattr(encoders, "_STEPS_GREY", 10)
+    monkeypatch.setattr(encoders, "_STEPS_COLOUR", 10)
     images = torch.from_numpy(digits.images)
     first = loading.load("domain", data=digits)
     assert first.name == "domain"

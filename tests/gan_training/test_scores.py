@@ -281,7 +281,8 @@ def digits() -> tuple[torch.Tensor, NDArray[np.int64]]:
 @pytest.fixture(scope="module")
 def encoder(digits: tuple[torch.Tensor, NDArray[np.int64]]) -> encoders.DomainEncoder:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoders, "_STEPS", 60)
+        patch.setattr(encoders, "_STEPS_GREY", 60)
+        patch.setattr(encoders, "_STEPS_COLOUR", 60)
         return encoders.train(digits[0], torch.from_numpy(digits[1]))
 
 

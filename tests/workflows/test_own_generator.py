@@ -84,7 +84,8 @@ def by_columns(pixels: np.ndarray) -> np.ndarray:
 def _short_training() -> Iterator[None]:
     """Ten steps of the domain encoder; what it learns does not matter here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoders, "_STEPS", 10)
+        patch.setattr(encoders, "_STEPS_GREY", 10)
+        patch.setattr(encoders, "_STEPS_COLOUR", 10)
         yield
 
 
