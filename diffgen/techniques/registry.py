@@ -35,9 +35,13 @@ PRESETS: dict[str, dict[str, SearchConfig]] = {
     "giftbench": giftbench.PRESETS,
 }
 # where pictures come from, unless that is said; from a GAN where nothing is named
-_SOURCES: dict[str, dict[str, Literal["mixed", "seeds"]]] = {
+_SOURCES: dict[str, dict[str, Literal["mixed", "seeds", "vae", "vq"]]] = {
     "diffgan": {"default": "mixed"},
     "seeds": {"default": "seeds"},
+    "sinvad": {"default": "vae", "paper": "vae"},
+    "giftbench": {"default": "vae", "paper": "vae"},
+    "argus": {"default": "vq", "paper": "vq"},
+    "latte": {"default": "vq"},
 }
 _ONLY_DEFAULT = {"default": SearchConfig()}
 _GAN_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"diffgan": diffgan.GAN_SETTINGS}
@@ -70,7 +74,7 @@ def preset_gan(technique: str, name: str, gan: GanConfig) -> GanConfig:
     return replace(gan, **_GAN_SETTINGS.get(technique, {}).get(name, {}))
 
 
-def preset_source(technique: str, name: str) -> Literal["mixed", "gan", "seeds"]:
+def preset_source(technique: str, name: str) -> Literal["mixed", "gan", "seeds", "vae", "vq"]:
     """The family of sources that a technique's preset draws from, unless another one is named."""
     return _SOURCES.get(technique, {}).get(name, "gan")
 

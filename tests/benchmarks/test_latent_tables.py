@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from benchmarks.latent_tables import Run, ends_of, top_two
 from diffgen.config import SearchConfig, replace
+from diffgen.sources.vae import VaeSettings
 from diffgen.techniques.giftbench import GiftbenchSettings
 from diffgen.techniques.sinvad import SinvadSettings
 from diffgen.workflows.compare import compare
@@ -27,20 +27,16 @@ def test_the_two_highest_probabilities() -> None:
     np.testing.assert_allclose(top_two(np.array([[[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]]])), [[0.5, 0.0]])
 
 
-def test_latent_tables(
-    bench: Bench, models: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("diffgen.sources.gan._ENCODING_STEPS", 2)
-    monkeypatch.setattr("diffgen.sources.gan._TRIED", 8)
+def test_latent_tables(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    source = SMALL.source.with_family(VaeSettings(steps=60))
     for name, (technique, own) in _SEARCHES.items():
         search = SearchConfig() if own is None else SearchConfig().with_technique(own)
-        source = replace(SMALL.source, family="gan")
-        config = replace(SMALL, technique=technique, search=search, source=source, batch_size=16)
+        config = replace(SMALL, technique=technique, search=search, source=replace(source, family="vae"), batch_size=16)
         compare(*models, data="digits:test", config=config, output=tmp_path / name)
     said = bench("latent_tables", *(tmp_path / name for name in _SEARCHES))
     assert said.count("\n## ") + said.startswith("## ") == 6
-    assert said.count("| argus, gan |") == 6  # three shares, two models
-    assert said.count("| latte, gan |") == 2
+    assert said.count("| argus, vae |") == 6  # three shares, two models
+    assert said.count("| latte, vae |") == 2
     run = Run.open(tmp_path / "boundary")
     found, places = ends_of(run)
     assert len(found) == len(places) <= run.counted["reached"].sum()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from diffgen.errors import RunError
 from diffgen.origins import Origins, Step
+from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques.base import Checkpoint, RealImages, TechniqueContext
 from diffgen.techniques.latent.aims import labels_of
 from diffgen.techniques.latent.encoded import EncodedImages
@@ -148,16 +149,23 @@ class Interpolation(LatentTechnique):
             self._realism[unknown] = self._scores(self._drawn(self._encoded.genes(unknown)))
         return self._realism[rows]
 
-    def end(self, now: Round, probabilities: Float32Array) -> None:
-        expected = self._classes[self._seeds[self._owner]]
-        labels = labels_of(probabilities)
-        wrong = labels != expected[:, None]
-        np.add.at(self._asked, self._kind, 1)
-        np.add.at(self._errors, self._kind, wrong)
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        first = sum(map(len, self._told))
+        self._count(slice(first, first + len(answers)), labels_of(answers.probabilities.cpu().numpy()))
+        super().learn(proposal, answers)
+
+    def _count(self, part: slice, labels: Int64Array) -> None:
+        """Count what the models say of a part of the present round, int64 (n, M)."""
+        rows, kind = self._seeds[self._owner[part]], self._kind[part]
+        wrong = labels != self._classes[rows][:, None]
+        np.add.at(self._asked, kind, 1)
+        np.add.at(self._errors, kind, wrong)
         which, model = np.nonzero(wrong)
-        rows = self._seeds[self._owner[which]]
-        found = np.column_stack([rows, self._kind[which], model, labels[which, model]])
+        found = np.column_stack([rows[which], kind[which], model, labels[which, model]])
         self._wrong = np.unique(np.concatenate([self._wrong, found]), axis=0)
+
+    def end(self, now: Round, probabilities: Float32Array) -> None:
+        """Nothing is learned from the answers."""
 
     def outcomes(self) -> Mapping[str, Any]:
         """Counts of what every model said.
