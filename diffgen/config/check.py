@@ -17,7 +17,7 @@ GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
 GROSS_VARIATION_DROP = 0.03  # accuracy on random variations of the real images
 GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
-GROSS_UNDECIDED = 0.02  # share of the real images that the candidate ties on, and the base does not
+GROSS_UNDECIDED = 0.02  # share of the real images: ties of the candidate alone less those of the base alone
 
 
 def _share_of_text(value: object) -> object:

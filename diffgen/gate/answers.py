@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from diffgen.gate.values import AccuracyDrop, Rate
+from diffgen.gate.values import AccuracyDrop, Rate, Undecided
 from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of, top5_flips
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, Int64Array
@@ -27,12 +27,12 @@ def top5_rate(answers: KeptAnswers) -> Rate | None:
     return Rate(int(top5_flips(answers.probabilities).sum()), len(answers))
 
 
-def undecided(probabilities: Float32Array, margin: float) -> Rate:
-    """How many of float32 (N, 2, K) the candidate is undecided on, within the margin, and the base is not."""
+def undecided(probabilities: Float32Array, margin: float) -> Undecided:
+    """How many of float32 (N, 2, K) one of the two is undecided on, within the margin, and the other is not."""
     base, candidate = (
         answer_margin(torch.from_numpy(probabilities[:, column : column + 1])).numpy() > margin for column in (0, 1)
     )
-    return Rate(int((base & ~candidate).sum()), len(probabilities))
+    return Undecided(int((base & ~candidate).sum()), len(probabilities), only_base=int((candidate & ~base).sum()))
 
 
 def largest_shift(probabilities: Float32Array) -> float:

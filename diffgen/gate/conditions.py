@@ -75,7 +75,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield _search(values)
     yield _steady(values)
     yield _smells(values)
-    yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, percent)
+    yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, points)
     if limits.max_new_behaviours is not None:
         yield _new("new_behaviours", len(values.new), values, limits.max_new_behaviours)
     if limits.max_new_faults is not None and values.jury:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift
+from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift, Undecided
 from diffgen.gate.wording import count_of, percent, points
 
 # the names that values and conditions have in results.json, and what people are told that they are
@@ -74,7 +74,7 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     steadiness = values.steadiness
     yield Measured("steadiness", f"{steadiness.noise:.2g}, margin {steadiness.margin:.2g}")
     yield Measured("smells", f"{len(values.smells):,}")
-    yield from _rate("undecided_real", values.undecided)
+    yield from _undecided(values.undecided)
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
     if values.jury:
@@ -112,6 +112,15 @@ def _rate(name: str, rate: Rate | None) -> Iterator[Measured]:
         ties = f", {rate.undecided:,} of them undecided" if rate.undecided else ""
         value = f"{percent(rate.share)} ({rate.count:,} of {rate.of:,}{ties})"
         yield Measured(name, value, f"{percent(low)} to {percent(high)}")
+
+
+def _undecided(rate: Undecided | None) -> Iterator[Measured]:
+    if rate is None or rate.only_base is None:
+        yield from _rate("undecided_real", rate)
+    else:
+        low, high = rate.interval
+        value = f"{points(rate.share)} ({rate.count:,} of {rate.of:,}, only the base on {rate.only_base:,})"
+        yield Measured("undecided_real", value, f"{low * 100:.2f} to {points(high)}")
 
 
 def _drop(name: str, drop: AccuracyDrop | None, which: str = "") -> Iterator[Measured]:

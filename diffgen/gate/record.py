@@ -21,12 +21,13 @@ from diffgen.gate.values import (
     SearchState,
     Shift,
     Steadiness,
+    Undecided,
 )
 from diffgen.runs.schema import class_name, fields, flag, number, one_of, or_none, rows, text, whole
 
 SCHEMA_VERSION = 1
 
-_Kind = TypeVar("_Kind", Rate, AccuracyDrop, ClassDrop, Shift, Replay)
+_Kind = TypeVar("_Kind", Rate, Undecided, AccuracyDrop, ClassDrop, Shift, Replay)
 
 
 def make_record(
@@ -138,6 +139,13 @@ def check_rate(entry: Any) -> None:
         raise ValueError("more images were counted than there are")
 
 
+def _check_undecided(entry: Any) -> None:
+    check_rate(entry)
+    fields({}, {"only_base": or_none(whole())})(entry)
+    if entry["count"] + (entry.get("only_base") or 0) > entry["of"]:
+        raise ValueError("more images were counted than there are")
+
+
 def check_drop(entry: Any) -> None:
     """See that an accuracy drop can be; raises ValueError."""
     _DROP(entry)
@@ -174,7 +182,8 @@ _check_record = fields(
             {
                 "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, {"unsteady": rows(text)}),
                 "smells": rows(text),
-                **dict.fromkeys(("undecided_real", "top5_flips_real", "top5_flips_random"), or_none(check_rate)),
+                "undecided_real": or_none(_check_undecided),
+                **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
                 "class_accuracy_drop": or_none(_check_class_drop),
                 "variations": fields({"drawn": whole(), "accuracy_drop": or_none(check_drop)}),
                 "new_faults": or_none(whole()),
@@ -212,7 +221,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
     return GateValues(
         steadiness=Steadiness(**{**steadiness, "unsteady": tuple(steadiness.get("unsteady", ()))}),
         smells=tuple(values.get("smells", ())),
-        undecided=_read(Rate, values.get("undecided_real")),
+        undecided=_read(Undecided, values.get("undecided_real")),
         real=_read(Rate, values["disagreement_real"]),
         random=_read(Rate, values["disagreement_random"]),
         **values["random_images"],
@@ -262,4 +271,4 @@ def read_conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
 
 def _read(kind: type[_Kind], entry: Mapping[str, Any] | None) -> _Kind | None:
     """Without what follows from the rest, such as the interval."""
-    return None if entry is None else kind(**{f.name: entry[f.name] for f in fields_of(kind)})
+    return None if entry is None else kind(**{f.name: entry[f.name] for f in fields_of(kind) if f.name in entry})

@@ -44,6 +44,31 @@ class Rate:
 
 
 @dataclass(frozen=True)
+class Undecided(Rate):
+    """Images on which only the candidate is undecided, within the margin; its own ``undecided`` is not used.
+
+    Two networks whose answers are 8-bit numbers tie on some images each, and not on the same ones.
+
+    Attributes:
+        only_base: images on which only the base is; None in records of older versions, which did not count them.
+    """
+
+    only_base: int | None = None
+
+    @property
+    def share(self) -> float:
+        """-1..1: by how much more often it is the candidate; above 0 the candidate is worse."""
+        return (self.count - (self.only_base or 0)) / self.of if self.of else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the interval of the paired difference, -1..1."""
+        if self.only_base is None:
+            return exact_interval(self.count, self.of)
+        return paired_difference_interval(self.count, self.only_base, self.of)
+
+
+@dataclass(frozen=True)
 class AccuracyDrop:
     """Accuracy of the base minus that of the candidate, on the same ``of`` labelled images.
 
@@ -219,8 +244,7 @@ class GateValues:
         steadiness: of the models' answers.
         smells: a sentence about each thing in the candidate's answers to real images that wrong pre-processing would
             explain, and that the base's do not have.
-        undecided: real images that the candidate is undecided on, within the margin, and the base is not; its own
-            ``undecided`` is not used.
+        undecided: on the real images.
         class_accuracy: of the worst class; None without labels.
     """
 
@@ -237,7 +261,7 @@ class GateValues:
     known: tuple[KnownBehaviour, ...] = ()
     steadiness: Steadiness = Steadiness()
     smells: tuple[str, ...] = ()
-    undecided: Rate | None = None
+    undecided: Undecided | None = None
     class_accuracy: ClassDrop | None = None
     variations: AccuracyDrop | None = None
     varied: int = 0

@@ -28,11 +28,15 @@ from diffgen.gate.values import (
     SearchState,
     Shift,
     Steadiness,
+    Undecided,
 )
 
 COUNTS = st.integers(0, 500)
 SHARES = st.floats(0, 1)
 RATES = st.none() | st.builds(Rate, COUNTS, st.just(500), COUNTS)
+UNDECIDED = st.none() | st.builds(
+    Undecided, st.integers(0, 250), st.just(500), only_base=st.none() | st.integers(0, 250)
+)
 SHIFTS = st.none() | st.builds(Shift, SHARES, st.integers(1, 500))
 # both right, only the base, only the candidate
 DROPS = st.tuples(*[st.integers(0, 100)] * 3).map(lambda n: AccuracyDrop(n[0] + n[1], n[0] + n[2], n[1], 500))
@@ -64,7 +68,7 @@ VALUES = st.builds(
     st.lists(BEHAVIOURS, max_size=3).map(tuple),
     steadiness=st.builds(Steadiness, SHARES, SHARES, st.lists(st.text(max_size=9), max_size=2).map(tuple)),
     smells=st.lists(st.text(max_size=9), max_size=2).map(tuple),
-    undecided=RATES,
+    undecided=UNDECIDED,
     class_accuracy=st.none() | CLASS_DROPS,
     variations=st.none() | DROPS,
     varied=COUNTS,
@@ -143,7 +147,7 @@ def test_a_record_that_somebody_changed_is_read_or_refused(odd: Any) -> None:
         search=SearchState(1_000),
         behaviours=(Behaviour((1, 2), 0, 3, 0, 0.5, (0,)),),
         known=(KnownBehaviour("A-1_B-2_00000000", ("b", "c"), 1, 0.3),),
-        undecided=Rate(0, 100),
+        undecided=Undecided(0, 100, only_base=3),
         class_accuracy=ClassDrop(9, 8, 1, 10, 1, "b", 3),
     )
     model = {"name": "net.onnx", "sha256": "0"}
