@@ -6,8 +6,8 @@ import numpy as np
 
 from diffgen.types import Int64Array, UInt8Array
 
-# What takes more than this when it is decoded is kept in a file and mapped, and networks and filters learn from a
-# random sample of this size: some of them keep eight times as much. CIFAR-10's training images, 147 MiB, lie below.
+# What takes more than this when it is decoded is kept in a file and mapped, and filters are fitted to a random sample
+# of this size: some of them keep eight times as much. CIFAR-10's training images, 147 MiB, lie below.
 LARGE_BYTES = 192 * 2**20
 # Fewer say nothing, however large they are.
 _FEWEST = 100
@@ -27,13 +27,16 @@ def random_rows(count: int, size: int, *, seed: int = 0) -> Int64Array:
     return np.random.default_rng(seed).permutation(count)[:size].astype(np.int64)
 
 
-def affordable_rows(images: UInt8Array, rows: Int64Array | None = None, *, share: float = 1.0) -> Int64Array:
+def affordable_rows(
+    images: UInt8Array, rows: Int64Array | None = None, *, share: float = 1.0, each: int | None = None
+) -> Int64Array:
     """Rows of images that can be held in memory several times: all of them, or a random sample of a large set.
 
     Args:
         images: uint8 (N, C, H, W), the whole set.
         rows: int64 (n,), those to choose from, ascending; None for all.
         share: of ``LARGE_BYTES`` that they may take.
+        each: bytes that one takes where it is held; None: as many as in the set.
 
     Returns:
         int64, ascending; all of ``rows`` where the whole set takes no more than ``LARGE_BYTES``.
@@ -41,5 +44,6 @@ def affordable_rows(images: UInt8Array, rows: Int64Array | None = None, *, share
     rows = np.arange(len(images)) if rows is None else rows
     if images.nbytes <= LARGE_BYTES:
         return rows
-    most = max(_FEWEST, int(share * LARGE_BYTES) // (images.nbytes // len(images)))
+    each = images.nbytes // len(images) if each is None else each
+    most = max(_FEWEST, int(share * LARGE_BYTES) // each)
     return np.sort(rows[random_rows(len(rows), most)])

@@ -10,6 +10,7 @@ from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import vae as vaes
+from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.runs.artifacts import Artifact
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
@@ -29,7 +30,9 @@ def prepare_auto_encoder(
     steps, shape = config.filters.reconstruction.training_steps, split.data.image_shape
 
     def make(path: Path) -> vaes.Vae:
-        network = vaes.train(split.reference, steps=steps, seed=_SEED, device=device, progress=progress)
+        images = split.data.images
+        real = lessons(images, lesson_rows(images, split.all_rows[0].numpy()))
+        network = vaes.train(real, steps=steps, seed=_SEED, device=device, progress=progress)
         vaes.save(network, path)
         return network
 

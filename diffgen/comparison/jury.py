@@ -17,6 +17,7 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features import jury as juries
 from diffgen.features.recognition import NO_LABEL, Recogniser
+from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters.calibration import calibrate
 from diffgen.models.loading import file_digest
 from diffgen.runs.artifacts import Artifact
@@ -96,7 +97,7 @@ def prepare_jury(
     its settings allow; of pictures that it has to name with no help it is to be surer, where that is needed for
     19 of 20 names to be right.
     """
-    rows, held_out = split.rows[0].numpy(), split.rows[1].numpy()
+    rows, held_out = _learned_rows(split), split.rows[1].numpy()
     rows, held_out = rows[known.values[rows] != NO_LABEL], held_out[known.values[held_out] != NO_LABEL]
     missing = _why_none(known, known.values[rows])
     if not missing and len(held_out) == 0:
@@ -120,7 +121,7 @@ def stored_jury(
         return None
     if note["labels"] == _GIVEN and split.data.labels is not None:
         known = RealLabels(split.data.labels, _GIVEN)
-        jury, path = _obtain(split, split.rows[0].numpy(), known, config, device=device, progress=progress)
+        jury, path = _obtain(split, _learned_rows(split), known, config, device=device, progress=progress)
     else:
         path = _artifact(split, note["labels"], config, device).path
         if not path.is_file():
@@ -166,6 +167,10 @@ def _why_none(known: RealLabels, labels: Int64Array) -> str:
     return ""
 
 
+def _learned_rows(split: DataSplit) -> Int64Array:
+    return lesson_rows(split.data.images, split.all_rows[0].numpy())
+
+
 def _artifact(split: DataSplit, origin: str, config: CompareConfig, device: torch.device) -> Artifact:
     made_from = {
         "data": split.data.digest,
@@ -194,9 +199,16 @@ def _obtain(
     progress: Progress,
 ) -> tuple[juries.Jury, Path]:
     def make(path: Path) -> juries.Jury:
-        images, labels = torch.from_numpy(split.data.images[rows]), torch.from_numpy(known.values[rows])
-        shown = _shown(split, config)
-        trained = juries.train(images, labels, shown=shown, seed=_SEED, device=device, progress=progress)
+        images, labels = lessons(split.data.images, rows), torch.from_numpy(known.values[rows])
+        trained = juries.train(
+            images,
+            labels,
+            image_shape=split.data.image_shape,
+            shown=_shown(split, config),
+            seed=_SEED,
+            device=device,
+            progress=progress,
+        )
         juries.save(trained, path)
         return trained
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -38,10 +42,28 @@ class Pictures:
     made_from: Callable[[], list[object]] = list
 
 
+# Pillow lets other threads go on while it decodes and scales; of small pictures the threads themselves take longer.
+_WORTH_A_THREAD = 128 * 128  # pixels
+_THREADS = min(4, os.cpu_count() or 1)  # as many large pictures, and one more, may be in memory at once
+
+
 class _Picture(NamedTuple):
+    """One that was decoded.
+
+    Attributes:
+        row: among all.
+        name: for messages.
+        size: that it had, height and width.
+        pixels: uint8 (H, W) or (H, W, 3), in the wanted size where that was known.
+    """
+
     row: int
     name: str
+    size: Size
     pixels: UInt8Array
+
+
+_Call: TypeAlias = tuple[str, Callable[[], _Picture]]
 
 
 def read_pictures(pictures: Pictures, reading: Reading) -> ImageSet:
@@ -55,9 +77,9 @@ def read_pictures(pictures: Pictures, reading: Reading) -> ImageSet:
     """
     resizer, source = reading.resizer, reading.source
     broken = Broken(reading, pictures.count)
-    usable = _usable(pictures, broken)
+    usable = _usable(pictures, broken, resizer)
     first = next(usable, None)
-    expected = 0 if first is None else _expected(first.pixels, pictures.count, resizer)
+    expected = 0 if first is None else _expected(first, pictures.count, resizer)
     if first is None or expected <= LARGE_BYTES:
         pile = MemoryPile(source, pictures.count)
         kept = _piled(chain(() if first is None else (first,), usable), pile, broken, reading, pictures.count)
@@ -70,7 +92,7 @@ def read_pictures(pictures: Pictures, reading: Reading) -> ImageSet:
     def fill(path: Path) -> tuple[tuple[int, ...], Facts]:
         broken = Broken(reading, pictures.count)
         with FilePile(path, source) as pile:
-            kept = _piled(_usable(pictures, broken), pile, broken, reading, pictures.count)
+            kept = _piled(_usable(pictures, broken, resizer), pile, broken, reading, pictures.count)
             left_out = broken.check()
             shape = pile.finish(reading.progress)
         facts = pictures.facts(kept)
@@ -91,32 +113,65 @@ def stack(pictures: Pictures, reading: Reading) -> UInt8Array:
         UserError: as :func:`read_pictures`, or too many of them for the memory.
     """
     broken, pile = Broken(reading, pictures.count), MemoryPile(reading.source, pictures.count)
-    _piled(_usable(pictures, broken), pile, broken, reading, pictures.count)
+    _piled(_usable(pictures, broken, reading.resizer), pile, broken, reading, pictures.count)
     left_out = broken.check()
     images = pile.finish(reading.progress)
     said(reading.progress, (reading.resizer.report(len(images)), left_out))
     return images
 
 
-def _usable(pictures: Pictures, broken: Broken) -> Iterator[_Picture]:
-    for row, (name, decode) in enumerate(pictures.each()):
+def _usable(pictures: Pictures, broken: Broken, resizer: Resizer) -> Iterator[_Picture]:
+    """Those that can be decoded, in order."""
+
+    def decoded(row: int, name: str, decode: Callable[[], UInt8Array]) -> _Picture:
+        original = decode()
+        return _Picture(row, name, (original.shape[0], original.shape[1]), resizer.scaled(original))
+
+    calls = ((name, partial(decoded, row, name, decode)) for row, (name, decode) in enumerate(pictures.each()))
+    largest = [0]  # pixels
+    for name, result in _begun(calls, lambda: largest[0] >= _WORTH_A_THREAD):
         try:
-            yield _Picture(row, name, decode())
+            picture = result()
         except UserError as error:
             broken.note(name, error)
+            continue
+        largest[0] = max(largest[0], picture.size[0] * picture.size[1])
+        yield picture
 
 
-def _expected(first: UInt8Array, count: int, resizer: Resizer) -> int:
+def _begun(calls: Iterator[_Call], large: Callable[[], bool]) -> Iterator[_Call]:
+    """The same calls in order; as soon as pictures turn out to be large, they are begun ahead, in threads."""
+    for each in calls:
+        yield each
+        if large():
+            break
+    waiting: deque[tuple[str, Future[_Picture]]] = deque()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        try:
+            for name, call in calls:
+                waiting.append((name, pool.submit(call)))
+                if len(waiting) > _THREADS:
+                    name, future = waiting.popleft()
+                    yield name, future.result
+            while waiting:
+                name, future = waiting.popleft()
+                yield name, future.result
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def _expected(first: _Picture, count: int, resizer: Resizer) -> int:
     """Bytes that the decoded pictures take at most, as far as the first of them tells.
 
     Whether they are brought to the usual size is decided now where the first one alone decides it: photographs that are
     shrunk are counted as what they become, and kept under the key of whoever names that size.
     """
-    resizer.look(first.shape[:2], first.shape[:2])
-    height, width = resizer.size or first.shape[:2]
+    resizer.look(first.size, first.size)
+    height, width = resizer.size or first.size
     if resizer.size is None and resizer.usual is not None:
         height, width = max(height, resizer.usual.size[0]), max(width, resizer.usual.size[1])
-    return count * height * width * (3 if first.ndim == 3 else 1)
+    return count * height * width * (3 if first.pixels.ndim == 3 else 1)
 
 
 def _piled(
@@ -125,24 +180,22 @@ def _piled(
     """Put pictures onto a pile in the size that is asked for; returns their rows."""
     resizer, rows = reading.resizer, list[int]()
     first: tuple[str, Size] | None = None
-    # One after the other: for pictures as small as these, threads were not faster.
     with reading.progress.stage("Reading images", total=count) as task:
-        for row, name, original in pictures:
+        for row, name, size, pixels in pictures:
             task.reach(row + 1)
             if broken.fatal:
                 continue  # they are looked at only, so that all broken ones are named
-            height, width = original.shape[:2]
             if first is None:
-                first = name, (height, width)
-            if resizer.look(first[1], (height, width)):
+                first = name, size
+            if resizer.look(first[1], size):
                 pile.again(resizer)
-            picture = resizer(original)
+            picture = resizer(pixels, size)
             if not rows and isinstance(pile, MemoryPile):
                 check_size_in_memory((count, 3, *picture.shape[:2]), reading.source)
             elif rows and picture.shape[:2] != pile.size:
                 raise UserError(
                     f"The images of {reading.source!r} differ in size, {first[0]!r} has {size_text(first[1])} and "
-                    f"{name!r} has {size_text((height, width))} pixels; scale all of them to one size, or add --resize "
+                    f"{name!r} has {size_text(size)} pixels; scale all of them to one size, or add --resize "
                     f"N ({SMALLEST} to {LARGEST})."
                 )
             pile.add(picture)

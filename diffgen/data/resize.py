@@ -87,19 +87,26 @@ class Resizer:
         self.size = self.usual.size
         return True
 
-    def __call__(self, picture: UInt8Array) -> UInt8Array:
-        """The picture in the wanted size.
+    def __call__(self, picture: UInt8Array, size: Size | None = None) -> UInt8Array:
+        """The picture in the wanted size; remembers what it had.
 
         Args:
             picture: uint8 (H, W) or (H, W, 3).
+            size: that it had, where :meth:`scaled` may have been asked about it before; None: the one it has.
 
         Returns:
             uint8 with as many axes; the same object if it has that size already, or there is none.
         """
-        height, width = picture.shape[:2]
+        height, width = picture.shape[:2] if size is None else size
         if self.size is None or (height, width) == self.size:
             return picture
         self._sizes[height, width] += 1
+        return self.scaled(picture)
+
+    def scaled(self, picture: UInt8Array) -> UInt8Array:
+        """The picture in the wanted size; see :meth:`__call__`. Nothing is remembered, and any thread may ask."""
+        if self.size is None or picture.shape[:2] == self.size:
+            return picture
         if self.fit == "crop":
             return _scaled(_middle(picture, self.size), self.size)
         if self.fit == "stretch":

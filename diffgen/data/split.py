@@ -35,10 +35,15 @@ class DataSplit:
     config: SplitConfig
 
     @cached_property
+    def all_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of those to train on and of those held out; int64, ascending."""
+        return split_rows(len(self.data), self.config)
+
+    @cached_property
     def rows(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of those to train on and of those held out; int64, ascending; of a large set random ones of each."""
+        """Those that are held in memory: :attr:`all_rows`, or of a large set random ones of each."""
         images = self.data.images
-        trained, held_out = split_rows(len(images), self.config)
+        trained, held_out = self.all_rows
         if images.nbytes <= LARGE_BYTES:
             return trained, held_out
         return (

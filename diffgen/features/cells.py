@@ -16,8 +16,8 @@ import torch
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder, train
+from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
-from diffgen.sampling import affordable_rows
 from diffgen.types import ImageSet, Int64Array
 
 FORMAT = "diffgen-cells-2"
@@ -46,10 +46,10 @@ def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progr
     """Train the encoder and find the centroids on all real images of a data set, of a large one on a random sample."""
     from sklearn.cluster import KMeans
 
-    rows = affordable_rows(data.images)
-    images = torch.from_numpy(data.images if len(rows) == len(data) else data.images[rows])
+    rows = lesson_rows(data.images)
+    images = lessons(data.images, rows)
     labels = None if data.labels is None else torch.from_numpy(data.labels[rows])
-    encoder = train(images, labels, seed=_SEED, device=device, progress=progress)
+    encoder = train(images, labels, image_shape=data.image_shape, seed=_SEED, device=device, progress=progress)
     features = encoder.encode(images).cpu().numpy()
     count = max(1, min(CELLS, len(images) // _MIN_IMAGES_PER_CELL))
     centroids = KMeans(n_clusters=count, n_init=4, random_state=_SEED).fit(features).cluster_centers_

@@ -68,6 +68,7 @@ def train(
     images: torch.Tensor,
     labels: torch.Tensor | None,
     *,
+    image_shape: tuple[int, int, int] | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
@@ -75,17 +76,19 @@ def train(
     """Train an encoder on real images.
 
     Args:
-        images: uint8 (N, C, H, W).
+        images: uint8 (N, C, H, W), or what :func:`diffgen.features.shrinking.shrunk` made of them.
         labels: int64 (N,), or None.
+        image_shape: (C, H, W) of the images that it will be asked about; None: as those that are given.
         seed: of initial weights and the order of images.
     """
     rng = torch.Generator().manual_seed(seed)
-    channels, height, width = shrunk_shape((images.shape[1], images.shape[2], images.shape[3]))
+    image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
+    channels, height, width = shrunk_shape(image_shape)
     classes = 0 if labels is None else int(labels.max()) + 1
     with torch.random.fork_rng(devices=[]):
         # not torch.manual_seed, which also seeds the generators of every GPU
         torch.default_generator.manual_seed(seed)
-        encoder = DomainEncoder((images.shape[1], images.shape[2], images.shape[3])).to(device)
+        encoder = DomainEncoder(image_shape).to(device)
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]

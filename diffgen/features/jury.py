@@ -94,6 +94,7 @@ def train(
     images: torch.Tensor,
     labels: torch.Tensor,
     *,
+    image_shape: tuple[int, int, int] | None = None,
     shown: int = 45_000,
     seed: int = 0,
     device: torch.device | str = "cpu",
@@ -102,8 +103,9 @@ def train(
     """Train a jury on labelled real images, each changed a little (:mod:`diffgen.features.variations`).
 
     Args:
-        images: uint8 (N, C, H, W).
+        images: uint8 (N, C, H, W), or what :func:`diffgen.features.shrinking.shrunk` made of them.
         labels: int64 (N,).
+        image_shape: (C, H, W) of the images that it will be asked about; None: as those that are given.
         shown: how many images every member is shown, each of the N as often as any other on average.
         seed: of initial weights, the order of the images and what is done to them.
         device: where to train.
@@ -116,14 +118,14 @@ def train(
     if len(present) < 2:
         raise ValueError("a jury needs images of two labels at least")
     rng = torch.Generator().manual_seed(seed)
-    channels, height, width = images.shape[1:]
+    image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
     with torch.random.fork_rng(devices=[]):
         # not torch.manual_seed, which also seeds the generators of every GPU; of it come initial weights and dropout
         torch.default_generator.manual_seed(seed)
         # with channels last a CPU trains in four fifths of the time
-        jury = Jury((channels, height, width), present).to(device).to(memory_format=torch.channels_last)
+        jury = Jury(image_shape, present).to(device).to(memory_format=torch.channels_last)
         images = shrunk(images)  # once, and not for every batch
-        size, rate = _GREY if channels == 1 else _COLOUR
+        size, rate = _GREY if image_shape[0] == 1 else _COLOUR
         steps = max(1, shown // size)
         optimiser = torch.optim.Adam(jury.parameters(), lr=rate)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)

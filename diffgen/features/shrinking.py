@@ -6,11 +6,19 @@ make the networks of a data set a hundred times as slow to train (docs/decisions
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 
+from diffgen.sampling import LARGE_BYTES, affordable_rows
+from diffgen.types import Int64Array, UInt8Array
+
 LARGEST_SIDE = 32  # pixels
 _SHORTEST = 8  # pixels; of panoramas
+_BATCH = 256  # images of a mapped file that are in memory at once
+_FLOAT = 4  # bytes
 
 
 def shrunk_sides(height: int, width: int, largest: int = LARGEST_SIDE) -> tuple[int, int]:
@@ -41,3 +49,34 @@ def shrunk(images: torch.Tensor, largest: int = LARGEST_SIDE) -> torch.Tensor:
         return images
     values = images if images.is_floating_point() else images.to(torch.float32)
     return F.adaptive_avg_pool2d(values, sides)
+
+
+def lesson_rows(images: UInt8Array, rows: Int64Array | None = None) -> Int64Array:
+    """Which images networks learn from: all, or of a large set as many as can be held as :func:`shrunk` gives them.
+
+    Args:
+        images: uint8 (N, C, H, W), the whole set.
+        rows: int64 (n,), those to choose from, ascending; None for all.
+
+    Returns:
+        int64, ascending.
+    """
+    channels, height, width = images.shape[1:]
+    return affordable_rows(images, rows, each=_FLOAT * math.prod(shrunk_shape((channels, height, width))))
+
+
+def lessons(images: UInt8Array, rows: Int64Array) -> torch.Tensor:
+    """Some images as networks learn from them: those of a large set are shrunk while they are read.
+
+    Args:
+        images: uint8 (N, C, H, W), the whole set.
+        rows: int64 (n,).
+
+    Returns:
+        uint8 (n, C, H, W), or of a large set what :func:`shrunk` gives.
+    """
+    if images.nbytes <= LARGE_BYTES:
+        whole = torch.from_numpy(images)
+        return whole if len(rows) == len(whole) else whole[torch.from_numpy(rows)]
+    parts = np.array_split(rows, max(1, math.ceil(len(rows) / _BATCH)))
+    return torch.cat([shrunk(torch.from_numpy(images[part])) for part in parts])

@@ -7,6 +7,7 @@ import resource
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -393,3 +394,36 @@ def test_large_photographs_count_as_what_they_become(
         check_alike(in_memory, read(resizer))
         assert resizer.size == (32, 32)
     assert len(list(cache.rglob("*.npy"))) == 1
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+@pytest.mark.parametrize("resize", [None, 40])
+def test_large_pictures_are_decoded_in_threads_and_come_out_in_order(
+    tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, kind: str, resize: int | None
+) -> None:
+    """With and without threads: the same pictures, sentences and broken files, in the same order."""
+    files = {f"{n:03}.png": make.picture(n, mode="RGB", size=(60 + n % 3, 50)) for n in range(80)}
+    for name in ("007.png", "040.png", "041.png"):
+        files[name] = files[name][:90]
+    write = make.write_folder if kind == "folder" else make.write_zip
+    source = write(tmp_path / ("set" if kind == "folder" else "set.zip"), files)
+    found = []
+    for worth in (10**9, 1):
+        monkeypatch.setattr(picture_stack, "_WORTH_A_THREAD", worth)
+        listener = Recording()
+        resizer = Resizer(resize, usual=None if resize else Usual((30, 40), shrinks=False))
+        images = load_with(str(source), resizer, skip_broken=True, progress=listener.progress)
+        with pytest.raises(UserError) as refused:
+            load(source, resize=32)
+        found.append((images.images.tobytes(), images.images.shape, listener.heard, str(refused.value)))
+    assert found[0] == found[1]
+    assert found[0][1] == ((77, 3, 40, 40) if resize else (77, 3, 30, 40))
+    assert "'007.png'" in found[0][3] and "'040.png', '041.png'" in found[0][3]
+
+
+def test_a_reader_that_is_left_leaves_no_thread(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture_stack, "_WORTH_A_THREAD", 1)
+    files = {f"{n:03}.png": make.picture(n, size=(30 + n % 2, 30)) for n in range(60)}
+    with pytest.raises(UserError, match="differ in size"):
+        load(make.write_folder(tmp_path / "set", files))
+    assert not [each for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from diffgen.features import encoder as encoders
 from diffgen.features import vae as vaes
 from diffgen.features.auto_encoder import AutoEncoder
-from diffgen.features.shrinking import shrunk, shrunk_shape, shrunk_sides
+from diffgen.features.shrinking import lesson_rows, lessons, shrunk, shrunk_shape, shrunk_sides
 from diffgen.filters import NeighborsFilter, ReconstructionFilter, SsimFilter
 
 SIDES = st.integers(1, 1024)
@@ -43,6 +44,37 @@ def test_small_images_are_left_as_they_are_and_large_ones_averaged() -> None:
     # an image depends on no other
     for row in range(3):
         assert torch.equal(shrunk(large[row : row + 1])[0], found[row])
+
+
+def test_networks_learn_from_as_many_large_pictures_as_can_be_held_small() -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (5, 3, 96, 80), dtype=np.uint8)
+    large = np.broadcast_to(pictures[0], (30_000, 3, 96, 80))  # 691 MB as it is counted; one picture is held
+    rows = lesson_rows(large)
+    assert len(rows) == 192 * 2**20 // (4 * 3 * 32 * 27) and np.all(np.diff(rows) > 0)
+    assert set(lesson_rows(large, np.arange(100, 400)).tolist()) == set(range(100, 400)), "fewer than there is room for"
+    assert lesson_rows(pictures).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_lessons_of_a_large_set_are_shrunk_and_those_of_a_small_one_as_they_are() -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (600, 3, 420, 300), dtype=np.uint8)
+    rows = np.arange(0, 600, 2)
+    found = lessons(pictures, rows)
+    assert found.shape == (300, 3, 32, 23)
+    for place in (0, 127, 128, 299):
+        assert torch.equal(found[place], shrunk(torch.from_numpy(pictures[rows[place]])[None])[0])
+    few = pictures[:50]
+    assert torch.equal(lessons(few, np.array([3, 8])), torch.from_numpy(few[[3, 8]]))
+    assert lessons(few, np.arange(50)).data_ptr() == few.ctypes.data, "no copy"
+
+
+def test_an_encoder_that_learned_from_shrunk_pictures_takes_whole_ones(
+    photographs: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoders, "_STEPS", 3)
+    small = encoders.train(shrunk(photographs), None, image_shape=(3, 96, 80))
+    large = encoders.train(photographs, None)
+    assert small.image_shape == large.image_shape == (3, 96, 80)
+    assert torch.equal(small.encode(photographs), large.encode(photographs))
 
 
 @pytest.fixture(scope="module")
