@@ -4,13 +4,14 @@
     python -m benchmarks.sizes photographs/ --images 22000 --models a.tflite b.tflite --budget 60s
 
 Photographs are made up: JPEG files of 224 to 500 pixels a side, in ten classes that differ in colour and pattern, each
-a function of its number, so that a folder that was left unfinished is gone on with. Without ``--models`` two small
-networks with inputs of 224 and 192 pixels learn the classes on a few of them. The same comparison is then run twice in
-processes of their own, the first with an empty cache beside the photographs, the second with what the first left there.
+a function of its number, so that a folder that was left unfinished is gone on with; from the 20,001st on they are
+copies. Without ``--models`` two small networks with inputs of 224 and 192 pixels learn the classes on a few of them.
+The same comparison is then run twice in processes of their own, the first with an empty cache beside the photographs,
+the second with what the first left there.
 
-Of each stage: seconds by the clock and of the processor of the process (models from files compute in others), and the
-highest memory of the process while it lasted, all of it and what is anonymous, that is not a file that is mapped. The
-last line of stdout is one JSON object.
+Of each stage: seconds by the clock and of the processor, and the highest memory while it lasted, all of it and what is
+anonymous, that is not a file that is mapped; of the command and of all processes that it starts together, since models
+from files compute in processes of their own. The last line of stdout is one JSON object.
 """
 
 from __future__ import annotations
@@ -18,38 +19,52 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
-import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from benchmarks.process_tree import ProcessTree
+from benchmarks.quick import add_quick, trained_as_asked
+
 CLASSES = 10
 _SIDES = (224, 501)
-_LOOK = 0.05  # seconds between two looks at the memory
+_SCENE, _SCENES = 900, 6  # pixels a side; of each class
+_DIFFERENT = 20_000  # photographs; those beyond are copies, which take as long to read
 _LEARNED = 400  # photographs that the small networks learn on
 _STEPS = 150
 
 
 def photograph(number: int) -> Image.Image:
-    """A made-up photograph: light and colour that change slowly, stripes of the class, some discs, and noise."""
+    """A made-up photograph: a part of a scene of its class, darker or brighter."""
     rng = np.random.default_rng(number)
-    kind = number % CLASSES
+    scene = _scene(number % CLASSES, int(rng.integers(_SCENES)))
     height, width = rng.integers(*_SIDES, size=2).tolist()
-    small = rng.integers(40, 216, (4, 4, 3)).astype(np.uint8)
-    base = np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC), dtype=np.float32)
-    down, across = np.mgrid[:height, :width].astype(np.float32)
-    angle = np.pi * kind / CLASSES + rng.normal(0, 0.05)
-    waves = np.sin((down * np.sin(angle) + across * np.cos(angle)) * 2 * np.pi / rng.uniform(18, 30))
-    base[..., kind % 3] += 45 * waves
-    for _ in range(3):
-        y, x, radius = rng.uniform(0, height), rng.uniform(0, width), rng.uniform(10, 50)
+    top, left = int(rng.integers(scene.height - height + 1)), int(rng.integers(scene.width - width + 1))
+    factor = rng.uniform(0.7, 1.2)
+    part = scene.crop((left, top, left + width, top + height))
+    return part.point([min(255, int(factor * level)) for level in range(256)] * 3)
+
+
+@cache
+def _scene(kind: int, number: int) -> Image.Image:
+    """Light and colour that change slowly, stripes of the class, some discs, and noise."""
+    rng = np.random.default_rng((kind, number))
+    small = rng.integers(40, 216, (6, 6, 3)).astype(np.uint8)
+    base = np.asarray(Image.fromarray(small).resize((_SCENE, _SCENE), Image.Resampling.BICUBIC), dtype=np.float32)
+    down, across = np.mgrid[:_SCENE, :_SCENE].astype(np.float32)
+    angle, period = np.pi * kind / CLASSES + rng.normal(0, 0.05), rng.uniform(18, 30)
+    base[..., kind % 3] += 45 * np.sin((down * np.sin(angle) + across * np.cos(angle)) * 2 * np.pi / period)
+    for _ in range(12):
+        y, x, radius = rng.uniform(0, _SCENE), rng.uniform(0, _SCENE), rng.uniform(10, 50)
         base[(down - y) ** 2 + (across - x) ** 2 < radius**2] = rng.uniform(0, 255, 3)
-    base += rng.integers(-12, 13, (height, width, 1))
+    base += rng.integers(-12, 13, (_SCENE, _SCENE, 1))
     return Image.fromarray(base.clip(0, 255).astype(np.uint8))
 
 
@@ -60,7 +75,10 @@ def make_photographs(folder: Path, count: int) -> float:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(".part")
-            photograph(number).save(temporary, format="JPEG", quality=85)
+            if number < _DIFFERENT:
+                photograph(number).save(temporary, format="JPEG", quality=85)
+            else:
+                shutil.copyfile(path.with_name(f"{number % _DIFFERENT:06}.jpg"), temporary)
             os.replace(temporary, path)
     return sum(path.stat().st_size for path in folder.glob("*/*.jpg")) / 2**20
 
@@ -109,42 +127,13 @@ def make_networks(folder: Path, steps: int = _STEPS) -> list[str]:
     return [str(path) for path in paths]
 
 
-class Memory:
-    """Watches the memory of this process from another thread.
-
-    Attributes:
-        peak: highest since the last :meth:`reset`: all, and anonymous memory, in MiB.
-    """
-
-    def __init__(self) -> None:
-        self.peak = [0.0, 0.0]
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def reset(self) -> None:
-        self.peak = [0.0, 0.0]
-        self.look()
-
-    def look(self) -> None:
-        values = dict.fromkeys(("VmRSS", "RssAnon"), 0.0)
-        with open("/proc/self/status", encoding="ascii") as file:
-            for line in file:
-                name, _, rest = line.partition(":")
-                if name in values:
-                    values[name] = int(rest.split()[0]) / 1024
-        self.peak = [max(old, new) for old, new in zip(self.peak, values.values(), strict=True)]
-
-    def _watch(self) -> None:
-        while True:
-            self.look()
-            time.sleep(_LOOK)
-
-
 def compare_once(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """One comparison in this process: the stages, and when the search began and had its first trigger."""
-    begun, memory = time.monotonic(), Memory()
+    begun, tree = time.monotonic(), ProcessTree()
 
     import diffgen
     from diffgen import events
+    from diffgen.config import CompareConfig
 
     stages: list[dict[str, Any]] = []
     running: list[tuple[str, float, float]] = []
@@ -154,20 +143,21 @@ def compare_once(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
         now = time.monotonic() - begun
         if isinstance(event, events.StageStarted):
             if not running:
-                memory.reset()
-            running.append((event.name, now, time.process_time()))
+                tree.reset()
+            running.append((event.name, now, tree.seconds()))
             if event.name == "Searching for disagreements":
                 found["search_begins_s"] = round(now, 1)
         elif isinstance(event, events.StageEnded):
             name, start, cpu = running.pop()
-            memory.look()
+            tree.look()
             stages.append(
                 {
                     "stage": name,
                     "seconds": round(now - start, 1),
-                    "cpu": round(time.process_time() - cpu, 1),
-                    "peak_mib": round(memory.peak[0]),
-                    "anonymous_mib": round(memory.peak[1]),
+                    "cpu": round(tree.seconds() - cpu, 1),
+                    "peak_mib": round(tree.peak.total),
+                    "anonymous_mib": round(tree.peak.anonymous),
+                    "own_mib": round(tree.peak.own),
                 }
             )
         elif isinstance(event, events.TriggersFound) and event.count and "first_trigger_s" not in found:
@@ -178,6 +168,7 @@ def compare_once(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     result = diffgen.compare(
         *asked.models,
         data=folder,
+        config=trained_as_asked(CompareConfig(), quick=asked.quick),
         budget=asked.budget,
         resize=asked.resize,
         output=asked.only,
@@ -192,13 +183,14 @@ def compare_once(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
         "queries": result.queries,
         "peak_mib": max(each["peak_mib"] for each in stages),
         "anonymous_mib": max(each["anonymous_mib"] for each in stages),
+        "cpu": round(tree.seconds(), 1),
         "stages": stages,
     }
 
 
 def table(found: dict[str, Any]) -> str:
     """The stages of a comparison in Markdown."""
-    lines = ["| stage | seconds | of the processor | peak MiB | of it anonymous |", "|---|---|---|---|---|"]
+    lines = ["| stage | seconds | of the processor | peak MiB | of it anonymous |", "|---|---:|---:|---:|---:|"]
     for each in found["stages"]:
         row = (each["stage"], each["seconds"], each["cpu"], each["peak_mib"], each["anonymous_mib"])
         lines.append(f"| {' | '.join(map(str, row))} |")
@@ -214,6 +206,7 @@ def main() -> None:
     parser.add_argument("--resize", help="what photographs are brought to (default: as the models say)")
     parser.add_argument("--budget", default="30s", help="of the search (default: 30s)")
     parser.add_argument("--steps", type=int, default=_STEPS, help="updates of the small networks")
+    add_quick(parser)
     parser.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # one comparison, in this process
     arguments = parser.parse_args()
     photographs = arguments.folder / "photographs"
@@ -227,6 +220,7 @@ def main() -> None:
     runs, me = {}, (sys.executable, "-m", "benchmarks.sizes")
     command = [*me, arguments.folder, "--models", *models, "--budget", arguments.budget]
     command += ["--resize", arguments.resize] if arguments.resize else []
+    command += ["--quick"] if arguments.quick else []
     for name in ("first", "second"):
         done = subprocess.run(
             [*command, "--only", arguments.folder / f"run-{name}"],

@@ -271,9 +271,17 @@ def test_waiting_threads(bench: Bench) -> None:
     assert "| alone | " in said and "| beside a busy process | " in said
 
 
+def test_nets_of_hands(bench: Bench, shared_folder: Path, tmp_path: Path) -> None:
+    source = shared_folder / "data" / "sign-digits"
+    if not (source / "train.zip").is_file():
+        pytest.skip(f"There is no {source / 'train.zip'}.")
+    said = bench("nets_of_hands", source, tmp_path, "--epochs", 0)
+    assert said.count("% of 600 photographs") == 2 and (tmp_path / "hands96.onnx").is_file()
+
+
 @pytest.mark.slow
 def test_sizes(bench: Bench, tmp_path: Path) -> None:
-    words = (tmp_path, "--images", 60, "--steps", 3, "--resize", 32, "--budget", "100q")
+    words = (tmp_path, "--images", 60, "--steps", 3, "--resize", 32, "--budget", "100q", "--quick")
     found = json.loads(bench("sizes", *words).splitlines()[-1])
     assert found["images"] == 60
     assert found["first"]["queries"] == found["second"]["queries"] == 100
