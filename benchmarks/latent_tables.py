@@ -3,7 +3,10 @@
     python -m benchmarks.latent_tables RUN [RUN ...]
 
 RUN is the folder of a run of ``--technique sinvad``, ``giftbench``, ``argus`` or ``latte``; each table has a line for
-every run and model that it can be made of. They stand in benchmarks/results/README.md, with what cannot be compared.
+every run and model that it can be made of. Searches count up to the first one that the run's end has cut off: of those
+begun later, the ones that reached their aim soon would be too many.
+
+The tables stand in benchmarks/results/README.md, with what cannot be compared.
 """
 
 from __future__ import annotations
@@ -66,7 +69,13 @@ class Run:
     def open(cls, path: Path) -> Run:
         """The run in a folder."""
         folder = RunFolder.open(path)
-        return cls(folder, folder.read_arrays("outcomes"))
+        counted = folder.read_arrays("outcomes")
+        if "number" in counted:
+            # when a run ends, searches that have not reached their aim go on; those begun before all of them are fair
+            ended = np.isin(np.arange(len(counted["number"]) + 1), counted["number"])
+            fair = counted["number"] < np.argmin(ended)
+            counted = {name: values[fair] for name, values in counted.items()}
+        return cls(folder, counted)
 
     @cached_property
     def opened(self) -> OpenedRun:

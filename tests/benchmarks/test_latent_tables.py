@@ -15,9 +15,9 @@ from diffgen.workflows.compare import compare
 from tests.benchmarks.conftest import SMALL, Bench
 
 _SEARCHES = {
-    "boundary": ("sinvad", SinvadSettings(target="each", population=10, kept=4, generations=3, spread=2.0)),
-    "escape": ("sinvad", SinvadSettings(search="escape", population=10, kept=4, generations=3, spread=2.0)),
-    "walk": ("giftbench", GiftbenchSettings(population=10, kept=4, generations=4)),
+    "boundary": ("sinvad", SinvadSettings(target="each", population=10, kept=4, generations=1, spread=2.0)),
+    "escape": ("sinvad", SinvadSettings(search="escape", population=10, kept=4, generations=1, spread=2.0)),
+    "walk": ("giftbench", GiftbenchSettings(population=10, kept=4, generations=1)),
     "argus": ("argus", None),
     "latte": ("latte", None),
 }

@@ -21,7 +21,7 @@ from diffgen.techniques.latent.encoded import EncodedImages
 from diffgen.techniques.latent.rounds import LatentTechnique, Round
 from diffgen.types import Float32Array, Int64Array
 
-_OUTCOMES = ("row", "aim", "expected", "target", "viable", "reached", "generations", "queries", "distance")
+_OUTCOMES = ("number", "row", "aim", "expected", "target", "viable", "reached", "generations", "queries", "distance")
 
 
 def one_point(first: NDArray[Any], second: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -41,6 +41,7 @@ class Lanes:
     """L searches side by side, each from one seed; one row of every array for each.
 
     Attributes:
+        number: int64, its number among all searches, in the order in which they were begun.
         row: int64, row of the real image that it begins with.
         aim: int64, the model whose failure it is after, or ``EVERY_MODEL``.
         expected: int64, the label of the seed.
@@ -54,6 +55,7 @@ class Lanes:
         fitness: float64 (L, K), theirs; infinite where there is none.
     """
 
+    number: Int64Array
     row: Int64Array
     aim: Int64Array
     expected: Int64Array
@@ -70,6 +72,7 @@ class Lanes:
     def empty(cls, count: int, *, kept: int, length: int) -> Lanes:
         """For so many searches."""
         return cls(
+            number=np.zeros(count, dtype=np.int64),
             row=np.zeros(count, dtype=np.int64),
             aim=np.zeros(count, dtype=np.int64),
             expected=np.zeros(count, dtype=np.int64),
@@ -163,6 +166,7 @@ class GeneticTechnique(LatentTechnique):
         """Put the next seed into a lane."""
         lanes = self._lanes
         models = self._models if self._each else 1
+        lanes.number[lane] = self._taken
         number, model = divmod(self._taken, models)
         self._taken += 1
         row = self._order[number % len(self._order)]
@@ -253,7 +257,7 @@ class GeneticTechnique(LatentTechnique):
         lanes = self._lanes
         reached = viable and self.reached(lane)
         distance = self.distances(lanes.kept[lane, :1], np.array([lane]))[0] if reached else 0.0
-        whole = [int(each[lane]) for each in (lanes.row, lanes.aim, lanes.expected, lanes.target)]
+        whole = [int(each[lane]) for each in (lanes.number, lanes.row, lanes.aim, lanes.expected, lanes.target)]
         numbers = [int(viable), int(reached), max(0, int(lanes.generation[lane])), int(lanes.asked[lane])]
         self._found.append([*whole, *numbers, float(distance)])
         self._begin_lane(lane)
@@ -263,9 +267,10 @@ class GeneticTechnique(LatentTechnique):
     def outcomes(self) -> Mapping[str, Any]:
         """Of every search that came to its end, in that order.
 
-        ``row`` of its seed, ``aim`` (a model's number, -1: their disagreement), ``expected`` label, ``target`` label
-        (-1: any other), ``viable`` (whether the seed, encoded and drawn again, was still given its label),
-        ``reached``, ``generations``, ``queries`` and ``distance`` of the best individual from the seed.
+        ``number`` in the order of their beginnings (one that is missing has not ended), ``row`` of its seed, ``aim``
+        (a model's number, -1: their disagreement), ``expected`` label, ``target`` label (-1: any other), ``viable``
+        (whether the seed, encoded and drawn again, was still given its label), ``reached``, ``generations``,
+        ``queries`` and ``distance`` of the best individual from the seed.
         """
         table = np.array(self._found, dtype=np.float64).reshape(-1, len(_OUTCOMES))
         kinds = dict.fromkeys(_OUTCOMES, np.int64) | {"distance": np.float64}
