@@ -1,0 +1,45 @@
+"""What the answers of base and candidate come to, against counting image by image."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.config import Limits
+from diffgen.gate.answers import undecided
+from diffgen.gate.conditions import evaluate
+from diffgen.gate.values import GateValues
+
+LEVELS = st.lists(st.integers(0, 4), min_size=6, max_size=6)
+
+
+def fails(probabilities: np.ndarray) -> bool:
+    found = evaluate(GateValues(undecided=undecided(probabilities, 1e-6)), Limits())
+    return next(each.status.value for each in found if each.name == "undecided_real") == "FAIL"
+
+
+@given(st.lists(LEVELS, max_size=30))
+def test_undecided_is_counted_image_by_image(levels: list[list[int]]) -> None:
+    probabilities = np.array(levels, dtype=np.float32).reshape(-1, 2, 3) / 4
+    ties = [[sorted(one)[-1] == sorted(one)[-2] for one in image] for image in probabilities.tolist()]
+    found = undecided(probabilities, 1e-6)
+    assert found.of == len(levels)
+    assert found.count == sum(candidate and not base for base, candidate in ties)
+    assert found.only_base == sum(base and not candidate for base, candidate in ties)
+
+
+def test_who_answers_the_same_for_everything_or_ties_everywhere_fails_and_two_coarse_networks_do_not() -> None:
+    rng = np.random.default_rng(0)
+    fine = rng.dirichlet(np.ones(5), 600).astype(np.float32)
+    alike = np.full_like(fine, 0.2)
+    assert fails(np.stack([fine, alike], axis=1))
+    tied = np.sort(fine, axis=1)
+    tied[:, -1] = tied[:, -2]
+    assert fails(np.stack([fine, tied], axis=1))
+    one, other = (np.round(rng.dirichlet(np.ones(5), 600) * 32).astype(np.float32) / 32 for _ in range(2))
+    found = undecided(np.stack([one, other], axis=1), 1e-6)
+    assert found.only_base and min(found.count, found.only_base) > 0.04 * 600
+    assert not fails(np.stack([one, other], axis=1))
+    # a coarse base is no licence: a candidate that ties on far more fails all the same
+    assert fails(np.stack([one, alike], axis=1))
