@@ -91,6 +91,16 @@ def test_a_real_image_is_found_again(source: DenoisingSource, digits: ImageSet) 
     assert source.draw(genes[:0]).shape == (0, 1, 28, 28)
 
 
+def test_nearly_the_same_images_are_not_mistaken_for_each_other_in_any_batch() -> None:
+    images = torch.randint(200, 256, (60, 3, 64, 64), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    images[1::2] = images[::2]
+    images[1::2, 0, 0, 0] ^= 1
+    source = DenoisingSource(Denoiser((3, 64, 64)), images, torch.arange(60), deviation=0.3, steps=1, device=CPU)
+    rows = source.encode(images)[:, -1].long()
+    assert rows.tolist() == list(range(60))
+    assert torch.cat([source.encode(each)[:, -1].long() for each in images.split(1)]).tolist() == rows.tolist()
+
+
 def test_it_says_which_image_and_how(source: DenoisingSource) -> None:
     genes = random_genes(source.space, 5, torch.Generator().manual_seed(0))
     origins = source.origins(genes)

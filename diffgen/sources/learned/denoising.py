@@ -216,11 +216,13 @@ class DenoisingSource:
 
         The nearest of a real image is itself.
         """
-        wanted = images.cpu().flatten(1).to(torch.float32)
+        # of 64 bits, in which the sums of whole numbers are exact: of 32, an image was not the nearest to itself where
+        # another differs in a few pixels, and which one was depended on its neighbours in the batch
+        wanted = images.cpu().flatten(1).to(torch.float64)
         nearest = torch.empty(len(images), dtype=torch.int64)
-        least = torch.full((len(images),), torch.inf)
+        least = torch.full((len(images),), torch.inf, dtype=torch.float64)
         for rows in self._known.split(1_000):
-            far = torch.cdist(wanted, self._seeds[rows].flatten(1).to(torch.float32)).min(dim=1)
+            far = torch.cdist(wanted, self._seeds[rows].flatten(1).to(torch.float64)).min(dim=1)
             nearer = far.values < least
             least = torch.where(nearer, far.values, least)
             nearest = torch.where(nearer, rows[far.indices], nearest)
