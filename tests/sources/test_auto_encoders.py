@@ -19,6 +19,7 @@ from diffgen.sources.base import EncodingSource, FamilyContext, ImageSource
 from diffgen.sources.check import checked_source
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.learned.adversaries import AdversarialLesson
+from diffgen.sources.learned.kept import Kept
 from diffgen.sources.learned.quantised import QuantisedCoder
 from diffgen.sources.registry import FAMILIES
 from diffgen.sources.space import random_genes
@@ -254,3 +255,13 @@ def test_without_discriminators_there_is_no_scorer(digits: ImageSet) -> None:
 def test_levels_that_nothing_can_be_rounded_to(levels: tuple[int, ...]) -> None:
     with pytest.raises(UserError, match="from 3 to 256"):
         VqSettings(levels=levels)
+
+
+def test_of_images_that_are_all_alike_figures_stay_figures(digits: ImageSet) -> None:
+    twice = replace(digits, images=np.zeros((2, 1, 28, 28), np.uint8), labels=None)
+    made, said = prepared(twice, VaeSettings(steps=2, latent_dim=1))
+    assert "it draws 0% again of what tells real images apart" in said
+    assert made.artifact is not None
+    header = {"steps": 2, "error": 0.0, "explained": 1.0}
+    facts = Kept(made.artifact, header, {}).facts(DataSplit(twice, CompareConfig().split))
+    assert facts["drawn again"] == "held-out images, within 96.0 dB of themselves"

@@ -20,6 +20,7 @@ from diffgen.sources.learned.training import Lesson, Plan, train
 
 KIND = "sources"  # folder of the cache
 _USEFUL = 0.5  # share of the real images' variance that is drawn again, at least
+_LEAST = 1e-9  # error or variance; images that are all alike have none
 _LOOKED_AT = 2_000  # real images whose variance is measured
 _EPOCHS, _FEWEST = 150, 600  # of a small data set: more would be learning by heart; fewer steps are no training
 
@@ -55,7 +56,7 @@ class Kept:
 
     def facts(self, split: DataSplit) -> dict[str, str]:
         """What a report says, name -> text."""
-        decibels = 10 * np.log10(4 / self.header["error"])  # pixels go from -1 to 1
+        decibels = 10 * np.log10(4 / max(self.header["error"], _LEAST))  # pixels go from -1 to 1
         return {
             "trained on": f"{len(split.rows[0]):,} real images",
             "updates": f"{self.header['steps']:,}",
@@ -139,8 +140,8 @@ def obtain(
     kept = Artifact(KIND, _made_from(recipe, split, device)).obtain(load, make, progress, ended=context.ended)
     if kept.header["explained"] < _USEFUL:
         progress.warn(
-            f"{_capital(what)} is of little use: it draws {kept.header['explained']:.0%} again of what tells real "
-            "images apart. Give it more images, or more updates under [source.*] steps."
+            f"{_capital(what)} is of little use: it draws {max(0.0, kept.header['explained']):.0%} again of what tells "
+            "real images apart. Give it more images, or more updates under [source.*] steps."
         )
     return kept
 
@@ -180,7 +181,7 @@ def _read(file: Path, recipe: Recipe, networks: dict[str, nn.Module], device: to
 def _variance(images: torch.Tensor) -> float:
     """Mean square of the difference in [-1, 1] between images uint8 (N, C, H, W) and their mean."""
     some = images[random_rows(len(images), _LOOKED_AT)].to(torch.float32) / 127.5
-    return max(float((some - some.mean(dim=0)).square().mean()), 1e-9)
+    return max(float((some - some.mean(dim=0)).square().mean()), _LEAST)
 
 
 def check_sides(image_shape: tuple[int, int, int], what: str, *, largest: int = 64) -> None:
