@@ -111,6 +111,11 @@ def export_for_training(
                 f"The {len(to_test):,} labelled finds of the run {folder.path} are too few, or too much alike, to test "
                 f"on {config.test_share:.0%} of them; search longer, or give more with --test-share."
             )
+        if to_test.all():
+            raise UserError(
+                f"All {len(to_test):,} labelled finds of the run {folder.path} would be to test on; search longer, or "
+                "give less with --test-share."
+            )
         classes = class_folders(results.class_names)
         rows = [
             _row(finds, row, classes, _TEST if to_test[row] else _TRAIN, int(groups[row])) for row in range(len(images))

@@ -244,6 +244,14 @@ def test_replaced_with_force_only_and_nothing_foreign_is_removed(tmp_path: Path)
     assert (tmp_path / "out" / "test" / "3" / "mine.png").read_bytes() == b"mine"
 
 
+def test_a_share_that_leaves_nothing_to_train_with_is_refused(tmp_path: Path) -> None:
+    # of one picture a label, half is one
+    run = with_jury(tmp_path / "run", recognised=np.isin(np.arange(TRIGGERS), (3, 30)))
+    with pytest.raises(UserError, match=r"All 2 labelled finds .* would be to test on"):
+        export_for_training(run.path, tmp_path / "out", config=TrainingSetConfig(test_share=0.5))
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_is_refused(tmp_path: Path, told: Callable[[str, str, object], None]) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()
