@@ -17,6 +17,7 @@ unless said otherwise):
   along another axis there).
 * mutation: N(0, 1) times the step, of the genes that differ from the seed's (C). The step doubles when the best has not
   changed, and is that of the first generation again when it has (C; there it is not set back between seeds, which is).
+  Here it doubles up to 10^30, far beyond the range: a hundred doublings are more than numbers of 32 bits hold.
 * genes are cut to the range (P, C).
 
 What had to be adapted, since models are black boxes here, and two of them:
@@ -54,6 +55,7 @@ from diffgen.types import Float32Array, Int64Array
 STEPS = {"low": 1e-4, "high": 1e-3}  # of the range
 BEGINNING = 2.0  # steps of the first generation
 _SAMPLES = 1_000  # that the range is that of
+_LARGEST_STEP = 1e30  # an infinite one times a noise of 0 is no number
 
 
 @settings("search.giftbench")
@@ -67,7 +69,7 @@ class GiftbenchSettings:
         "disagreement", "What is searched for: that the models disagree, or that each of them fails, one by one."
     )
     population: int = setting(25, "Individuals of a generation.", ge=3, le=10**5)
-    kept: int = setting(10, "The best of them, which are kept and bred from.", ge=2, le=10**5)
+    kept: int = setting(10, "The best of them, which are kept and bred from; never all of them.", ge=2, le=10**5)
     generations: int = setting(60, "Most generations from one seed.", ge=1, le=10**6)
 
 
@@ -132,7 +134,8 @@ class Giftbench(GeneticTechnique):
         # after the first generation, whose step this is still, mutations are of one step
         if self._lanes.generation[lane] == 1:
             return self._step
-        return float(2 * self._lanes.step[lane]) if best == self._lanes.best[lane] else BEGINNING * self._step
+        stuck = best == self._lanes.best[lane]
+        return min(float(2 * self._lanes.step[lane]), _LARGEST_STEP) if stuck else BEGINNING * self._step
 
     def reached(self, lane: int) -> bool:
         return bool(self._lanes.fitness[lane, 0] < 0)

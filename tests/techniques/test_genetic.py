@@ -277,6 +277,23 @@ def test_a_walk_ends_with_a_failure_and_its_steps_keep_to_the_range(start: Start
     assert outcomes["reached"].sum() > 0
 
 
+@pytest.mark.filterwarnings("error")
+def test_steps_that_double_for_as_long_as_a_search_may_last_stay_numbers(start: Start) -> None:
+    own = GiftbenchSettings(target="each", generations=250)
+    technique = start("giftbench", source=PixelSource(), config=SearchConfig().with_technique(own)).technique
+    assert isinstance(technique, Giftbench)
+    technique.begin()
+    lanes = technique._lanes
+    lanes.generation[:], lanes.best[:] = 1, 3.0
+    owner = np.arange(len(lanes.row))
+    for _ in range(250):
+        lanes.generation += 1
+        lanes.step[:] = [technique.next_step(lane, 3.0) for lane in owner]
+        walked = technique._walked(np.zeros((len(owner), 784), dtype=np.float32), owner)
+        assert np.isfinite(walked).all()
+    assert lanes.step.min() > 1e6 * (technique._high - technique._low)
+
+
 def test_low_steps_are_a_tenth_of_high_ones(start: Start) -> None:
     steps = []
     for each in ("low", "high"):
