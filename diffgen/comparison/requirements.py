@@ -114,6 +114,12 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique {config.technique} turns real images into genes, which the source {family.name} cannot; "
             + (f"use --source {' or '.join(able)}{own_encoder}." if able else "use another technique.")
         )
+    if needs.between and not family.between:
+        able = [each.name for each in FAMILIES.values() if each.encodes and each.between]
+        raise UserError(
+            f"The technique {config.technique} draws what lies between two real images, and the source {family.name} "
+            f"draws nothing there; use --source {' or '.join(able)}."
+        )
     if config.source.family in ("seeds", "mixed") and not needs.source:
         raise UserError(
             f"The technique {config.technique} makes its pictures from the real images itself; leave --source out."

@@ -125,11 +125,13 @@ class Family(ABC):
     Attributes:
         name: as ``--source`` takes it.
         encodes: whether its sources are :class:`EncodingSource`.
+        between: whether pictures between two real images can be drawn from what lies between their genes.
         Settings: class of its own settings, made by :func:`diffgen.config.schema.settings`, or None.
     """
 
     name: ClassVar[str]
     encodes: ClassVar[bool] = False
+    between: ClassVar[bool] = True
     Settings: ClassVar[type[Any] | None] = None
 
     def encodes_with(self, config: CompareConfig) -> bool:

@@ -40,6 +40,7 @@ class DenoiserFamily(Family):
 
     name = "denoiser"
     encodes = True
+    between = False  # genes say which image it is: halfway between two there is none
     Settings = DenoiserSettings
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:

@@ -61,7 +61,7 @@ PRESETS: dict[str, SearchConfig] = {
 class Argus(Interpolation):
     """See the module's text for the rules."""
 
-    seed_requirement = "a labelled real image that all models get right"
+    seed_requirement = "a labelled real image that all models get right, beside images of another class"
     shares_count = len(SHARES)
     Settings = ArgusSettings
 
@@ -71,11 +71,11 @@ class Argus(Interpolation):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(source=True, encoder=True, labels=True)
+        return Needs(source=True, encoder=True, between=True, labels=True)
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:
-        if real.labels is None:
+        if real.labels is None or len(np.unique(real.labels)) < 2:
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero((real.answers.labels == real.labels[:, None]).all(axis=1))
 

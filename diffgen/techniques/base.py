@@ -32,6 +32,7 @@ class Needs:
     Attributes:
         source: it draws its pictures from the genes of a source.
         encoder: the source must turn real images into genes, too.
+        between: it draws what lies between the genes of two real images.
         discriminator: it asks how real a picture is, in the search.
         labels: of the real images.
         filters: it can ask the validity filters about its triggers in the search; it does where the settings say so.
@@ -40,6 +41,7 @@ class Needs:
 
     source: bool = False
     encoder: bool = False
+    between: bool = False
     discriminator: bool = False
     labels: bool = False
     filters: bool = False

@@ -42,7 +42,7 @@ class LatteSettings:
 class Latte(Interpolation):
     """See the module's text for the rules."""
 
-    seed_requirement = "a real image to which all models give the same label"
+    seed_requirement = "a real image to which all models give the same label, beside images of another such label"
     Settings = LatteSettings
 
     def __init__(self, context: TechniqueContext) -> None:
@@ -57,11 +57,12 @@ class Latte(Interpolation):
                 f"The setting search.latte.shortest is {own.shortest:g}, more than search.latte.longest, "
                 f"{own.longest:g}; swap them."
             )
-        return Needs(source=True, encoder=True)
+        return Needs(source=True, encoder=True, between=True)
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:
-        return np.flatnonzero(cls.classes_of(real) >= 0)
+        rows = np.flatnonzero((classes := cls.classes_of(real)) >= 0)
+        return rows if len(np.unique(classes[rows])) > 1 else rows[:0]
 
     @classmethod
     def classes_of(cls, real: RealImages) -> Int64Array:

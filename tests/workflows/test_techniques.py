@@ -191,6 +191,37 @@ def test_a_search_from_encoded_images_needs_a_source_that_encodes(technique: str
 
 
 @pytest.mark.parametrize("technique", _SEARCHES_FROM_CODES)
+def test_what_lies_between_two_images_needs_a_source_that_draws_something_there(technique: str) -> None:
+    config = CompareConfig(technique=technique, source=SourceConfig(family="denoiser"))
+    if technique in ("sinvad", "giftbench"):
+        check_settings(config)
+        return
+    with pytest.raises(UserError, match=f"{technique} draws what lies between .* use --source gan or vae or vq"):
+        check_settings(config)
+
+
+@pytest.mark.parametrize("technique", ["argus", "latte"])
+def test_images_of_one_class_can_be_led_nowhere(
+    technique: str, digits: ImageSet, small_config: CompareConfig, tmp_path: Path, no_gan: None
+) -> None:
+    def threes(images: np.ndarray) -> np.ndarray:
+        return np.tile(np.eye(10, dtype=np.float32)[3] * 0.9 + 0.01, (len(images), 1))
+
+    assert digits.labels is not None
+    rows = np.flatnonzero(digits.labels == 3)
+    with pytest.raises(UserError, match=f"{technique} begins with .*, beside images of another"):
+        compare(
+            threes,
+            threes,
+            data=(digits.images[rows], digits.labels[rows]),
+            technique=technique,
+            config=small_config,
+            output=tmp_path / "run",
+        )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("technique", _SEARCHES_FROM_CODES)
 def test_images_of_one_label_are_refused_before_a_source_is_trained(
     technique: str, digits: ImageSet, small_config: CompareConfig, tmp_path: Path, no_gan: None
 ) -> None:

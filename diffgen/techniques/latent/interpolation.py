@@ -65,7 +65,7 @@ class Interpolation(LatentTechnique):
         models = real.answers.probabilities.shape[1]
         self._asked = np.zeros(self.shares_count, dtype=np.int64)
         self._errors = np.zeros((self.shares_count, models), dtype=np.int64)
-        self._wrong = np.empty((0, 4), dtype=np.int64)
+        self._wrong: set[tuple[int, ...]] = set()  # rows of the array of that name in the outcomes
 
     @classmethod
     @abstractmethod
@@ -87,13 +87,8 @@ class Interpolation(LatentTechnique):
         """The next visits.
 
         Raises:
-            RunError: no seed can be led anywhere, or the scorer has let nothing pass for many rounds.
+            RunError: the scorer has let nothing pass for many rounds.
         """
-        if len(self._seeds) == 0 or len(self._towards) < 2:
-            raise RunError(
-                "There are no two classes of images that the search could lead one towards the other; give images of "
-                "more classes, or use another technique."
-            )
         places: list[int] = []
         others: list[Int64Array] = []
         made = 0
@@ -162,7 +157,7 @@ class Interpolation(LatentTechnique):
         np.add.at(self._errors, kind, wrong)
         which, model = np.nonzero(wrong)
         found = np.column_stack([rows[which], kind[which], model, labels[which, model]])
-        self._wrong = np.unique(np.concatenate([self._wrong, found]), axis=0)
+        self._wrong.update(map(tuple, found.tolist()))
 
     def end(self, now: Round, probabilities: Float32Array) -> None:
         """Nothing is learned from the answers."""
@@ -175,7 +170,10 @@ class Interpolation(LatentTechnique):
         other than the seed's that this model gave one of its pictures; ``seed_rows``: seeds visited at least once.
         """
         seen = self._seeds[: min(self._visits, len(self._seeds))]
-        return {"asked": self._asked, "errors": self._errors, "wrong": self._wrong, "seed_rows": seen}
+        return {"asked": self._asked, "errors": self._errors, "wrong": self._wrong_rows(), "seed_rows": seen}
+
+    def _wrong_rows(self) -> Int64Array:
+        return np.array(sorted(self._wrong), dtype=np.int64).reshape(-1, 4)
 
     def checkpoint(self) -> Checkpoint:
         return {
@@ -185,7 +183,7 @@ class Interpolation(LatentTechnique):
             "realism": self._realism,
             "asked": self._asked,
             "errors": self._errors,
-            "wrong": self._wrong,
+            "wrong": self._wrong_rows(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -193,5 +191,5 @@ class Interpolation(LatentTechnique):
         self._visits, self._empty_rounds = int(state["visits"]), int(state["empty_rounds"])
         if state["realism"].shape != self._realism.shape:
             raise ValueError("the realism is of other images")
-        self._realism, self._wrong = state["realism"].copy(), state["wrong"].copy()
+        self._realism, self._wrong = state["realism"].copy(), set(map(tuple, state["wrong"].tolist()))
         self._asked, self._errors = state["asked"].copy(), state["errors"].copy()
