@@ -36,8 +36,8 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
     own = replace(own, file=_whole(own.file), discriminator=_whole(own.discriminator), encoder=_whole(own.encoder))
     if own.file is None and own != GeneratorConfig():
         raise UserError(
-            "Latent length, prior, pixels and discriminator describe a generator of your own; name its file with "
-            "--generator, or leave them out."
+            "Latent length, prior, pixels, discriminator and encoder describe a generator of your own; name its file "
+            "with --generator, or leave them out."
         )
     if own.file is not None and config.gan_file is not None:
         raise UserError("--gan and --generator both say where the pictures come from; leave one of them out.")

@@ -28,7 +28,7 @@ from diffgen.types import Float32Array, ImageSet, Int64Array
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
 _GIVEN = "given"
-# Of grey images a third fewer teach as much: benchmarks/results/jury.md.
+# Of grey images a third of that teaches as much: benchmarks/results/jury.md.
 _SHOWN_GREY, _SHOWN_COLOUR = 15_000, 45_000
 # With fewer images the members learn them by heart: certainty then tells the images they know from all others.
 _FEWEST, _FEWEST_A_LABEL = 100, 10

@@ -18,7 +18,7 @@ class SourceConfig:
         "Where images come from: a GAN trained on the data; vae or vq, the codes of an auto-encoder trained on it; "
         "denoiser, real images with noise, restored by a network trained on it; a generator's file; seeds (real images "
         "with operators); or mixed, seeds and a GAN in one population (default: file where --generator names one, else "
-        "what suits the technique: mixed for diffgan).",
+        "what suits the technique: mixed for diffgan, vae or vq for searches from encoded images).",
         option="--source",
         common=True,
     )

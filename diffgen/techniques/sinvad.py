@@ -73,7 +73,7 @@ class SinvadSettings:
         "disagreement", "What is searched for: that the models disagree, or that each of them fails, one by one."
     )
     population: int = setting(50, "Individuals of a generation.", ge=3, le=10**5)
-    kept: int = setting(10, "The best of them, which are kept and bred from.", ge=2, le=10**5)
+    kept: int = setting(10, "The best of them, which are kept and bred from; never all of them.", ge=2, le=10**5)
     generations: int = setting(60, "Most generations from one seed.", ge=1, le=10**6)
     spread: float = setting(1.0, "Standard deviation of the first generation about its seed.", gt=0, le=100)
     step: float = setting(0.1, "Standard deviation of the first mutations.", gt=0, le=100)
