@@ -30,7 +30,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from benchmarks.fuzz_attacks import Target, hostile
+from benchmarks.fuzz_archives import Target
+from benchmarks.fuzz_attacks import hostile
 from benchmarks.fuzz_doors import Child
 
 RESULT = Path(__file__).parent / "results" / "fuzz-vetting.md"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import get_args, overload
 
 import numpy as np
@@ -14,7 +13,8 @@ import torch
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, SomeAnswersError, UserError
 from diffgen.models.answer_store import AnswerStore
-from diffgen.models.class_names import Background, background_in, is_name
+from diffgen.models.class_names import Background, background_in
+from diffgen.models.class_order import in_order, inverse, own_order
 from diffgen.models.detection import accepts, check_single, find_layout
 from diffgen.models.inputs import (
     ImageShape,
@@ -23,6 +23,7 @@ from diffgen.models.inputs import (
     as_tensor,
     check_images,
 )
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
 from diffgen.models.shapes import (
     DeclaredShape,
@@ -40,44 +41,6 @@ _PREPARED = 256  # images that a model looks at first
 _BACKGROUNDS: tuple[Background, ...] = get_args(Background)
 _FEWEST_CLASSES = 2
 _IMAGENET = 1000  # classes; TensorFlow's nets for them have 1,001 values, the first one for the background
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """What is known of a model before it is opened.
-
-    Attributes:
-        name: shown in messages and reports.
-        path: its file, or None.
-        digest: SHA-256 of the file's contents, or None.
-        device: where its answers are wanted.
-        batch_size: most images handed to it at once.
-        preprocessing: as the user, a sidecar or a recorded run gave it.
-        class_names: K names in the order of the model's answers; one for the background may be among them; empty when
-            unknown.
-        class_order: K numbers, for each of the model's own classes the class that it is counted as; empty for its
-            own order.
-        arch: ``package.module:factory`` that built its network, or None.
-        unpickled: its file was opened by running the pickle in it.
-    """
-
-    name: str
-    path: Path | None = None
-    digest: str | None = None
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    batch_size: int = 256
-    preprocessing: Preprocessing = field(default_factory=Preprocessing)
-    class_names: tuple[str, ...] = ()
-    class_order: tuple[int, ...] = ()
-    arch: str | None = None
-    unpickled: bool = False
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise UserError(f"The batch size {self.batch_size} of model {self.name} is not positive; give 1 or more.")
-        strange = next((name for name in self.class_names if not is_name(name)), None)
-        if strange is not None:
-            raise UserError(f"The class name {strange!r} of model {self.name} is not printable text; rename the class.")
 
 
 class BlackBox(ABC):
@@ -114,7 +77,7 @@ class BlackBox(ABC):
         self.batch_size = settings.batch_size
         self.preprocessing = settings.preprocessing.over(DEFAULT_PREPROCESSING)
         self.class_order = settings.class_order
-        self.class_names = _in_order(settings.class_names, settings.class_order)
+        self.class_names = in_order(settings.class_names, settings.class_order)
         self.arch = settings.arch
         self.unpickled = settings.unpickled
         self.image_shape: ImageShape | None = None
@@ -201,7 +164,7 @@ class BlackBox(ABC):
     @property
     def own_class_names(self) -> tuple[str, ...]:
         """The class names in the model's own order, or none."""
-        return _own_order(self.class_names, self.class_order)
+        return own_order(self.class_names, self.class_order)
 
     def map_classes(self, class_order: tuple[int, ...]) -> None:
         """Count the model's own class ``i`` as ``class_order[i]``: its columns and names are put into that order.
@@ -214,7 +177,7 @@ class BlackBox(ABC):
                 f"The order of the classes of model {self.name} has {counted(len(class_order), 'number')} but the "
                 f"model answers with {self.num_classes} classes; give each of them once."
             )
-        self.class_names = _in_order(self.own_class_names, class_order)
+        self.class_names = in_order(self.own_class_names, class_order)
         self.class_order = class_order
 
     def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
@@ -312,7 +275,7 @@ class BlackBox(ABC):
             )
         self.preprocessing = replace(self.preprocessing, background=where)
         self.num_classes = max(left, _FEWEST_CLASSES)
-        self.class_names = _in_order(self._names_without(where), self.class_order)
+        self.class_names = in_order(self._names_without(where), self.class_order)
         if self.class_order:
             self.map_classes(self.class_order)
         if self.class_names and len(self.class_names) != self.num_classes:
@@ -348,7 +311,7 @@ class BlackBox(ABC):
         if len(raw) > 0:
             raw = to_probabilities(raw, self._kind)
             if self.class_order:
-                raw = raw[:, torch.as_tensor(_inverse(self.class_order), device=raw.device)]
+                raw = raw[:, torch.as_tensor(inverse(self.class_order), device=raw.device)]
         elif self._columns != self.num_classes:
             raw = raw.new_empty((0, self.num_classes))
         return raw.to(self.device) if isinstance(images, torch.Tensor) else raw.cpu().numpy()
@@ -435,18 +398,3 @@ class BlackBox(ABC):
 def _shape_of(images: torch.Tensor | UInt8Array) -> ImageShape:
     _, channels, height, width = images.shape
     return int(channels), int(height), int(width)
-
-
-def _inverse(order: tuple[int, ...]) -> list[int]:
-    """Where each number of a permutation stands."""
-    return sorted(range(len(order)), key=order.__getitem__)
-
-
-def _in_order(names: tuple[str, ...], order: tuple[int, ...]) -> tuple[str, ...]:
-    """The names of a model's own classes in the order of the classes that these are counted as."""
-    return tuple(names[i] for i in _inverse(order)) if len(names) == len(order) else names
-
-
-def _own_order(names: tuple[str, ...], order: tuple[int, ...]) -> tuple[str, ...]:
-    """What :func:`_in_order` was made from."""
-    return tuple(names[i] for i in order) if len(names) == len(order) else names

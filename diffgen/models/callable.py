@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.inputs import as_tensor
+from diffgen.models.model_settings import ModelSettings
 
 _CPU = torch.device("cpu")
 

@@ -14,8 +14,9 @@ import torch
 
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.inputs import grey_levels_only
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.shapes import image_sides
 from diffgen.models.untrusted import UntrustedError, check_program, checked_copy
 from diffgen.models.wording import reason

@@ -15,8 +15,9 @@ import torch
 
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.inputs import grey_levels_only
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.shapes import check_sides, image_sides
 from diffgen.models.untrusted import KerasBuilder, UntrustedError, check_hdf5
 from diffgen.models.wording import reason

@@ -13,10 +13,11 @@ import torch
 from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate, Preprocessing, RemoteConfig, is_address
 from diffgen.errors import UserError
 from diffgen.models.advice import describe_directory, describe_file
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.callable import CallableModel
 from diffgen.models.identity import file_sha256, onnx_sha256
 from diffgen.models.isolation.choice import is_isolated
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.remote.address import parse_address
 from diffgen.models.sidecar import read_sidecar
 from diffgen.models.sniffing import FileKind, sniff

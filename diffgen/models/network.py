@@ -11,10 +11,10 @@ import torch
 
 from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate
 from diffgen.errors import UserError
-from diffgen.models.base import ModelSettings
 from diffgen.models.exported import declared_sides, on_device, open_program, tensor_inputs
 from diffgen.models.isolation.choice import is_isolated
 from diffgen.models.loading import identify
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.onnx import DTYPES, open_session
 from diffgen.models.sniffing import FileKind
 from diffgen.models.torch_module import try_eval

@@ -10,9 +10,10 @@ import torch
 
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.class_names import names_from_metadata
 from diffgen.models.inputs import as_tensor, grey_levels_only
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.shapes import DeclaredSides, image_sides
 from diffgen.models.wording import counted, reason

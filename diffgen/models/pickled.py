@@ -11,8 +11,9 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.models.arch import current_folder_importable
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.callable import CallableModel
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.state_dict import unpickle
 from diffgen.models.torch_module import TorchModule
 from diffgen.models.wording import reason

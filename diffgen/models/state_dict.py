@@ -9,7 +9,7 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.models.arch import build_network, current_folder_importable
-from diffgen.models.base import ModelSettings
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.torch_module import TorchModule
 from diffgen.models.wording import reason
 

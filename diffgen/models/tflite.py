@@ -17,8 +17,9 @@ import torch
 
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.inputs import grey_levels_only
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.shapes import DeclaredSides, check_sides, image_sides
 from diffgen.models.wording import reason
 

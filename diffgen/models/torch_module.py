@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
+from diffgen.models.model_settings import ModelSettings
 
 
 class TorchModule(BlackBox):

@@ -11,7 +11,7 @@ from typing import IO
 import torch
 
 from diffgen.errors import UserError
-from diffgen.models.base import ModelSettings
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.torch_module import TorchModule
 from diffgen.models.untrusted import UntrustedError, check_graphs, checked_torchscript, is_quantized
 from diffgen.models.wording import reason

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import fuzz_vetting
-from benchmarks.fuzz_attacks import Target, hostile
+from benchmarks.fuzz_archives import Target
+from benchmarks.fuzz_attacks import hostile
 from benchmarks.fuzz_corpus import programs
 
 

@@ -14,7 +14,7 @@ import torch
 
 from diffgen.data import load as load_data
 from diffgen.models import load
-from diffgen.models.base import ModelSettings
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized

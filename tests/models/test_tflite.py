@@ -10,7 +10,7 @@ from diffgen.config import Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.models import load, read_class_names
-from diffgen.models.base import ModelSettings
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.sniffing import FileKind, sniff
 from diffgen.models.tflite import TfliteModel
 from diffgen.types import ImageSet

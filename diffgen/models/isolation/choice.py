@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from diffgen.config import Isolate
 from diffgen.errors import UserError
-from diffgen.models.base import ModelSettings
 from diffgen.models.isolation.wall import walls
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.sniffing import FileKind
 
 # Files that are models by themselves: no code of the user's belongs to them.

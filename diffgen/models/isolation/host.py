@@ -15,10 +15,11 @@ import torch
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, from_dict, replace
 from diffgen.errors import UserError
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.isolation.channel import Gone, receive_with_descriptors, send
 from diffgen.models.isolation.memory import SharedMemory, bytes_of
 from diffgen.models.isolation.wall import raise_wall
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.sniffing import FileKind
 from diffgen.models.wording import reason
 

@@ -10,10 +10,11 @@ import torch
 
 from diffgen.config import Preprocessing, replace, to_dict
 from diffgen.errors import UserError
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.class_names import is_name
 from diffgen.models.inputs import grey_levels_only
 from diffgen.models.isolation.process import Child
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import checked_rows
 from diffgen.models.shapes import image_sides
 from diffgen.models.sniffing import FileKind

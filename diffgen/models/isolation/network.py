@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from diffgen.models.base import ModelSettings
 from diffgen.models.isolation.model import Said, request
 from diffgen.models.isolation.process import Child
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.sniffing import FileKind
 
 

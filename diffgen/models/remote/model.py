@@ -12,8 +12,9 @@ import torch
 
 from diffgen.config import DEFAULT_REMOTE, Preprocessing, RemoteConfig
 from diffgen.errors import ServiceError, UserError
-from diffgen.models.base import BlackBox, ModelSettings
+from diffgen.models.base import BlackBox
 from diffgen.models.inputs import as_tensor, grey_levels_only
+from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.remote.address import Address
 from diffgen.models.remote.protocol import (
