@@ -1,4 +1,4 @@
-"""A model that breaks a run off, and what makes two runs the same."""
+"""Models that break a run off, and what makes two runs the same."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.data import load
+from diffgen.events import Event, StageStarted
+from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME
+from diffgen.types import Float32Array
 
 
 class Fragile:
@@ -33,6 +37,27 @@ class Fragile:
                     return done
         with torch.inference_mode():
             return self._network(torch.from_numpy(images)).numpy()
+
+
+class InSearch:
+    """Does something, once, when the candidate is asked for the second time in the search."""
+
+    def __init__(self, model_file: Path, then: Callable[[], None]) -> None:
+        self._model = load_model(model_file, device="cpu")
+        self._model.prepare(load("digits:test").images)
+        self._then = then
+        self._asked: int | None = None
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted) and event.name == "Searching for disagreements":
+            self._asked = 0
+
+    def candidate(self, images: np.ndarray) -> Float32Array:
+        if self._asked is not None:
+            self._asked += 1
+            if self._asked == 2:
+                self._then()
+        return self._model.predict(np.round(images * 255).astype(np.uint8))
 
 
 def columns(run: str | Path) -> dict[str, np.ndarray]:

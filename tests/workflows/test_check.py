@@ -19,7 +19,7 @@ from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, RemoteConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.events import Event, StageStarted, StopToken
+from diffgen.events import StopToken
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.runs.cache import cache_folder
@@ -33,6 +33,7 @@ from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 from tests.models.remote.oip_server import OipServer, onnx_model
+from tests.workflows.breaking import InSearch
 
 CLASSES = 10
 
@@ -289,29 +290,6 @@ def digest(file: Path) -> str:
     import hashlib
 
     return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-class InSearch:
-    """Does something, once, when the candidate is asked for the second time in the search."""
-
-    def __init__(self, model_file: Path, then: Callable[[], None]) -> None:
-        from diffgen.models import load as load_model
-
-        self._model = load_model(model_file, device="cpu")
-        self._model.prepare(load("digits:test").images)
-        self._then = then
-        self._asked: int | None = None
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, StageStarted) and event.name == "Searching for disagreements":
-            self._asked = 0
-
-    def candidate(self, images: np.ndarray) -> Float32Array:
-        if self._asked is not None:
-            self._asked += 1
-            if self._asked == 2:
-                self._then()
-        return self._model.predict(np.round(images * 255).astype(np.uint8))
 
 
 def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
