@@ -126,7 +126,7 @@ def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
 def _accept(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
         raise UserError("The store is missing; name the folder that shall know them with --store.")
-    from diffgen.gate.wording import count_of
+    from diffgen.wording import count_of
 
     accepted = api.accept(arguments.accept, arguments.store)
     known = f"{accepted.known:,} {'was' if accepted.known == 1 else 'were'} known"

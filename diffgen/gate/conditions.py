@@ -19,7 +19,8 @@ from diffgen.config import (
     Limits,
 )
 from diffgen.gate.values import AccuracyDrop, ClassDrop, GateValues, Rate, Shift
-from diffgen.gate.wording import count_of, percent, points
+from diffgen.gate.wording import percent, points
+from diffgen.wording import count_of
 
 
 class Status(StrEnum):

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift, Undecided
-from diffgen.gate.wording import count_of, percent, points
+from diffgen.gate.wording import percent, points
+from diffgen.wording import count_of
 
 # the names that values and conditions have in results.json, and what people are told that they are
 TITLES = {

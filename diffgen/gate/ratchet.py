@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from diffgen.gate.conditions import Condition, Status
 from diffgen.gate.record import check_drop, check_rate
 from diffgen.gate.values import AccuracyDrop, GateValues, KnownBehaviour, Rate
-from diffgen.gate.wording import count_of, percent, points
+from diffgen.gate.wording import percent, points
 from diffgen.metrics.intervals import clustered_interval
 from diffgen.runs.schema import whole
+from diffgen.wording import count_of
 
 #: Pictures of one behaviour come in clumps, since a search goes on from what it found: this many are worth one that was
 #: drawn on its own (Kish's design effect; measured, see the decision).

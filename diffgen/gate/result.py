@@ -10,7 +10,7 @@ from typing import Any
 from diffgen.gate.conditions import EXIT_CODES, Condition, Status
 from diffgen.gate.record import read_conditions, read_values
 from diffgen.gate.values import GateValues
-from diffgen.gate.wording import count_of
+from diffgen.wording import count_of
 
 _WORST = 5
 

@@ -11,8 +11,3 @@ def percent(share: float) -> str:
 def points(share: float) -> str:
     """``0.53 points``, of a difference of two shares."""
     return f"{share * 100:.2f} points"
-
-
-def count_of(amount: int, one: str) -> str:
-    """``1 image``, ``2 images``."""
-    return f"{amount:,} {one if amount == 1 else one + 's'}"

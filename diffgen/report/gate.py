@@ -8,7 +8,8 @@ from diffgen.report.cards import Card, make_card
 from diffgen.report.data import GateBehaviour, GateView, ReportData, VerdictData
 from diffgen.report.markdown import escape_markdown
 from diffgen.report.pictures import PictureBudget
-from diffgen.report.wording import clean_text, count_of
+from diffgen.report.wording import clean_text
+from diffgen.wording import count_of
 
 _PICTURE_BYTES = 400_000
 _BEHAVIOURS_SHOWN = 24

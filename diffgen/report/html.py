@@ -20,6 +20,7 @@ from diffgen.report.pair_list import PairList, pair_list
 from diffgen.report.pictures import display_size
 from diffgen.tasks.label_pairs import MATRIX_CLASSES
 from diffgen.types import UInt8Array
+from diffgen.wording import count_of
 
 #: Width in CSS pixels that thumbnails come close to.
 _THUMBNAIL = 96
@@ -155,7 +156,7 @@ def make_environment() -> Environment:
     environment.filters.update(
         badges=_badges,
         capitalised=wording.capitalised,
-        count_of=wording.count_of,
+        count_of=count_of,
         duration=wording.duration,
         figure=wording.figure,
         number=wording.number,
@@ -230,7 +231,7 @@ def _pair_lists(data: ReportData) -> tuple[PairList, PairList]:
 def _pairs_title(kind: str, view: matrix.MatrixView | PairList, noun: str) -> str:
     if not view.total:
         return f"{kind}: none"
-    return f"{kind}: {wording.count_of(view.total, noun)} in {wording.count_of(view.pairs, 'label pair')}"
+    return f"{kind}: {count_of(view.total, noun)} in {count_of(view.pairs, 'label pair')}"
 
 
 def _progress(data: ReportData) -> tuple[tuple[str, tuple[tuple[str, str, Markup], ...]], ...]:

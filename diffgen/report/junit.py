@@ -9,7 +9,7 @@ import re
 from xml.etree import ElementTree
 
 from diffgen.report.data import ConditionView, GateBehaviour, GateView
-from diffgen.report.wording import count_of
+from diffgen.wording import count_of
 
 # what XML 1.0 cannot hold, not even escaped
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

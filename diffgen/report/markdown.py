@@ -8,6 +8,7 @@ import re
 from diffgen.report import wording
 from diffgen.report.data import ReportData
 from diffgen.tasks.classification import role_name
+from diffgen.wording import count_of
 
 _MAX_PAIRS = 10
 #: What Markdown, or HTML inside it, could read as markup.
@@ -47,11 +48,11 @@ def _numbers(data: ReportData) -> list[str]:
     rows = [
         (
             "valid triggers",
-            f"{wording.number(data.headline_count)} of {wording.count_of(found.triggers, 'trigger')}",
+            f"{wording.number(data.headline_count)} of {count_of(found.triggers, 'trigger')}",
         ),
         (
             "behaviours",
-            f"{wording.number(found.behaviours)} in {wording.count_of(found.label_pairs, 'label pair')}",
+            f"{wording.number(found.behaviours)} in {count_of(found.label_pairs, 'label pair')}",
         ),
         *_discovery(data),
         ("queries", f"{wording.number(found.queries)} in {wording.duration(found.seconds)}"),
@@ -70,7 +71,7 @@ def _discovery(data: ReportData) -> list[tuple[str, str]]:
         return []
     return [
         ("behaviours, lower bound of all", wording.number(data.results.behaviours_at_least)),
-        (f"new behaviours, last {wording.count_of(found.queries, 'query', 'queries')}", wording.rate(found)),
+        (f"new behaviours, last {count_of(found.queries, 'query', 'queries')}", wording.rate(found)),
     ]
 
 

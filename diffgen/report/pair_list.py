@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diffgen.report.wording import count_of, number, percent
+from diffgen.report.wording import number, percent
 from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.wording import count_of
 
 #: Most pairs on the page; results.json has all.
 MOST_PAIRS = 300

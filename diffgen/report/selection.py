@@ -7,7 +7,8 @@ from typing import Any
 
 from diffgen.report.data import SelectionView, TrustView
 from diffgen.report.pictures import PictureBudget
-from diffgen.report.wording import count_of, number, percent
+from diffgen.report.wording import number, percent
+from diffgen.wording import count_of
 
 #: Bytes of data URIs of the pictures in this part.
 TRUST_BYTES = 200_000

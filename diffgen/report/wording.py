@@ -10,6 +10,7 @@ from typing import TypeAlias
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
 from diffgen.tasks.classification import who_is_wrong
+from diffgen.wording import count_of
 
 Faults: TypeAlias = Mapping[str, Mapping[str, int]]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -18,11 +19,6 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number(value: float) -> str:
     """A whole number with thousands separators."""
     return f"{round(value):,}"
-
-
-def count_of(amount: int, one: str, many: str | None = None) -> str:
-    """``1 picture``, ``2 pictures``, ``1,234 pictures``."""
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -10,7 +10,8 @@ import pytest
 from diffgen.metrics.richness import Discovery
 from diffgen.report import render_markdown
 from diffgen.report.markdown import escape_markdown
-from diffgen.report.wording import clean_text, count_of, duration, figure, headline, percent
+from diffgen.report.wording import clean_text, duration, figure, headline, percent
+from diffgen.wording import count_of
 from tests.report.changes import changed
 
 
