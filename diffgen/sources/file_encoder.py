@@ -12,6 +12,7 @@ from diffgen.models.network import Network
 from diffgen.models.wording import reason, shape_text
 from diffgen.sources.file import FileSource, in_pixels
 from diffgen.sources.learned.equal_parts import in_equal_parts
+from diffgen.sources.space import random_genes
 
 _PROBES = 3
 
@@ -29,14 +30,15 @@ class EncodingFileSource(FileSource):
 
     Raises:
         UserError: see :class:`FileSource`; or the encoder cannot be read as a network, does not take such images, or
-            gives no finite latent vectors of the generator's length for them.
+            gives no finite latent vectors of the generator's length for them, or such that depend on more than their
+            image.
     """
 
     def __init__(self, config: GeneratorConfig, image_shape: tuple[int, int, int], *, device: torch.device) -> None:
         super().__init__(config, image_shape, device=device)
         assert config.encoder is not None
         self.encoder = Network(Path(config.encoder).expanduser(), device=device)
-        probes = self.draw(torch.zeros(_PROBES, self.latent_dim)).cpu()
+        probes = self.draw(random_genes(self.space, _PROBES, torch.Generator().manual_seed(0))).cpu()
         try:
             found = self.encoder(in_pixels(probes, self.pixels))
         except UserError:
@@ -55,6 +57,22 @@ class EncodingFileSource(FileSource):
             raise UserError(
                 f"The encoder {self.encoder.name} gives values that are not finite; train it again, or check "
                 "--generator-pixels."
+            )
+        self._check_genes(probes)
+
+    def _check_genes(self, images: torch.Tensor) -> None:
+        """Genes are a function of their image alone, but for the last digits, so that a run can be repeated."""
+        found = self.encode(images)
+        if _differ(found, self.encode(images)):
+            raise UserError(
+                f"The encoder {self.encoder.name} gives another latent vector when it is handed the same image again; "
+                "save it so that it gives the mean, without noise or dropout."
+            )
+        alone = torch.cat([self.encode(image) for image in images.split(1)])
+        if _differ(found, alone) or _differ(found.flip(0), self.encode(images.flip(0))):
+            raise UserError(
+                f"The latent vector that the encoder {self.encoder.name} gives for an image depends on the others in "
+                "its batch, as with batch normalisation in training mode; save it after network.eval()."
             )
 
     def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -77,3 +95,8 @@ class EncodingFileSource(FileSource):
 
     def _genes(self, images: torch.Tensor) -> torch.Tensor:
         return self.encoder(in_pixels(images, self.pixels)).to("cpu", torch.float32).flatten(1)
+
+
+def _differ(genes: torch.Tensor, others: torch.Tensor) -> bool:
+    """Whether genes differ by more than the last digits of a sum."""
+    return not torch.allclose(genes, others, rtol=1e-3, atol=1e-3 * (1 + float(genes.abs().max())))

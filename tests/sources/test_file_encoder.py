@@ -114,6 +114,33 @@ def test_what_is_no_encoder(make: Callable[[torch.Tensor], torch.Tensor], said: 
         EncodingFileSource(config, SHAPE, device=CPU)
 
 
+class Noisy(Finder):
+    """The encoder of a VAE as it is trained: it draws from the distribution of the codes."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found = super().forward(images)
+        return found + 0.1 * torch.randn_like(found)
+
+
+class Centred(Finder):
+    """As with batch normalisation in training mode."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found = super().forward(images)
+        return found - found.mean(dim=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(Noisy, "another latent vector when it is handed the same"), (Centred, "the others in its batch")],
+)
+def test_latent_vectors_that_depend_on_more_than_the_image_are_refused(
+    kind: type[Finder], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=said):
+        EncodingFileSource(files(tmp_path, kind(Drawer())), SHAPE, device=CPU)
+
+
 def test_the_family_encodes_where_an_encoder_is_named(tmp_path: Path) -> None:
     whole = load("digits:test")
     digits = ImageSet(whole.images[:, :, 8:20, 8:20].copy(), whole.labels, None, "pieces of digits")
