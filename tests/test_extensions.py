@@ -17,10 +17,13 @@ import torch
 
 import diffgen
 from diffgen import extensions
+from diffgen.comparison.image_source import settled_generator
+from diffgen.comparison.requirements import check_settings
 from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, GeneratorConfig, SearchConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import StopToken, TriggersFound
+from diffgen.extensions import Extensions
 from diffgen.filters import foreign_filters
 from diffgen.origins import Origins
 from diffgen.runs.folder import RunFolder
@@ -30,6 +33,7 @@ from diffgen.techniques.dflare import DFlareSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.techniques.random_latent import RandomLatent
 from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
+from tests.techniques.encoding_sources import PixelSource
 
 CODE = re.compile(r"<!-- (\w+) -->\n```python\n(.*?)```", re.DOTALL)
 
@@ -262,6 +266,38 @@ def test_a_generator_is_tried_out(fault: str, said: str) -> None:
     assert checked_source(Bad(""), "good", (1, 8, 8)).image_shape == (1, 8, 8)
     with pytest.raises(UserError, match="The generator list has no space"):
         checked_source([], "list", (1, 8, 8))
+
+
+def test_a_generator_that_finds_genes_serves_searches_from_real_images(folder: Path) -> None:
+    config = CompareConfig(technique="sinvad")
+    with Extensions(generator=PixelSource()).in_use():
+        check_settings(settled_generator(config))
+    with (
+        Extensions(generator=Bad("")).in_use(),
+        pytest.raises(UserError, match=r"which the source given cannot; .*, or give the generator a method encode"),
+    ):
+        check_settings(settled_generator(config))
+    with pytest.raises(UserError, match=r"finds genes of shape \(8, 3\) for 8 images; let it find 784 for each"):
+        checked_source(ShortSighted(), "short-sighted", (1, 28, 28))
+    found = diffgen.compare(
+        str(folder / "a.onnx"),
+        str(folder / "b.onnx"),
+        data="digits:test",
+        budget="300q",
+        technique="latte",
+        generator=PixelSource(),
+        filters=["ssim"],
+        output=folder / "pixels",
+    )
+    assert found.queries == 300
+    assert RunFolder.open(found.run).read_arrays("outcomes")["asked"].sum() == 300
+
+
+class ShortSighted(PixelSource):
+    """Finds too few genes."""
+
+    def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        return super().encode(images, labels)[:, :3]
 
 
 @pytest.fixture

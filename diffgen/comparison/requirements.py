@@ -109,7 +109,10 @@ def check_settings(config: CompareConfig) -> None:
         )
     if needs.encoder and not family.encodes_with(config):
         able = [each.name for each in FAMILIES.values() if each.encodes]
-        own_encoder = ", or add --generator-encoder FILE" if family.name == "file" else ""
+        own_encoder = {
+            "file": ", or add --generator-encoder FILE",
+            "given": ", or give the generator a method encode (diffgen.sources.base.EncodingSource)",
+        }.get(family.name, "")
         raise UserError(
             f"The technique {config.technique} turns real images into genes, which the source {family.name} cannot; "
             + (f"use --source {' or '.join(able)}{own_encoder}." if able else "use another technique.")

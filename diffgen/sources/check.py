@@ -9,7 +9,7 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.models.wording import shape_text
-from diffgen.sources.base import Source
+from diffgen.sources.base import EncodingSource, Source
 from diffgen.sources.space import random_genes
 
 _PROBES = 8
@@ -24,7 +24,8 @@ def checked_source(given: Any, name: str, image_shape: tuple[int, int, int]) -> 
         image_shape: (C, H, W) that it must draw.
 
     Raises:
-        UserError: it is no source, draws images of another shape or type, or an image depends on more than its genes.
+        UserError: it is no source, draws images of another shape or type, an image depends on more than its genes, or
+            another number of genes is found for an image.
     """
     source: Any = given
     if inspect.isclass(given) or inspect.isroutine(given):
@@ -53,4 +54,11 @@ def checked_source(given: Any, name: str, image_shape: tuple[int, int, int]) -> 
     alone = torch.cat([source.draw(row) for row in genes.split(1)])
     if int((drawn.to(torch.int16) - alone.to(torch.int16)).abs().max()) > 1:
         raise UserError(f"An image of the generator {name} depends on the others in its batch; draw each by itself.")
+    if isinstance(source, EncodingSource):
+        found = source.encode(drawn)
+        if tuple(found.shape) != tuple(genes.shape):
+            raise UserError(
+                f"The generator {name} finds genes of shape {tuple(found.shape)} for {_PROBES} images; let it find "
+                f"{genes.shape[1]} for each."
+            )
     return source

@@ -14,6 +14,10 @@ class GivenFamily(Family):
 
     name = "given"
 
+    def encodes_with(self, config: CompareConfig) -> bool:
+        """See the base class: with a method ``encode``; of a function that makes a source it is not known."""
+        return hasattr(extensions.in_use().generator, "encode")
+
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; what it draws is found out when it is tried."""
 
