@@ -90,7 +90,7 @@ def test_families(bench: Bench, tmp_path: Path) -> None:
     words = ("digits", tmp_path, "--family", "vae", "--set", "source.vae.steps=30", "--set", "source.vae.latent_dim=4")
     assert bench("families", *words, "--train-only").count("\n| vae") == 0
     said = bench("families", *words)
-    assert said.count("\n| vae (latent_dim 4, steps 30) | 4 |") == 1
+    assert said.count("\n| vae (steps 30, latent_dim 4) | 4 |") == 1
     assert bench("families", *words).splitlines()[-1] == said.splitlines()[-1]  # is there and is not done again
     assert (tmp_path / "vae.png").is_file()
 
