@@ -176,11 +176,9 @@ def boundary(runs: Sequence[Run]) -> list[str]:
             reached = int((run.counted["reached"].astype(bool) & (run.counted["aim"] == aim)).sum())
             for model in [aim] if aim >= 0 else range(margins.shape[1]):
                 ours, real = margins[own, model], run.real_margins[:, model]
-                delta = 2 * a12(ours, real) - 1 if len(ours) else np.nan
+                delta = f"{2 * a12(ours, real) - 1:.2f}" if len(ours) else ""
                 means = (f"{each.mean():.4f}" if len(each) else "" for each in (ours, real))
-                rows.append(
-                    (run.family, _model(aim), _model(model), f"{len(own):,} of {reached:,}", *means, f"{delta:.2f}")
-                )
+                rows.append((run.family, _model(aim), _model(model), f"{len(own):,} of {reached:,}", *means, delta))
     head = ("source", "searched for", "model", "pictures that are disagreements", "ours", "test set", "Cliff's delta")
     lines = _table(head, rows)
     told = "; ".join(
