@@ -27,6 +27,9 @@ HEAVY = {
     "umap",
 }
 
+# What only the type checker knows.
+FOR_TYPES = {"_typeshed"}
+
 # Where the name that is imported is not the name that is installed.
 DISTRIBUTIONS = {"PIL": "Pillow", "skimage": "scikit-image", "sklearn": "scikit-learn", "umap": "umap-learn"}
 
@@ -53,7 +56,7 @@ def test_every_import_is_declared(repository: Path) -> None:
     undeclared = {}
     for folder in ("diffgen", "filters", "gan_training"):
         for file in sorted((repository / folder).rglob("*.py")):
-            for name in imported_names(file) - {"diffgen"} - sys.stdlib_module_names:
+            for name in imported_names(file) - {"diffgen", *FOR_TYPES} - sys.stdlib_module_names:
                 if normal(DISTRIBUTIONS.get(name, name)) not in declared:
                     undeclared[name] = str(file.relative_to(repository))
     assert undeclared == {}, "Add these to install_requires in setup.cfg, or import what is declared there."
