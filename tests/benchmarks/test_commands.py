@@ -253,6 +253,16 @@ def test_mixed(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, 
     assert all(f"\n| {way} |" in said for way in ("mixed", "seeds"))
 
 
+def test_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
+    bench("pairs", shared_of_digits / "data", tmp_path / "models", "--only", "optimizer")
+    words = (shared_of_digits / "data" / "mnist", tmp_path / "models", tmp_path / "out")
+    said = bench("retraining", *words, "--queries", 300, "--seeds", 1, "--epochs", 1, "--quick")
+    for role in "AB":
+        for way in ("as it was", "nothing", "augmentations", "finds"):
+            assert said.count(f"\n| {role} | {way} | ") == 1
+    assert "449 real images" in said
+
+
 @pytest.mark.slow
 def test_validity(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
     words = ("--queries", 200, "--seeds", 1, "--ways", "post", "constraint", "--quick")
