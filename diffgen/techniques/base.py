@@ -67,6 +67,17 @@ class RealImages:
         """float32 (N, M, K): the answers, of all classes; see :meth:`diffgen.tasks.kept_answers.KeptAnswers.dense`."""
         return self.answers.dense()
 
+    def all_right(self) -> Int64Array:
+        """int64 (n,), ascending: rows that every model gives their label; none where there are no labels."""
+        if self.labels is None:
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero((self.answers.labels == self.labels[:, None]).all(axis=1))
+
+    def all_alike(self) -> Int64Array:
+        """int64 (n,), ascending: rows to which every model gives the same label."""
+        labels = self.answers.labels
+        return np.flatnonzero((labels == labels[:, :1]).all(axis=1))
+
 
 @dataclass(frozen=True)
 class TechniqueContext:

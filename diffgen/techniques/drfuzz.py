@@ -160,9 +160,7 @@ class DrFuzz(Technique):
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:
-        if real.labels is None:
-            return np.empty(0, dtype=np.int64)
-        return np.flatnonzero((real.answers.labels == real.labels[:, None]).all(axis=1))
+        return real.all_right()
 
     @property
     def between_generations(self) -> bool:
