@@ -33,6 +33,7 @@ class NamedSettings(TypedDict, total=False):
     gan_schedule: Literal["quick", "default", "thorough"] | None
     gan_steps: int | None
     gan_seed: int | None
+    generator_encoder: str | os.PathLike[str] | None
     latent_dim: int | None
     prior: Literal["normal", "uniform"] | None
     generator_pixels: Literal["auto", "-1..1", "0..1", "0..255"] | None

@@ -70,7 +70,7 @@ def test_lessons_of_a_large_set_are_shrunk_and_those_of_a_small_one_as_they_are(
 def test_an_encoder_that_learned_from_shrunk_pictures_takes_whole_ones(
     photographs: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoders, "_STEPS", 3)
+    monkeypatch.setattr(encoders, "_STEPS_COLOUR", 3)
     small = encoders.train(shrunk(photographs), None, image_shape=(3, 96, 80))
     large = encoders.train(photographs, None)
     assert small.image_shape == large.image_shape == (3, 96, 80)

@@ -328,7 +328,7 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     assert (again.status, again.values.search.queries, again.go_on) == (Status.PASS, 600, "")
     allowed = ["1,000", "100.00%", "100.00%", "100.00 points", "10.00 points by default", "1,000"]
     varied = ["15.00% by default", "100.00 points as on the real images"]
-    assert [each.limit for each in again.conditions] == ["", "", "", "2.00% by default", *allowed, *varied]
+    assert [each.limit for each in again.conditions] == ["", "", "", "2.00 points by default", *allowed, *varied]
     whole = failed[0].values
     assert again.values.random == whole.random and again.values.real == whole.real
     assert [(each.said, each.cell, each.count) for each in again.values.behaviours] == [
