@@ -20,8 +20,10 @@ from diffgen.types import Int64Array
 Ranges = Mapping[str, Mapping[str, Range]]  # operator -> strength -> range
 
 KEPT = 0.95  # share of the images that keep their name at the end of a range
-FORMAT = "diffgen-ranges-2"
-_IMAGES = 200
+FORMAT = "diffgen-ranges-3"
+_IMAGES = 200  # of up to _PIXELS each; of larger ones so many fewer, for operators see every pixel
+_PIXELS = 64 * 64
+_IMAGES_IF_LARGE = 60
 _FEWEST = 40  # one image is to weigh no more than half of what may be lost
 _HALVINGS = 4  # after a look at the widest: a range is known to a sixteenth of that
 _SEED = 0
@@ -147,16 +149,21 @@ def _farthest(axis: Axis, neutral: float, end: float, kept: Callable[[float], bo
     return at(inside)
 
 
+def image_count(height: int, width: int) -> int:
+    """How many images of this size ranges are found on, at most."""
+    return max(_IMAGES_IF_LARGE, min(_IMAGES, _IMAGES * _PIXELS // (height * width)))
+
+
 def _known(split: DataSplit, recogniser: Recogniser) -> torch.Tensor:
     """uint8 (n, C, H, W): held-out images that the jury recognises, and names as their label says where it is known."""
-    rows = split.rows[1]
-    rows = rows[torch.from_numpy(random_rows(len(rows), 2 * _IMAGES))]
+    rows, count = split.rows[1], image_count(*split.data.image_shape[1:])
+    rows = rows[torch.from_numpy(random_rows(len(rows), 2 * count))]
     real = split.data.images
     mapped = isinstance(real, np.memmap)
     images = torch.from_numpy(real[rows.numpy()]) if mapped else torch.from_numpy(real)[rows]
     labels = None if split.data.labels is None else split.data.labels[rows.numpy()]
     reading = recogniser.read(images, labels)
-    return images[torch.from_numpy(reading.recognised)][:_IMAGES]
+    return images[torch.from_numpy(reading.recognised)][:count]
 
 
 def _read(path: Path, names: Sequence[str]) -> dict[str, dict[str, Range]]:

@@ -17,7 +17,7 @@ from diffgen.features.jury import certainty
 from diffgen.features.recognition import Recogniser
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.runs.cache import cache_folder
-from diffgen.sources.calibration import KEPT, calibrated, prepare_ranges, probes
+from diffgen.sources.calibration import KEPT, calibrated, image_count, prepare_ranges, probes
 from diffgen.sources.operators import OPERATORS, Range, Scene
 from diffgen.types import Int64Array
 
@@ -115,6 +115,12 @@ def test_a_jury_that_recognises_too_few_says_nothing(scene: Scene) -> None:
     data = load("digits:test")
     jury = juries.Jury(data.image_shape, np.arange(10))
     assert prepare_ranges(DataSplit(data, SplitConfig()), scene, NAMES, Recogniser(jury, 0.1), Progress()) is None
+
+
+def test_fewer_images_where_they_are_large() -> None:
+    sides = (16, 28, 64, 65, 96, 224, 1024)
+    assert [image_count(side, side) for side in sides] == [200, 200, 200, 193, 88, 60, 60]
+    assert image_count(16, 1024) == 60 and image_count(32, 128) == 200
 
 
 def test_a_range_is_read_from_genes() -> None:
