@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-BAD_INPUTS = REPOSITORY / "benchmarks" / "results" / "bad-inputs.md"
+BAD_INPUTS = REPOSITORY / "docs" / "reference" / "errors.md"
 _TOLD = pytest.StashKey[dict[tuple[str, str], str]]()
 _PAGE = pytest.StashKey[dict[tuple[str, str], str]]()
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")

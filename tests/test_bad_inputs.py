@@ -10,14 +10,14 @@ import pytest
 
 @pytest.fixture
 def cases(repository: Path) -> list[tuple[str, str]]:
-    page = (repository / "benchmarks" / "results" / "bad-inputs.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| given |")]
     return [(case, sentence) for _, case, sentence, _ in (re.split(r"(?<!\\)\|", row) for row in rows)]
 
 
 def test_it_has_many_cases_of_every_kind(cases: list[tuple[str, str]], repository: Path) -> None:
     assert len(cases) >= 150
-    page = (repository / "benchmarks" / "results" / "bad-inputs.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     for group in ("Model files", "Answers of a model", "Images", "Sidecars", "`--label-map`", "`--config`"):
         assert f"## {group}\n" in page
 

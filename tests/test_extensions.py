@@ -41,7 +41,7 @@ CODE = re.compile(r"<!-- (\w+) -->\n```python\n(.*?)```", re.DOTALL)
 @pytest.fixture(scope="module")
 def page(repository: Path) -> dict[str, str]:
     """The pieces of code of the tutorial by name."""
-    return dict(CODE.findall((repository / "docs" / "tutorial-technique.md").read_text(encoding="utf-8")))
+    return dict(CODE.findall((repository / "docs" / "tutorials" / "technique.md").read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")

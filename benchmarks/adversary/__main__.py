@@ -82,7 +82,7 @@ def _page(outcomes: list[Outcome], options: str) -> str:
         "Each case is a command in a folder of its own, beside a folder of somebody else's. A case is bad where the",
         "exit code is another one than promised, a traceback or a crash is printed, a foreign file changes, or the",
         "command does not end. `m` and `d` are the odd model and the odd data; folders in front of file names are left",
-        "out. What is not defended is listed in [docs/security.md](../../docs/security.md).",
+        "out. What is not defended is listed in [docs/explanation/security.md](../../docs/explanation/security.md).",
         "",
         "| kind | cases | bad |",
         "|---|--:|--:|",

@@ -1,4 +1,4 @@
-"""A check as JSON values: what results.json says under "check". docs/check.md explains every entry."""
+"""A check as JSON values: what results.json says under "check". docs/reference/check.md explains every entry."""
 
 from __future__ import annotations
 

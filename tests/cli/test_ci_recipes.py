@@ -1,4 +1,4 @@
-"""The commands of docs/ci.md, taken out of the page and run; only budgets are smaller."""
+"""The commands of docs/howto/ci.md, taken out of the page and run; only budgets are smaller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALLER = {"20000q": "2000q", "train-gan val/": "train-gan val/ --steps 400 --d
 
 @pytest.fixture(scope="module")
 def page(repository: Path) -> str:
-    return (repository / "docs" / "ci.md").read_text(encoding="utf-8")
+    return (repository / "docs" / "howto" / "ci.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

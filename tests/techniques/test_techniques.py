@@ -59,8 +59,8 @@ def test_only_diffgan_with_or_without_a_gan_asks_filters_in_the_search() -> None
 
 @pytest.fixture
 def page_technique(repository: Path) -> type[Technique]:
-    """The technique that docs/tutorial-technique.md shows."""
-    text = (repository / "docs" / "tutorial-technique.md").read_text(encoding="utf-8")
+    """The technique that docs/tutorials/technique.md shows."""
+    text = (repository / "docs" / "tutorials" / "technique.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": __name__}
     code = re.search(r"<!-- technique -->\n```python\n(.*?)```", text, re.DOTALL)
     assert code is not None

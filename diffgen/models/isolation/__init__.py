@@ -1,4 +1,4 @@
-"""The second wall: a model lives in a process of its own that can only compute (docs/security.md).
+"""The second wall: a model lives in a process of its own that can only compute (docs/explanation/security.md).
 
 ``server`` is a fresh Python process that loads the libraries once and makes a child for each model by forking itself;
 it never sees a model. A child puts up the wall (``wall``: ``landlock``, ``seccomp``, limits) and only then opens its
