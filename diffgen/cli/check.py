@@ -56,7 +56,7 @@ def add_parser(verbs: Any) -> None:
         "limits",
         "A value without a limit is measured and reported only. Without any limit, a candidate still fails if it is\n"
         "undecided on many real images, seems to get the wrong pre-processing, or is grossly worse on labelled real\n"
-        "images or on variations of them; a model that does not answer alike twice is an error (docs/reference/check.md).",
+        "images or on variations of them; a model that does not answer alike twice is an error.",
     )
     own = [each for each in every if each.key.startswith("limits.") or each.key in ("random_images", "variations")]
     parser.set_defaults(run=run, options=compare.add_options(parser, CheckConfig, (*title, own)))
