@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.recognised_cells import command, jury_says, processor_seconds
+from benchmarks.process_tree import processor_seconds
+from benchmarks.recognised_cells import command, jury_says
 from benchmarks.recognised_pairs import Pair, find_pairs
 from diffgen.runs.cache import ENVIRONMENT
 from diffgen.runs.folder import RunFolder

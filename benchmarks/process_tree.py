@@ -30,11 +30,13 @@ class Usage:
 
     def highest(self, other: Usage) -> Usage:
         """The larger of each figure."""
-        return Usage(*map(max, zip(self.as_tuple(), other.as_tuple(), strict=True)))  # type: ignore[arg-type]
+        return Usage(max(self.total, other.total), max(self.anonymous, other.anonymous), max(self.own, other.own))
 
-    def as_tuple(self) -> tuple[float, float, float]:
-        """All figures."""
-        return self.total, self.anonymous, self.own
+
+def processor_seconds(root: int) -> float:
+    """Of a process and of all that it has started, in user and system time; 0 when it is gone."""
+    table = _table()
+    return sum(table[each][1] for each in _below(root, table))
 
 
 class ProcessTree:
@@ -46,7 +48,6 @@ class ProcessTree:
 
     def __init__(self) -> None:
         self.peak = Usage()
-        self._seconds: dict[int, float] = {}
         threading.Thread(target=self._watch, daemon=True).start()
 
     def reset(self) -> None:
@@ -57,40 +58,40 @@ class ProcessTree:
     def look(self) -> None:
         """Look now."""
         total = anonymous = own = 0.0
-        for process in self._processes():
+        for process in _below(os.getpid(), _table()):
             values = _rollup(process)
             total, anonymous = total + values.get("Pss", 0.0), anonymous + values.get("Pss_Anon", 0.0)
             if process == os.getpid():
                 own = values.get("Rss", 0.0)
         self.peak = self.peak.highest(Usage(total, anonymous, own))
 
-    def seconds(self) -> float:
-        """Processor time of all so far; of one that has ended, as it was when it was last looked at."""
-        self._processes()
-        return sum(self._seconds.values())
-
-    def _processes(self) -> list[int]:
-        parents: dict[int, int] = {}
-        seconds: dict[int, float] = {}
-        for entry in _PROC.iterdir():
-            if entry.name.isdigit():
-                try:
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue  # it has ended
-                parents[int(entry.name)] = int(fields[1])
-                seconds[int(entry.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
-        found = [os.getpid()]
-        for process in found:
-            found += [child for child, parent in parents.items() if parent == process]
-        self._seconds.update({each: seconds[each] for each in found if each in seconds})
-        return found
-
     def _watch(self) -> None:
         while True:
             begun = time.thread_time()
             self.look()
             time.sleep(max(_LOOK, _REST * (time.thread_time() - begun)))
+
+
+def _table() -> dict[int, tuple[int, float]]:
+    """Of every process the one that started it, and its processor time with that of the ended ones that it started."""
+    found = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal():
+            try:
+                # the name in brackets may hold anything, brackets too
+                fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended since the folder was listed
+            found[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / _TICKS
+    return found
+
+
+def _below(root: int, table: dict[int, tuple[int, float]]) -> list[int]:
+    """A process and all that it has started."""
+    found = [root] if root in table else []
+    for process in found:
+        found += [child for child, (parent, _) in table.items() if parent == process]
+    return found
 
 
 def _rollup(process: int) -> dict[str, float]:

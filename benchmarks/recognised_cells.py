@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from benchmarks.judge import Judge
+from benchmarks.process_tree import processor_seconds
 from benchmarks.recognised_pairs import Pair
 from diffgen.config import FilterConfig
 from diffgen.metrics.near_duplicates import near_duplicate_of
@@ -30,7 +31,6 @@ from diffgen.tasks.classification import behaviours
 from diffgen.types import Int64Array, UInt8Array
 
 _EVERY = 0.2  # seconds between two looks at a process
-_TICKS = os.sysconf("SC_CLK_TCK")
 _ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
     "OMP_WAIT_POLICY": "PASSIVE",
@@ -96,27 +96,6 @@ def run(arguments: Sequence[str], log: Path, *, cache: Path | None, stop_at: flo
                 stopped = True
             time.sleep(_EVERY)
     return {"exit_code": process.returncode, "curve": curve}
-
-
-def processor_seconds(root: int) -> float:
-    """Of a process and of all that it has started, in user and system time; 0 when it is gone."""
-    spent, parents = {}, {}
-    for each in Path("/proc").iterdir():
-        if each.name.isdecimal():
-            try:
-                # the name in brackets may hold anything, brackets too
-                fields = (each / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            except OSError:
-                continue  # it has ended since the folder was listed
-            parents[int(each.name)] = int(fields[1])
-            spent[int(each.name)] = sum(map(int, fields[11:15])) / _TICKS
-    total = 0.0
-    for number, seconds in spent.items():
-        above = number
-        while above not in (0, root):
-            above = parents.get(above, 0)
-        total += seconds if above == root else 0.0
-    return total
 
 
 def make(cell: Cell, pair: Pair, words: Sequence[str], out: Path, *, budget: str, seconds: float) -> int:

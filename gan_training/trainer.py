@@ -35,6 +35,7 @@ from diffgen.gan_training.networks import (
 )
 from diffgen.gan_training.schedule import number_of_steps
 from diffgen.gan_training.training_state import TrainingState
+from diffgen.seeding import seeded
 
 _Network = TypeVar("_Network", bound=nn.Module)
 
@@ -218,9 +219,7 @@ def _begin(
     rng: torch.Generator,
     device: torch.device,
 ) -> TrainingState:
-    with torch.random.fork_rng(devices=[]):
-        # not torch.manual_seed, which also seeds the generators of every GPU
-        torch.default_generator.manual_seed(config.seed)
+    with seeded(config.seed):
         generator = _placed(
             DcganGenerator(image_shape, latent_dim=config.latent_dim, width=config.width, classes=classes), device
         )

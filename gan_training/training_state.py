@@ -16,6 +16,7 @@ from diffgen.events import Progress
 from diffgen.gan_training.monitor import Measurement
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
 from diffgen.runs.artifacts import read_tensors, write_tensors
+from diffgen.runs.networks import restore_training, training_tensors, under
 
 _FORMAT = "diffgen-gan-training-1"
 
@@ -59,13 +60,9 @@ class TrainingState:
 def save(path: Path, state: TrainingState) -> None:
     """Write unfinished training in place of what was stored before."""
     tensors = {"rng": state.rng.get_state(), "losses": state.losses}
-    for role, network in state.networks.items():
-        tensors |= {f"network.{role}.{name}": value for name, value in network.state_dict().items()}
+    tensors |= training_tensors(state.networks, state.optimisers)
     for role, kept in state.kept.items():
         tensors |= {f"kept.{role}.{name}": value for name, value in kept.items()}
-    for role, optimiser in state.optimisers.items():
-        for number, moments in optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{role}.{number}.{name}": value for name, value in moments.items()}
     header = {
         "format": _FORMAT,
         "step": state.step,
@@ -92,16 +89,9 @@ def load(path: Path, state: TrainingState, progress: Progress) -> None:
 
 
 def _restore(state: TrainingState, tensors: dict[str, torch.Tensor], header: dict[str, Any]) -> None:
-    for role, network in state.networks.items():
-        network.load_state_dict(_under(tensors, f"network.{role}."))
-    for role, optimiser in state.optimisers.items():
-        moments: dict[int, dict[str, torch.Tensor]] = {}
-        for name, value in _under(tensors, f"optimiser.{role}.").items():
-            number, moment = name.split(".")
-            moments.setdefault(int(number), {})[moment] = value
-        optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+    restore_training(state.networks, state.optimisers, tensors)
     for role in ("averaged", "discriminator"):
-        kept = _under(tensors, f"kept.{role}.")
+        kept = under(tensors, f"kept.{role}.")
         if kept:
             state.kept[role] = {name: value.to(state.device) for name, value in kept.items()}
     state.rng.set_state(tensors["rng"])
@@ -109,7 +99,3 @@ def _restore(state: TrainingState, tensors: dict[str, torch.Tensor], header: dic
     state.step, state.seconds = header["step"], header["seconds"]
     state.kept_step = header["kept_step"]
     state.readings = [Measurement.from_dict(each) for each in header["readings"]]
-
-
-def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -187,7 +187,7 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
         gan = folder.manifest.get("gan")  # of one that joined before the run broke off
     elif folder.manifest.get("gan", gan) != gan:
         given.progress.warn(
-            "The GAN that the run was started with is no longer in the cache, and the one that was trained now "
+            "The network that drew the run's pictures is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
         )
     layout = None if source.source is None else source.source.space.layout().as_dict()

@@ -102,7 +102,7 @@ class OpenedRun:
             made = made.join(lambda: False)
         if (None if made.artifact is None else file_digest(made.artifact)) != self.folder.manifest["gan"]:
             raise UserError(
-                f"The GAN that the run {self.folder.path} was made with is no longer in the cache, and the one there "
-                "now draws other pictures; run the comparison again."
+                f"The network that drew the pictures of the run {self.folder.path} is no longer in the cache, and the "
+                "one there now draws other pictures; run the comparison again."
             )
         return made

@@ -64,10 +64,9 @@ class Resizer:
     @property
     def key(self) -> list[Any]:
         """What decides about the pictures that come out; JSON values."""
-        # once it is decided, what would be usual decides nothing
-        undecided = self.size is None and self.usual is not None
-        usual = [*self.usual.size, self.usual.shrinks] if undecided and self.usual is not None else None
-        return [None if self.size is None else list(self.size), self.fit, usual]
+        if self.size is not None:  # once it is decided, what would be usual decides nothing
+            return [list(self.size), self.fit, None]
+        return [None, self.fit, None if self.usual is None else [*self.usual.size, self.usual.shrinks]]
 
     def look(self, first: Size, size: Size) -> bool:
         """Decide whether pictures are brought to the usual size, once one of them is known.

@@ -16,6 +16,7 @@ from torch import nn
 from diffgen.events import Progress
 from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.seeding import seeded
 
 FORMAT = "diffgen-encoder-2"
 FEATURES = 64
@@ -85,9 +86,7 @@ def train(
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
     channels, height, width = shrunk_shape(image_shape)
     classes = 0 if labels is None else int(labels.max()) + 1
-    with torch.random.fork_rng(devices=[]):
-        # not torch.manual_seed, which also seeds the generators of every GPU
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         encoder = DomainEncoder(image_shape).to(device)
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)

@@ -24,6 +24,7 @@ from diffgen.events import Progress
 from diffgen.features import variations
 from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.seeding import seeded
 from diffgen.types import Float32Array, Int64Array
 
 FORMAT = "diffgen-jury-4"
@@ -119,9 +120,7 @@ def train(
         raise ValueError("a jury needs images of two labels at least")
     rng = torch.Generator().manual_seed(seed)
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
-    with torch.random.fork_rng(devices=[]):
-        # not torch.manual_seed, which also seeds the generators of every GPU; of it come initial weights and dropout
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):  # initial weights, and dropout
         # with channels last a CPU trains in four fifths of the time
         jury = Jury(image_shape, present).to(device).to(memory_format=torch.channels_last)
         images = shrunk(images)  # once, and not for every batch

@@ -15,6 +15,7 @@ from torch import nn
 from diffgen.events import Progress
 from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.seeding import seeded
 
 FORMAT = "diffgen-vae-3"
 LATENT = 16
@@ -116,9 +117,7 @@ def train(
     """
     rng = torch.Generator().manual_seed(seed)
     channels, height, width = images.shape[1:]
-    with torch.random.fork_rng(devices=[]):
-        # not torch.manual_seed, which also seeds the generators of every GPU
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         vae = Vae((channels, height, width)).to(device)
     images = shrunk(images)  # once, and not for every batch
     optimiser = torch.optim.Adam(vae.parameters(), lr=_LEARNING_RATE)

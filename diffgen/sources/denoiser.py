@@ -12,9 +12,10 @@ from diffgen.config.split import SEEDS
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.sampling import affordable_rows
+from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.denoising import Denoiser, DenoisingLesson, DenoisingSource
-from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain, seeded
+from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
 from diffgen.sources.learned.training import Plan
 from diffgen.sources.operators import ImageRows
 
@@ -52,7 +53,8 @@ class DenoiserFamily(Family):
         own = settings_among(DenoiserSettings, config.source.families)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
-        denoiser = seeded(lambda: Denoiser(shape), own.seed).to(device)
+        with seeded(own.seed):
+            denoiser = Denoiser(shape).to(device)
         steps = own.steps or default_steps(len(split.rows[0]), _BATCH, _STEPS)
         kept = obtain(
             Recipe(FORMAT, {}, Plan("the denoiser", steps, _BATCH, own.seed, ends_early=own.steps is None)),

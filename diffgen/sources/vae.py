@@ -9,9 +9,11 @@ from diffgen.config.schema import Maybe, setting, settings
 from diffgen.config.split import SEEDS
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
+from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.learned.codes_source import CodesSource, KnownCodes
-from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain, seeded
+from diffgen.sources.learned.codes_source import CodesSource, known_codes
+from diffgen.sources.learned.codes_space import Codes
+from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
 from diffgen.sources.learned.training import Plan
 from diffgen.sources.learned.variational import VariationalCoder, VariationalLesson
 
@@ -65,7 +67,8 @@ class VaeFamily(Family):
         self.supports(shape)
         spatial = own.spatial(shape)
         size = own.cell_dim if spatial else own.latent_dim
-        coder = seeded(lambda: VariationalCoder(shape, spatial=spatial, size=size), own.seed).to(device)
+        with seeded(own.seed):
+            coder = VariationalCoder(shape, spatial=spatial, size=size).to(device)
         steps = own.steps or default_steps(len(split.rows[0]), _BATCH[spatial], _STEPS[spatial])
         decisive = {"spatial": spatial, "size": size, "divergence": own.divergence}
         plan = Plan("the auto-encoder", steps, _BATCH[spatial], own.seed, ends_early=own.steps is None)
@@ -75,9 +78,9 @@ class VaeFamily(Family):
             context,
             {"coder": coder},
             lambda: VariationalLesson(coder, divergence=own.divergence, device=device),
-            lambda: KnownCodes.of(coder, split.reference, device).as_tensors(),
+            lambda: {"known.genes": known_codes(coder, split.reference, device)},
         )
-        space = KnownCodes.read(kept.tensors).space(normal=not spatial)
+        space = Codes.among(kept.tensors["known.genes"].numpy(), normal=not spatial)
         shape_of_code = "x".join(map(str, coder.map)) + " values"
         facts = {
             "kind": f"variational auto-encoder, {'spatial' if spatial else 'dense'} codes",

@@ -11,6 +11,7 @@ from diffgen.config.schema import Many, Maybe, SettingError, setting, settings
 from diffgen.config.split import SEEDS
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
+from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.adversaries import (
     AdversarialLesson,
@@ -18,9 +19,9 @@ from diffgen.sources.learned.adversaries import (
     CodeDiscriminator,
     ImageDiscriminator,
 )
-from diffgen.sources.learned.codes_source import CodesSource, KnownCodes
+from diffgen.sources.learned.codes_source import CodesSource, known_codes
 from diffgen.sources.learned.codes_space import Codes
-from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain, seeded
+from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
 from diffgen.sources.learned.quantised import QuantisedCoder, QuantisedLesson, codebook_size
 from diffgen.sources.learned.training import Plan
 
@@ -80,7 +81,8 @@ class VqFamily(Family):
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
         levels = own.levels_for(shape)
-        coder = seeded(lambda: QuantisedCoder(shape, levels=levels), own.seed).to(device)
+        with seeded(own.seed):
+            coder = QuantisedCoder(shape, levels=levels).to(device)
         steps = own.steps or default_steps(len(split.rows[0]), _BATCH, _STEPS)
         networks: dict[str, nn.Module] = {"coder": coder}
         decisive: dict[str, object] = {"levels": list(levels)}
@@ -88,8 +90,9 @@ class VqFamily(Family):
         if own.discriminators:
             decisive["share"] = own.share
             length = math.prod(coder.map)
-            networks["on_codes"] = on_codes = seeded(lambda: CodeDiscriminator(length), own.seed).to(device)
-            networks["on_images"] = on_images = seeded(lambda: ImageDiscriminator(shape), own.seed).to(device)
+            with seeded(own.seed):
+                networks["on_codes"] = on_codes = CodeDiscriminator(length).to(device)
+                networks["on_images"] = on_images = ImageDiscriminator(shape).to(device)
             scorer = AdversaryScorer(on_images, device=device)
 
         def lesson() -> QuantisedLesson:
@@ -106,10 +109,10 @@ class VqFamily(Family):
             context,
             networks,
             lesson,
-            lambda: KnownCodes.of(coder, split.reference, device).as_tensors(),
+            lambda: {"known.genes": known_codes(coder, split.reference, device)},
         )
         low, high = coder.bounds()
-        space = Codes(low.numpy(), high.numpy(), KnownCodes.read(kept.tensors).genes.numpy())
+        space = Codes(low.numpy(), high.numpy(), kept.tensors["known.genes"].numpy())
         facts = {
             "kind": f"auto-encoder with finite scalar quantisation, {codebook_size(levels):,} codes a cell",
             "latent vector": f"{'x'.join(map(str, coder.map))} values, drawn between those of real images",

@@ -19,6 +19,7 @@ from diffgen.search.archive import Archive
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.sources.base import EncodingSource, Source
+from diffgen.tasks.classification import differ
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, Int64Array, Scorer, UInt8Array
 
@@ -75,8 +76,7 @@ class RealImages:
 
     def all_alike(self) -> Int64Array:
         """int64 (n,), ascending: rows to which every model gives the same label."""
-        labels = self.answers.labels
-        return np.flatnonzero((labels == labels[:, :1]).all(axis=1))
+        return np.flatnonzero(~differ(self.answers.labels))
 
 
 @dataclass(frozen=True)

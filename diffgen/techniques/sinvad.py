@@ -54,8 +54,9 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
+from diffgen.tasks.classification import labels_of
 from diffgen.techniques.base import Needs, RealImages, TechniqueContext
-from diffgen.techniques.latent import EVERY_MODEL, changed, labels_of, margins, shortfall
+from diffgen.techniques.latent import EVERY_MODEL, changed, margins, shortfall
 from diffgen.techniques.latent.genetic import GeneticTechnique
 from diffgen.types import Float32Array, Int64Array
 

@@ -18,6 +18,7 @@ from diffgen.gate.result import CheckResult
 from diffgen.runs.creation import check_output
 from diffgen.runs.files import write_whole
 from diffgen.runs.outputs import output_file
+from diffgen.seeding import seeded
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
@@ -180,8 +181,7 @@ def train_classifier(
     images = torch.from_numpy(data.images).to(torch.float32) / 255
     labels = torch.from_numpy(data.labels)
     rng = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         for layer in network:
             if isinstance(layer, nn.Conv2d | nn.Linear):
                 layer.reset_parameters()

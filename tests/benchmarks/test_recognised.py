@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.recognised_cells import Cell, counts, processor_seconds, run
+from benchmarks.process_tree import processor_seconds
+from benchmarks.recognised_cells import Cell, counts, run
 from benchmarks.recognised_page import best_other, page
 from benchmarks.recognised_sheet import count_names, draw
 from diffgen.runs.folder import RunFolder

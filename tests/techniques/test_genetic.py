@@ -13,9 +13,10 @@ from diffgen.config import SearchConfig
 from diffgen.models import BlackBox
 from diffgen.origins import read_recipe
 from diffgen.search.loop import SearchLoop
+from diffgen.tasks.classification import labels_of
 from diffgen.techniques import RealImages, preset
 from diffgen.techniques.giftbench import Giftbench, GiftbenchSettings
-from diffgen.techniques.latent import EVERY_MODEL, changed, labels_of, margins, shortfall, still_named
+from diffgen.techniques.latent import EVERY_MODEL, changed, margins, shortfall, still_named
 from diffgen.techniques.latent.genetic import GeneticTechnique, one_point
 from diffgen.techniques.sinvad import Sinvad, SinvadSettings
 from tests.techniques.encoding_sources import PixelSource, PixelSourceWithClass

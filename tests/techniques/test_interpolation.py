@@ -15,9 +15,9 @@ from diffgen.origins import read_recipe
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Proposal
+from diffgen.tasks.classification import labels_of
 from diffgen.techniques import RealImages, preset
 from diffgen.techniques.argus import SHARES, Argus, ArgusSettings
-from diffgen.techniques.latent import labels_of
 from diffgen.techniques.latte import Latte, LatteSettings
 from diffgen.types import ImageSet
 from tests.techniques.encoding_sources import BrightScorer, PixelSource, PixelSourceWithClass

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
 
 from diffgen.gan_training.networks import to_uint8, to_unit
@@ -28,51 +25,6 @@ class Coder(Protocol):
     def pixels(self, genes: torch.Tensor) -> torch.Tensor:
         """float32 (N, C, H, W) for genes; in [-1, 1], or a little beyond."""
         ...
-
-
-@dataclass(frozen=True)
-class KnownCodes:
-    """Codes of real images that an auto-encoder was trained on.
-
-    Attributes:
-        genes: float32 (N, length), of some.
-        low, high: float32 (length,), least and largest of each gene.
-    """
-
-    genes: torch.Tensor
-    low: torch.Tensor
-    high: torch.Tensor
-
-    @classmethod
-    def of(cls, coder: Coder, images: torch.Tensor, device: torch.device) -> KnownCodes:
-        """Those of images uint8 (N, C, H, W), of many a random sample."""
-        some = images[random_rows(len(images), _KNOWN)]
-        genes = encoded(coder, some, device)
-        return cls(genes, genes.amin(dim=0), genes.amax(dim=0))
-
-    def as_tensors(self) -> dict[str, torch.Tensor]:
-        """By name, to be stored."""
-        return {"known.genes": self.genes, "known.low": self.low, "known.high": self.high}
-
-    @classmethod
-    def read(cls, tensors: Mapping[str, torch.Tensor]) -> KnownCodes:
-        """What :meth:`as_tensors` gave.
-
-        Raises:
-            KeyError: it is not there.
-        """
-        return cls(tensors["known.genes"], tensors["known.low"], tensors["known.high"])
-
-    def space(self, *, normal: bool) -> Codes:
-        """The space of such codes; ``normal`` says that they follow N(0, 1)."""
-        if normal:
-            return Codes(
-                np.minimum(self.low.numpy(), -_NORMAL_BOUND), np.maximum(self.high.numpy(), _NORMAL_BOUND), None
-            )
-        return Codes(self.low.numpy(), self.high.numpy(), self.genes.numpy())
-
-
-_NORMAL_BOUND = 4.0  # of 15,000 values of N(0, 1) one lies beyond
 
 
 class CodesSource:
@@ -113,3 +65,8 @@ class CodesSource:
 def encoded(coder: Coder, images: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Genes of images uint8 (N, C, H, W), N at least 1, float32 (N, length) on the CPU."""
     return in_equal_parts(lambda part: coder.genes(to_unit(part.to(device))).cpu(), images)
+
+
+def known_codes(coder: Coder, images: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Codes of the images uint8 (N, C, H, W) that an auto-encoder was trained on; of many those of a random sample."""
+    return encoded(coder, images[random_rows(len(images), _KNOWN)], device)

@@ -8,6 +8,7 @@ from diffgen.sources.draws import Draws
 from diffgen.sources.layout import LatentLayout
 from diffgen.sources.space import Box, Genes
 
+NORMAL_BOUND = 4.0  # of 15,000 values of N(0, 1) one lies beyond
 _FARTHEST = 0.5  # share of the way to another image: from the middle on it would be the other one that is changed
 
 
@@ -25,6 +26,14 @@ class Codes(Box):
         super().__init__(len(low))
         self._low, self._high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
         self._known = known
+
+    @classmethod
+    def among(cls, known: Genes, *, normal: bool) -> Codes:
+        """The space of codes of which some are known, (N, length); ``normal`` says that they follow N(0, 1)."""
+        low, high = known.min(axis=0), known.max(axis=0)
+        if normal:
+            return cls(np.minimum(low, -NORMAL_BOUND), np.maximum(high, NORMAL_BOUND), None)
+        return cls(low, high, known)
 
     @property
     def low(self) -> Genes:

@@ -71,14 +71,6 @@ def default_steps(images: int, batch: int, most: int) -> int:
     return min(most, max(_FEWEST, _EPOCHS * images // batch))
 
 
-def seeded(make: Callable[[], nn.Module], seed: int) -> Any:
-    """A network with initial weights from a seed; the generators of random numbers in use stay as they are."""
-    with torch.random.fork_rng(devices=[]):
-        # not torch.manual_seed, which also seeds the generators of every GPU
-        torch.default_generator.manual_seed(seed)
-        return make()
-
-
 def obtain(
     recipe: Recipe,
     split: DataSplit,

@@ -6,10 +6,9 @@ import numpy as np
 
 from diffgen.sources.draws import Draws
 from diffgen.sources.layout import LatentLayout
-from diffgen.sources.learned.codes_space import Codes
+from diffgen.sources.learned.codes_space import NORMAL_BOUND, Codes
 from diffgen.sources.space import Genes, Mutating, WithCategories
 
-_BOUND = 4.0  # of 15,000 values of N(0, 1) one lies beyond
 _OTHER_SEED = 0.5  # share of what is mutated that gets another seed, as of seeds with operators
 
 
@@ -24,7 +23,7 @@ class SeedsAndNoise(WithCategories):
     real = True
 
     def __init__(self, continuous: int, rows: int) -> None:
-        super().__init__(Codes(np.full(continuous, -_BOUND), np.full(continuous, _BOUND), None), (rows,))
+        super().__init__(Codes(np.full(continuous, -NORMAL_BOUND), np.full(continuous, NORMAL_BOUND), None), (rows,))
 
     def sample(self, count: int, draws: Draws) -> Genes:
         """(count, length): random genes."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -15,6 +15,7 @@ from torch import nn
 from diffgen.errors import RunError, Stopped
 from diffgen.events import Progress
 from diffgen.runs.artifacts import read_tensors, write_tensors
+from diffgen.runs.networks import restore_training, training_tensors
 from diffgen.sampling import random_rows
 
 _FORMAT = "diffgen-training-1"
@@ -239,12 +240,7 @@ def _finite(value: float) -> bool:
 
 def _keep(path: Path, lesson: Lesson, plan: Plan, training: Training, rng: torch.Generator) -> None:
     """Write unfinished training in place of what was stored before."""
-    tensors = {"rng": rng.get_state()}
-    for role, network in lesson.networks.items():
-        tensors |= {f"network.{role}.{name}": value for name, value in network.state_dict().items()}
-    for role, optimiser in lesson.optimisers.items():
-        for number, moments in optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{role}.{number}.{name}": value for name, value in moments.items()}
+    tensors = {"rng": rng.get_state(), **training_tensors(lesson.networks, lesson.optimisers)}
     header = {"format": _FORMAT, "plan": asdict(plan), "training": asdict(training)}
     write_tensors(path, {name: value.detach().clone() for name, value in tensors.items()}, header)
 
@@ -258,10 +254,7 @@ def _taken_up(path: Path, lesson: Lesson, plan: Plan, rng: torch.Generator, prog
             raise ValueError("it is of another version")
         kept = header["training"]
         training = Training(**{**kept, "readings": [Reading(**each) for each in kept["readings"]]})
-        for role, network in lesson.networks.items():
-            network.load_state_dict(_under(tensors, f"network.{role}."))
-        for role, optimiser in lesson.optimisers.items():
-            _restore(optimiser, _under(tensors, f"optimiser.{role}."))
+        restore_training(lesson.networks, lesson.optimisers, tensors)
         rng.set_state(tensors["rng"])
     except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         for role, network in lesson.networks.items():
@@ -271,15 +264,3 @@ def _taken_up(path: Path, lesson: Lesson, plan: Plan, rng: torch.Generator, prog
         return None
     progress.say(f"The training of {plan.what} goes on after step {training.step:,} of {training.ends:,}.")
     return training
-
-
-def _restore(optimiser: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
-    moments: dict[int, dict[str, Any]] = {}
-    for name, value in tensors.items():
-        number, moment = name.split(".")
-        moments.setdefault(int(number), {})[moment] = value
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
-
-
-def _under(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

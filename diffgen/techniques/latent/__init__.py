@@ -1,6 +1,6 @@
 """What the techniques share that begin with real images as genes of a source: rounds, encodings, aims, lanes."""
 
-from diffgen.techniques.latent.aims import EVERY_MODEL, changed, labels_of, margins, shortfall, still_named
+from diffgen.techniques.latent.aims import EVERY_MODEL, changed, margins, shortfall, still_named
 from diffgen.techniques.latent.encoded import EncodedImages
 from diffgen.techniques.latent.rounds import LatentTechnique, Round
 
@@ -10,7 +10,6 @@ __all__ = [
     "LatentTechnique",
     "Round",
     "changed",
-    "labels_of",
     "margins",
     "shortfall",
     "still_named",

@@ -9,15 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, Int64Array
 
 EVERY_MODEL = -1
 _SMALLEST = float(np.finfo(np.float32).tiny)
-
-
-def labels_of(probabilities: Float32Array) -> Int64Array:
-    """int64 (n, M): what each model says, for float32 (n, M, K)."""
-    return np.asarray(probabilities.argmax(axis=2), dtype=np.int64)
 
 
 def changed(labels: Int64Array, expected: Int64Array, aims: Int64Array) -> NDArray[np.bool_]:
@@ -31,8 +27,7 @@ def changed(labels: Int64Array, expected: Int64Array, aims: Int64Array) -> NDArr
         aims: int64 (n,).
     """
     alone = labels[np.arange(len(labels)), np.maximum(aims, 0)] != expected
-    apart = (labels != labels[:, :1]).any(axis=1)
-    return np.asarray(np.where(aims == EVERY_MODEL, apart, alone))
+    return np.asarray(np.where(aims == EVERY_MODEL, differ(labels), alone))
 
 
 def still_named(labels: Int64Array, expected: Int64Array, aims: Int64Array) -> NDArray[np.bool_]:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.origins import Origins, Step
+from diffgen.tasks.classification import labels_of
 from diffgen.techniques.base import Checkpoint, TechniqueContext
-from diffgen.techniques.latent.aims import EVERY_MODEL, labels_of, still_named
+from diffgen.techniques.latent.aims import EVERY_MODEL, still_named
 from diffgen.techniques.latent.encoded import EncodedImages
 from diffgen.techniques.latent.rounds import LatentTechnique, Round
 from diffgen.types import Float32Array, Int64Array

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from diffgen.errors import RunError
 from diffgen.origins import Origins, Step
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.tasks.classification import labels_of
 from diffgen.techniques.base import Checkpoint, RealImages, TechniqueContext
-from diffgen.techniques.latent.aims import labels_of
 from diffgen.techniques.latent.encoded import EncodedImages
 from diffgen.techniques.latent.rounds import LatentTechnique, Round
 from diffgen.types import Float32Array, Int64Array

@@ -1,0 +1,17 @@
+"""Initial weights from a seed, with no other stream of random numbers disturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """While the block runs, torch's own random numbers on the CPU come from a seed; afterwards they go on as before."""
+    with torch.random.fork_rng(devices=[]):
+        # not torch.manual_seed, which also seeds the generators of every GPU
+        torch.default_generator.manual_seed(seed)
+        yield
