@@ -59,7 +59,7 @@ def add_parser(verbs: Any) -> None:
         "images or on variations of them; a model that does not answer alike twice is an error.",
     )
     own = [each for each in every if each.key.startswith("limits.") or each.key in ("random_images", "variations")]
-    parser.set_defaults(run=run, options=compare.add_options(parser, CheckConfig, (*title, own)))
+    parser.set_defaults(run=run, options=compare.add_options(parser, CheckConfig, (*title, own), models=2))
 
 
 def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig, CheckConfig]:
@@ -80,6 +80,7 @@ def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig
 def run(arguments: argparse.Namespace) -> int:
     """Check or go on with a check, print the conditions, say where the report is; or accept what a check found."""
     progress = options.make_progress(arguments)
+    arguments.models = [model for model in (arguments.model_a, arguments.model_b) if model is not None]
     if arguments.resume is not None:
         return _resume(arguments, progress)
     file = compare.job_from(arguments, CheckConfig)
@@ -101,14 +102,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
-    arguments.options.refuse_beside_resume(arguments, "A check", (*compare.BESIDE_RESUME, "store"))
+    arguments.options.refuse_beside_resume(
+        arguments, "A check", (*compare.BESIDE_RESUME, "model_a", "model_b", "store")
+    )
     result = api.resume_check(
         arguments.resume,
         arguments.model_a,
         arguments.model_b,
         data=arguments.data,
         store=arguments.store,
-        options=model_options.pair_from(arguments),
+        options=model_options.specs_from(arguments, 2),
         events=progress.listener,
         stop=progress.stop,
     )

@@ -1,4 +1,4 @@
-"""``diffgen compare``: search for pictures on which two models disagree."""
+"""``diffgen compare``: search for pictures on which two models or more disagree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tomli_w
 from diffgen import api
 from diffgen.cli import model_options, options, table
 from diffgen.cli.settings_options import Options
-from diffgen.config import FILTERS, CompareConfig, ModelSpec, replace
+from diffgen.config import FILTERS, MAX_MODELS, CompareConfig, ModelSpec, replace
 from diffgen.config.layers import Layer, filter_chain, located, merged, written
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
@@ -28,6 +28,7 @@ examples:
   diffgen compare a.pt b.pt --data photos/ --resize 224    where no file says its input: to 224x224
   diffgen compare a.pt b.onnx --data torchvision:CIFAR10   fetched on first use; also .npz and .parquet files
   diffgen compare a.pt b.onnx --data digits --budget 30s   the digits that ship with scikit-learn
+  diffgen compare a.pt b.onnx c.pt2 --data val/            three models at once, up to sixteen
   diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 --json -o runs/mine
   diffgen compare a.pt b.onnx --data val/ --set search.population=200 --set search.niches=none
   diffgen compare --resume runs/mine                       go on with a run that was broken off
@@ -40,31 +41,38 @@ Models are TorchScript, torch.export (.pt2), ONNX, Keras (.keras, .h5) or Tensor
 data set and kept; the next comparison on the same data trains nothing.
 """
 # what may stand beside --resume, besides what is said of models
-BESIDE_RESUME = ("help", "help_all", "resume", "model_a", "model_b", "data", "quiet", "verbose", "json")
+BESIDE_RESUME = ("help", "help_all", "resume", "models", "data", "quiet", "verbose", "json")
 
 
 def add_parser(verbs: Any) -> None:
     """Add this verb to the parser."""
     parser = verbs.add_parser(
         "compare",
-        help="search for pictures on which two models disagree",
-        description="Search for realistic pictures on which two image classifiers disagree, and write a report.",
+        help="search for pictures on which models disagree",
+        description="Search for realistic pictures on which image classifiers disagree, and write a report.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model_a", nargs="?", metavar="A", help="the first model's file")
-    parser.add_argument("model_b", nargs="?", metavar="B", help="the second model's file")
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL", help=f"the models' files, two to {MAX_MODELS}; called A, B, ..."
+    )
     parser.add_argument("--resume", metavar="RUN", help="go on with a run that was broken off")
     parser.set_defaults(run=run, options=add_options(parser, CompareConfig))
 
 
-def add_options(parser: argparse.ArgumentParser, kind: Any, *more: tuple[str, str, Iterable[Setting]]) -> Options:
+def add_options(
+    parser: argparse.ArgumentParser,
+    kind: Any,
+    *more: tuple[str, str, Iterable[Setting]],
+    models: int = MAX_MODELS,
+) -> Options:
     """Everything about data, search, generator, filters and models: what ``check`` has too.
 
     Args:
         parser: of the verb.
         kind: the class of the verb's settings.
         more: groups of options of that verb alone: title, description and settings.
+        models: how many it can have.
     """
     of = Options(parser, kind)
     parser.add_argument(
@@ -93,7 +101,7 @@ def add_options(parser: argparse.ArgumentParser, kind: Any, *more: tuple[str, st
     for title, group in groups.items():
         of.add(group, [each for each in every if (each.key.split(".")[0] if title != "search" else "") == title])
     of.add(groups["search"], [each for each in every if each.key.split(".")[0] not in ("generator", "filters")])
-    model_options.add_model_options(of)
+    model_options.add_model_options(of, models=models)
     options.add_talk(parser)
     return of
 
@@ -143,13 +151,19 @@ def config_from(
 
 def _models(arguments: argparse.Namespace, before: tuple[ModelSpec, ...]) -> tuple[ModelSpec, ...]:
     """The models that a file describes, with what options say of them put over that."""
-    paths = arguments.model_a, arguments.model_b
-    said = model_options.pair_from(arguments)
-    if not before and said == (ModelSpec(), ModelSpec()) and paths == (None, None):
+    given = arguments.models
+    if len(given) > MAX_MODELS:
+        raise UserError(f"{len(given)} models are given; a comparison takes two to {MAX_MODELS}, so leave some out.")
+    if arguments.verb == "check" and len(before) > 2:
+        raise UserError(f"A check compares two models, but the configuration names {len(before)}.")
+    said = model_options.specs_from(arguments, max(2, len(given), len(before)))
+    if not before and not given and all(each == ModelSpec() for each in said):
         return ()
-    before = before or (ModelSpec(), ModelSpec())
-    if len(before) > len(said):
-        raise UserError(f"The command line compares two models, but the configuration names {len(before)}.")
+    if before and len(given) > len(before):
+        # of what the file describes nobody says which of those that are given it is about
+        raise UserError(f"{len(given)} models are given, but the configuration names {len(before)}; describe each.")
+    before = before or (ModelSpec(),) * len(said)
+    paths = (*given, *(None,) * (len(before) - len(given)))
     return tuple(
         replace(each.over(below), path=path if path is not None else below.path)
         for each, below, path in zip(said, before, paths, strict=True)
@@ -157,7 +171,7 @@ def _models(arguments: argparse.Namespace, before: tuple[ModelSpec, ...]) -> tup
 
 
 def check_given(arguments: argparse.Namespace, config: CompareConfig) -> None:
-    """See that there are two models and data.
+    """See that there are models and data.
 
     Raises:
         UserError: something is missing.
@@ -190,9 +204,9 @@ def run(arguments: argparse.Namespace) -> int:
         of.refuse_beside_resume(arguments, "A run", BESIDE_RESUME)
         result = api.resume(
             arguments.resume,
-            *given_models(arguments),
+            *arguments.models,
             data=arguments.data,
-            options=model_options.pair_from(arguments),
+            options=model_options.specs_of_run(arguments, arguments.resume),
             events=progress.listener,
             stop=progress.stop,
         )
@@ -216,12 +230,6 @@ def job(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         "stop": progress.stop,
         "command": shlex.join(["diffgen", *sys.argv[1:]]),
     }
-
-
-def given_models(arguments: argparse.Namespace) -> tuple[str | None, ...]:
-    """The models that stand beside a run, or none."""
-    given = arguments.model_a, arguments.model_b
-    return () if given == (None, None) else given
 
 
 def _print(arguments: argparse.Namespace, result: api.CompareResult) -> int:

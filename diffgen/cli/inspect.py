@@ -37,7 +37,7 @@ def add_parser(verbs: Any) -> None:
     options.add_reading(parser)
     parser.add_argument("--write", action="store_true", help="write the best into a sidecar beside the model")
     parser.add_argument("--force", action="store_true", help="replace the sidecar that is there")
-    model_options.add_model_options(Options(parser), pair=False)
+    model_options.add_model_options(Options(parser), models=1)
     options.add_machine(parser)
     options.add_talk(parser)
     parser.set_defaults(run=run)

@@ -56,7 +56,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
     )
-    model_options.add_model_options(Options(parser), pair=False)
+    model_options.add_model_options(Options(parser), models=1)
     options.add_talk(parser)
     parser.set_defaults(run=run)
 

@@ -1,25 +1,26 @@
-"""Options that say how models are opened and fed: for all, and with ``--a-`` or ``--b-`` for one of them."""
+"""Options that say how models are opened and fed: for all, and with ``--a-``, ``--b-``, ... for one of them."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from diffgen.cli.settings_options import Options
-from diffgen.config import ModelSpec, Opening, Preprocessing, applied, replace
+from diffgen.config import MAX_MODELS, ModelSpec, Opening, Preprocessing, applied, replace, roles
 from diffgen.config.layers import Layer
 from diffgen.config.schema import Setting, describe, every_setting
 from diffgen.errors import UserError
+from diffgen.tasks.classification import listed
 
 _DESCRIPTION = (
     "What is not given here is taken from the sidecar beside the model's file (net.onnx.toml), then as usual."
 )
-_BOTH = (
-    "Applies to both models; prefix an option with --a- or --b- (--a-mean, --b-arch, ...) for one of them. "
-    + _DESCRIPTION
+_ALL = (
+    "Applies to all models; prefix an option with --a-, --b-, ... (--a-mean, --b-arch) for one of them. " + _DESCRIPTION
 )
-_PAIR = ("a-", "b-")
+_PREFIXES = tuple(f"{role}-" for role in roles(MAX_MODELS).lower())
 
 
 def add_preprocessing_options(options: Options) -> None:
@@ -28,15 +29,17 @@ def add_preprocessing_options(options: Options) -> None:
     options.add(group, every_setting(Preprocessing))
 
 
-def add_model_options(options: Options, *, pair: bool = True) -> None:
-    """--mean, --std, ..., --arch and --allow-pickle, and with ``pair`` also those for A or B alone."""
-    group = options.parser.add_argument_group("models", _BOTH if pair else _DESCRIPTION)
+def add_model_options(options: Options, *, models: int = MAX_MODELS) -> None:
+    """--mean, --std, ..., --arch and --allow-pickle, and of several ``models`` also those for each alone."""
+    group = options.parser.add_argument_group("models", _DESCRIPTION if models == 1 else _ALL)
     options.add(group, [*_settings(), describe(ModelSpec, "class_names_file")])
-    if pair:
+    if models > 1:
         options.add(group, [describe(ModelSpec, "label_map")])
-        for prefix in _PAIR:
-            own = [*_settings(), describe(ModelSpec, "class_names_file")]
-            options.add(group, own, prefix=prefix, shown=False)
+        own = [*_settings(), describe(ModelSpec, "class_names_file")]
+        for prefix in _PREFIXES[:models]:
+            # the classes of all others are mapped onto those of A
+            mapped = [] if prefix == _PREFIXES[0] else [describe(ModelSpec, "label_map")]
+            options.add(group, [*own, *mapped], prefix=prefix, shown=False)
 
 
 def _settings() -> Iterator[Setting]:
@@ -72,16 +75,37 @@ def spec_from(arguments: argparse.Namespace, prefix: str = "") -> ModelSpec:
     )
 
 
-def pair_from(arguments: argparse.Namespace) -> tuple[ModelSpec, ModelSpec]:
-    """What the options say of A and of B; what is said of both counts where nothing is said of one.
+def specs_from(arguments: argparse.Namespace, models: int) -> tuple[ModelSpec, ...]:
+    """What the options say of each model; what is said of all counts where nothing is said of one.
+
+    Args:
+        arguments: parsed.
+        models: how many there are.
 
     Raises:
-        UserError: a value that cannot be.
+        UserError: a value that cannot be, or something is said of a model that is not there.
     """
-    both = spec_from(arguments)
-    a, b = (spec_from(arguments, prefix).over(both) for prefix in _PAIR)
-    # the classes of B are mapped onto those of A
-    return replace(a, label_map=None), b
+    every = spec_from(arguments)
+    for prefix in _PREFIXES[models:]:
+        said = [name for name, value in vars(arguments).items() if name.startswith(prefix) and value is not None]
+        if said:
+            raise UserError(
+                f"An option is said of model {prefix[0].upper()} (--{prefix}...), but there are {models} models, "
+                f"{listed(roles(models))}; leave it out, or say it of one of these."
+            )
+    first, *others = (spec_from(arguments, prefix).over(every) for prefix in _PREFIXES[:models])
+    return replace(first, label_map=None), *others
+
+
+def specs_of_run(arguments: argparse.Namespace, run: str | Path) -> tuple[ModelSpec, ...]:
+    """What the options say of each model of a run.
+
+    Raises:
+        UserError: see :func:`specs_from`; or no run is there.
+    """
+    from diffgen.runs.folder import RunFolder
+
+    return specs_from(arguments, max(2, len(RunFolder.open(run).manifest.get("files", ()))))
 
 
 def _given(arguments: argparse.Namespace, prefix: str, table: str) -> Layer:

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         rule=arguments.rule,
         output=arguments.output,
         device=arguments.device,
-        options=model_options.pair_from(arguments),
+        options=model_options.specs_of_run(arguments, arguments.run_folder),
         force=arguments.force,
         events=progress.listener,
         stop=progress.stop,

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from diffgen import api
-from diffgen.cli import compare, model_options, options
+from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 from diffgen.config import roles
 from diffgen.errors import UserError
@@ -33,8 +33,7 @@ def add_parser(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
-    parser.add_argument("model_a", nargs="?", metavar="A", help="another first model (default: the run's)")
-    parser.add_argument("model_b", nargs="?", metavar="B", help="another second model")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="other models, all of them (default: the run's)")
     parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
     model_options.add_model_options(Options(parser))
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
@@ -44,15 +43,15 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay and print what still triggers."""
-    if arguments.model_a is not None and arguments.model_b is None:
+    if len(arguments.models) == 1:
         raise UserError("The second model is missing; name both models, or none to ask those of the run.")
     progress = options.make_progress(arguments)
     result = api.replay(
         arguments.run_folder,
-        *compare.given_models(arguments),
+        *arguments.models,
         images_only=arguments.images,
         device=arguments.device,
-        options=model_options.pair_from(arguments),
+        options=model_options.specs_of_run(arguments, arguments.run_folder),
         events=progress.listener,
         stop=progress.stop,
     )

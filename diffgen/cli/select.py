@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.run_folder,
         config=config,
         data=arguments.data,
-        options=model_options.pair_from(arguments),
+        options=model_options.specs_of_run(arguments, arguments.run_folder),
         device=arguments.device,
         force=arguments.force,
         events=progress.listener,

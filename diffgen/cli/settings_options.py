@@ -10,13 +10,13 @@ import textwrap
 from collections.abc import Collection, Iterable
 from typing import Any, get_args, get_origin
 
-from diffgen.config import CheckConfig, CompareConfig
+from diffgen.config import MAX_MODELS, CheckConfig, CompareConfig, roles
 from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
 
 _WIDTH = 100
-_OF_MODELS = ("models.", "preprocessing.", "opening.", "remote.", "a-", "b-")
+_OF_MODELS = ("models.", "preprocessing.", "opening.", "remote.", *(f"{role}-" for role in roles(MAX_MODELS).lower()))
 
 
 class Options:

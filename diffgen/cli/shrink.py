@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         limit=LIMIT if arguments.limit is None else arguments.limit,
         data=arguments.data,
         device=arguments.device,
-        options=model_options.pair_from(arguments),
+        options=model_options.specs_of_run(arguments, arguments.run_folder),
         events=progress.listener,
         stop=progress.stop,
     )

@@ -9,6 +9,7 @@ from diffgen.config import roles
 
 if TYPE_CHECKING:
     from diffgen.comparison.line import CompareResult
+    from diffgen.runs.many import ManyFigures
 
 _PAIRS = 3
 
@@ -43,6 +44,33 @@ def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
     return rows
 
 
+def _who(result: CompareResult) -> str:
+    from diffgen.tasks.classification import listed
+
+    return listed(roles(2 if result.many is None else len(result.many.alone)))
+
+
+def _of_many(found: ManyFigures | None) -> list[tuple[str, str]]:
+    """Who stands alone, what the majority is worth, and which two differ most; nothing of two models."""
+    if found is None:
+        return []
+    alone = ", ".join(f"{role} {each.pictures:,}" for role, each in found.alone.items())
+    right = [f"{role} {each.right:,}" for role, each in found.alone.items() if each.right]
+    rows = [("stands alone on", alone)]
+    if right:
+        rows.append(("alone, and right", ", ".join(right)))
+    if found.majority_recognised:
+        share = found.majority_right / found.majority_recognised
+        rows.append(("the majority is right", f"{share:.1%} of {found.majority_recognised:,} that the jury recognises"))
+    pairs = sorted(
+        ((count, one, other) for one, row in enumerate(found.found) for other, count in enumerate(row) if one < other),
+        key=lambda pair: (-pair[0], pair[1:]),
+    )
+    letters = roles(found.found)
+    most = ", ".join(f"{letters[one]} and {letters[other]} on {count:,}" for count, one, other in pairs[:_PAIRS])
+    return [*rows, ("differ most", most)]
+
+
 def print_result(result: CompareResult) -> None:
     """The figures and the path of the report, on stdout."""
     share = f" ({result.valid_triggers / result.triggers:.0%} of them)" if result.triggers else ""
@@ -52,11 +80,12 @@ def print_result(result: CompareResult) -> None:
     rows = (
         *_verdicts(result),
         ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s"),
-        ("triggers (A and B disagree)", f"{result.triggers:,}"),
+        (f"triggers ({_who(result)} disagree)", f"{result.triggers:,}"),
         ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),
         ("behaviours", f"{result.behaviours:,}{_more(result)}"),
         ("new behaviours", _discovery(result)),
-        ("label pairs", f"{result.label_pairs:,}"),
+        ("label pairs" if result.many is None else "label tuples", f"{result.label_pairs:,}"),
+        *_of_many(result.many),
     )
     width = max(len(name) for name, _ in rows)
     for name, value in rows:

@@ -14,6 +14,7 @@ import torch
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.config import (
     DEFAULT_MODEL_TIMEOUT,
+    MAX_MODELS,
     CompareConfig,
     Isolate,
     ModelSpec,
@@ -40,12 +41,14 @@ def specs_for(given: Sequence[Any], config: CompareConfig) -> tuple[tuple[Any, .
         config: says how they are opened and fed, in the same order.
 
     Raises:
-        UserError: fewer than two, or other numbers of models and of settings for them.
+        UserError: fewer than two, too many, or other numbers of models and of settings for them.
     """
     named = config.models
     given = given or tuple(each.path for each in named)
     if len(given) < 2:
         raise UserError(f"A comparison needs two models or more, but {len(given)} was given.")
+    if len(given) > MAX_MODELS:
+        raise UserError(f"{len(given)} models are given; a comparison takes two to {MAX_MODELS}, so leave some out.")
     if named and len(named) != len(given):
         raise UserError(f"{len(given)} models are given, but the settings describe {len(named)}; describe each.")
     named = named or (ModelSpec(),) * len(given)
@@ -65,13 +68,30 @@ def load_models(
     """All models as the settings say.
 
     Raises:
-        UserError: see :func:`diffgen.models.load`; or an ``arch`` that no model has a use for.
+        UserError: see :func:`diffgen.models.load`; or an ``arch`` that no model has a use for, or one model twice
+            among many.
     """
     loaded = tuple(
         load_spec(model, spec, device=device, batch_size=batch_size) for model, spec in zip(models, specs, strict=True)
     )
     _check_arch_is_used(loaded, [spec.opening.arch for spec in specs])
+    if len(loaded) > 2:
+        _check_no_model_twice(models, specs, loaded)
     return loaded
+
+
+def _check_no_model_twice(given: Sequence[Any], specs: Sequence[ModelSpec], loaded: Sequence[BlackBox]) -> None:
+    """See that no two of many models are one, fed alike: it would have two votes. Of two, one may try this out."""
+    seen: list[tuple[str, Any, ModelSpec, BlackBox]] = []
+    for role, model, spec, box in zip(roles(loaded), given, specs, loaded, strict=True):
+        spec = replace(spec, path=None)
+        for before, other, fed, twin in seen:
+            if (model is other or (box.digest is not None and box.digest == twin.digest)) and spec == fed:
+                raise UserError(
+                    f"Models {before} ({twin.name}) and {role} ({box.name}) are one and the same, which would count "
+                    "twice; leave one of them out."
+                )
+        seen.append((role, model, spec, box))
 
 
 def load_spec(model: Any, spec: ModelSpec, *, device: torch.device, batch_size: int, sidecar: bool = True) -> BlackBox:

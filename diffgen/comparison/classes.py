@@ -15,6 +15,7 @@ from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.class_names import Background
 from diffgen.sampling import random_rows
+from diffgen.tasks.classification import listed
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _ASKED = 200  # random real images that are asked about
@@ -134,11 +135,27 @@ def background_remarks(models: Sequence[BlackBox]) -> tuple[str, ...]:
 
 
 def _refuse_numbers(models: Sequence[BlackBox]) -> None:
+    if len(models) > 2:
+        _refuse_numbers_of_many(models)
     a = models[0]
     role, b = next((role, b) for role, b in zip(roles(models), models, strict=True) if b.num_classes != a.num_classes)
     raise UserError(
         f"Model A ({a.name}) answers with {a.num_classes} classes but model {role} ({b.name}) with "
         f"{b.num_classes}; give models with the same classes."
+    )
+
+
+def _refuse_numbers_of_many(models: Sequence[BlackBox]) -> None:
+    """Which of many models have other classes than the most."""
+    groups: dict[int, list[str]] = {}
+    for role, model in zip(roles(models), models, strict=True):
+        groups.setdefault(model.num_classes, []).append(f"{role} ({model.name})")
+    most, *others = sorted(groups.items(), key=lambda group: -len(group[1]))
+    told = "; ".join(f"{listed(names)} with {count:,}" for count, names in others)
+    raise UserError(
+        f"{listed(most[1])} answer{'s' if len(most[1]) == 1 else ''} with {most[0]:,} classes, but {told}; leave out "
+        "what has other classes, or give models whose classes differ in their order alone (--b-label-map, ... maps "
+        "those of one model onto A's)."
     )
 
 

@@ -28,6 +28,7 @@ from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.many import ManyFigures
 from diffgen.runs.results import RunResults
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.tasks.classification import listed
@@ -57,6 +58,8 @@ class CompareResult:
             triggers that the jury can name, or None: there is no jury.
         faults: who is wrong about these; see :class:`diffgen.runs.results.RunResults`.
         no_jury: why nobody could be named wrong, as one sentence, or nothing: there is a jury.
+        many: of three models or more, who stands alone and which two differ most; see
+            :class:`diffgen.runs.many.ManyFigures`.
     """
 
     run: str
@@ -77,6 +80,7 @@ class CompareResult:
     recognised_behaviours: int | None = None
     faults: Mapping[str, Mapping[str, int]] | None = None
     no_jury: str = ""
+    many: ManyFigures | None = None
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults) -> CompareResult:
@@ -88,6 +92,8 @@ class CompareResult:
         """The figures as JSON values, without ``most_frequent`` and ``interrupted``."""
         values = asdict(self)
         del values["most_frequent"], values["interrupted"]
+        if self.many is None:
+            del values["many"]
         return values
 
 

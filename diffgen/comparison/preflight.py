@@ -283,9 +283,10 @@ def _warnings(
     first = models[0].class_names
     for role, model in zip(roles(models)[1:], models[1:], strict=True):
         if first != model.class_names and sorted(first) == sorted(model.class_names) and not model.class_order:
+            option = "--label-map" if len(models) == 2 else f"--{role.lower()}-label-map"
             found.append(
                 f"The models name the same classes in another order; map those of {role} onto those of A with "
-                "--label-map, in which every name stands for itself."
+                f"{option}, in which every name stands for itself."
             )
     found += [each.sentence for each in smells]
     agreement = float((labels == labels[:, :1]).all(axis=1).mean())

@@ -15,9 +15,11 @@ from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.filters import FilterPipeline, FilterVerdicts, filter_warnings
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
 from diffgen.models import BlackBox
+from diffgen.runs.many import many_figures
 from diffgen.runs.results import Calibration, FilterFigures, RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.many import FEWEST
 from diffgen.types import ImageSet, Int64Array
 
 _PAIRS_NAMED = 5
@@ -43,7 +45,7 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
     real, source, pipeline, config = prepared.real, prepared.source, prepared.pipeline, prepared.config
     classes, names = prepared.models[0].num_classes, class_names(prepared.models, prepared.images)
     confirmed, verdicts = int(triggers.confirmed.sum()), triggers.known
-    calibration = pipeline.calibration
+    calibration, apart = pipeline.calibration, real.answers.labels[real.disagreements]
     filtered = FilterVerdicts(
         tuple(each.name for each in pipeline.filters), calibration.thresholds, verdicts.scores, verdicts.rejected_by
     )
@@ -76,11 +78,12 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         ),
         filters=_filter_figures(pipeline, triggers),
         real_disagreements=len(real.disagreements),
-        real_matrix=LabelPairs.of(real.answers.labels[real.disagreements], classes),
+        real_matrix=LabelPairs.of(apart, classes),
         gan=source.facts,
         mutated=source.real,
         jury=prepared.jury.figures,
         no_jury=prepared.jury.missing,
+        many=many_figures(triggers, apart) if len(prepared.models) >= FEWEST else None,
     )
 
 

@@ -248,9 +248,9 @@ class ModelSpec:
         )
 
 
-MAX_MODELS = 26
+MAX_MODELS = 16
 
 
 def roles(models: Sized | int) -> str:
     """The letters that models are named by: "AB" for two of them."""
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: models if isinstance(models, int) else len(models)]
+    return "ABCDEFGHIJKLMNOP"[: models if isinstance(models, int) else len(models)]

@@ -13,6 +13,7 @@ from diffgen.metrics.figures import figures
 from diffgen.metrics.richness import Discovery
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
+from diffgen.runs.many import ManyFigures
 from diffgen.runs.triggers import UNNAMED, TriggerTable
 from diffgen.tasks.label_pairs import LabelPairs
 
@@ -184,6 +185,8 @@ class RunResults:
             model alone is wrong, under "all" where every one is, under "several" where more than one is but not all.
         jury: who says what pictures show, or None: there is no jury, or an earlier version wrote the run.
         no_jury: why there is none, as one sentence, or nothing.
+        many: who stands alone, and which two models differ most, or None: there are two models, or an earlier version
+            wrote the run.
         check: the verdict of a check, or None: the run is none; see :mod:`diffgen.gate.record`.
     """
 
@@ -225,6 +228,7 @@ class RunResults:
     faults: Mapping[str, Mapping[str, int]] | None = None
     jury: JuryFigures | None = None
     no_jury: str = ""
+    many: ManyFigures | None = None
     check: Mapping[str, Any] | None = None
 
     @classmethod
@@ -252,6 +256,8 @@ class RunResults:
             found["calibration"] = Calibration.read(values["calibration"])
         if values.get("jury"):
             found["jury"] = JuryFigures.read(values["jury"])
+        if values.get("many"):
+            found["many"] = ManyFigures.read(values["many"])
         return cls(**found)
 
     def as_json(self) -> dict[str, Any]:
@@ -265,9 +271,9 @@ class RunResults:
         values["calibration"] = None if self.calibration is None else asdict(self.calibration)
         values["filters"] = [asdict(each) for each in self.filters]
         values["jury"] = None if self.jury is None else asdict(self.jury)
-        if self.check is None:
-            del values["check"]
-        return values
+        values["many"] = None if self.many is None else self.many.as_json()
+        # what a run has nothing for is not written
+        return {name: value for name, value in values.items() if value is not None or name not in ("many", "check")}
 
 
 @dataclass(frozen=True, kw_only=True)

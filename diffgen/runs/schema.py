@@ -138,6 +138,12 @@ _JURY = fields(
     {"helped": or_none(_SHARE)},
 )
 
+_MODELS = rows(rows(whole(), least=3, most=MAX_MODELS), least=3, most=MAX_MODELS)
+_ALONE = fields(dict.fromkeys(("pictures", "behaviours", "wrong", "right"), whole()))
+_MANY = fields(
+    {"alone": names_to(_ALONE), **dict.fromkeys(("majority", "majority_recognised", "majority_right"), whole())}
+    | {"found": _MODELS, "recognised": or_none(_MODELS), "real": _MODELS}
+)
 _PAIR_COUNTS = ("matrix", "pair_counts", "real_matrix")
 _MATRIX = rows(rows(whole()), most=_MAX_CLASSES)
 _PAIRS = fields({"pairs": rows(rows(whole(), least=3, most=3))})
@@ -193,6 +199,7 @@ RESULTS = fields(
         "history": names_to(rows(number(0))),
         "warnings": rows(text),
         "jury": or_none(_JURY),
+        "many": or_none(_MANY),
         "no_jury": text,
         **dict.fromkeys(
             ("recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours"), or_none(whole())

@@ -33,7 +33,9 @@ def role_name(index: int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: ``A and B``, or ``A, B and C``."""
+    """Names in a sentence: ``A``, ``A and B``, or ``A, B and C``."""
+    if len(names) == 1:
+        return names[0]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 

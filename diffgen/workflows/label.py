@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig, LabelConfig, ModelSpec
+from diffgen.config import CompareConfig, LabelConfig, ModelSpec, roles
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.agreement import merge
@@ -69,7 +70,8 @@ class LabelResult:
         annotators: sheets that were merged, or reference models; 0 for intended classes.
         kappa: mean of Cohen's kappa over the pairs of annotators, or None.
         outcomes: of all labelled pictures of the run, whatever the source: "only A right", "only B right", "both
-            wrong", "invalid" -> pictures.
+            wrong", "invalid" -> pictures. Of three models or more "A right", "B right", ..., "all wrong", "invalid":
+            several may be right of one picture.
     """
 
     run: str
@@ -325,6 +327,8 @@ def _put(
 def _outcomes(finds: TriggerTable, store: LabelStore) -> dict[str, int]:
     labels, _ = store.of(finds.hashes)
     right = finds.labels == labels[:, None]
+    if right.shape[1] > 2:
+        return _outcomes_of_many(labels, right)
     names = np.select(
         [labels == UNLABELLED, labels == INVALID, right[:, 0], right[:, 1]],
         ["", "invalid", "only A right", "only B right"],
@@ -332,3 +336,9 @@ def _outcomes(finds: TriggerTable, store: LabelStore) -> dict[str, int]:
     )
     counted = Counter(names.tolist())
     return {name: counted[name] for name in ("only A right", "only B right", "both wrong", "invalid")}
+
+
+def _outcomes_of_many(labels: Int64Array, right: NDArray[np.bool_]) -> dict[str, int]:
+    shows = labels >= 0
+    found = {f"{role} right": int(right[shows, index].sum()) for index, role in enumerate(roles(right.shape[1]))}
+    return {**found, "all wrong": int((~right[shows].any(axis=1)).sum()), "invalid": int((labels == INVALID).sum())}

@@ -27,7 +27,7 @@ from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
-from diffgen.runs.folder import RunFolder, check_pair
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
@@ -98,7 +98,6 @@ def shrink(
         raise UserError(f"The limit is {limit}; give a number of triggers from 1.")
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
-        check_pair(folder, "Shrinking works with")
         with Extensions().of_run(folder.manifest, folder.path).in_use():
             return _shrink(folder, limit, data, device, options, progress)
 
@@ -181,7 +180,7 @@ class _Judge:
     """Says whether the models agree or disagree on pictures that look real.
 
     Attributes:
-        models: A and B, prepared.
+        models: all of the run, prepared.
         pipeline: the validity filters.
         margin: smallest gap of the two highest probabilities that counts as an answer.
     """
@@ -238,11 +237,11 @@ def _agree(probabilities: torch.Tensor) -> torch.Tensor:
 
 
 def _one_by_one(models: Sequence[BlackBox], images: UInt8Array) -> Float32Array:
-    """float32 (N, 2, K): the answers to one picture at a time, as a replay asks."""
+    """float32 (N, M, K): the answers to one picture at a time, as a replay asks."""
     answers = [
         torch.stack([model.predict(torch.from_numpy(image[None])) for model in models], dim=1) for image in images
     ]
-    return torch.cat(answers).cpu().numpy() if answers else np.empty((0, 2, 2), dtype=np.float32)
+    return torch.cat(answers).cpu().numpy() if answers else np.empty((0, len(models), 2), dtype=np.float32)
 
 
 def _difference(a: UInt8Array, b: UInt8Array) -> Float32Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from diffgen.errors import UserError
-from diffgen.runs.folder import RunFolder, check_pair
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 
@@ -20,10 +20,8 @@ def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None)
         triggers: all of the run with verdicts where they were read before, or None.
 
     Raises:
-        UserError: the run did not come to its end, is damaged, or has no valid trigger; or it is of more than two
-            models.
+        UserError: the run did not come to its end, is damaged, or has no valid trigger.
     """
-    check_pair(folder, "Labels say which is right of")
     with folder.reading():
         names = read_finished(folder, triggers).class_names
         triggers = folder.read_judged() if triggers is None else triggers

@@ -24,7 +24,7 @@ def test_options_for_both_and_for_one_alone() -> None:
     words = (
         "--mean 0.5 --std 0.5 0.25 --scale 0..255 --size 224 --channels bgr --b-mean 1 2 -3.5 --b-size 64x32 --a-invert"
     )
-    a, b = model_options.pair_from(parsed(*words.split()))
+    a, b = model_options.specs_from(parsed(*words.split()), 2)
     assert a.preprocessing == Preprocessing(
         mean=(0.5,), std=(0.5, 0.25), scale="0..255", size=(224, 224), channels="bgr", invert=True
     )
@@ -34,12 +34,12 @@ def test_options_for_both_and_for_one_alone() -> None:
 
 
 def test_nothing_said_is_none() -> None:
-    assert model_options.pair_from(parsed()) == (ModelSpec(), ModelSpec())
+    assert model_options.specs_from(parsed(), 2) == (ModelSpec(), ModelSpec())
 
 
 def test_code_and_pickles() -> None:
     words = "--arch nets:a --b-arch nets:b --a-allow-pickle --no-antialias --b-output-name logits --layout nhwc"
-    a, b = model_options.pair_from(parsed(*words.split(), "--outputs", "scores"))
+    a, b = model_options.specs_from(parsed(*words.split(), "--outputs", "scores"), 2)
     assert a.opening == Opening(arch="nets:a", allow_pickle=True)
     assert b.opening == Opening(arch="nets:b", allow_pickle=False)
     assert b.preprocessing == Preprocessing(antialias=False, output="logits", layout="nhwc", outputs="scores")
@@ -57,7 +57,7 @@ def test_options_go_before_settings_from_a_file() -> None:
 
 
 def test_classes_are_mapped_onto_those_of_the_first() -> None:
-    a, b = model_options.pair_from(parsed("--label-map", "map.toml"))
+    a, b = model_options.specs_from(parsed("--label-map", "map.toml"), 2)
     assert (a.label_map, b.label_map) == (None, "map.toml")
 
 

@@ -12,7 +12,7 @@ def jensen_shannon(probabilities: torch.Tensor) -> torch.Tensor:
     """Jensen-Shannon divergence to base 2 (Lin 1991): mean relative entropy to the mean of both answers.
 
     It is 1 when nothing that one model thinks possible is possible for the other. Nothing is added when labels differ.
-    With more than two models the largest value of all pairs. The divergence of close answers is far smaller than the
+    With more than two models the mean of all pairs. The divergence of close answers is far smaller than the
     entropies that it is the difference of, so that these are computed in float64.
 
     Args:
@@ -24,15 +24,16 @@ def jensen_shannon(probabilities: torch.Tensor) -> torch.Tensor:
     # Apple's GPUs have no float64
     place = torch.device("cpu") if probabilities.device.type == "mps" else probabilities.device
     wide = probabilities.to(place, torch.float64)
-    worst = torch.zeros(len(wide), device=place, dtype=torch.float64)
-    for a, b in combinations(range(wide.shape[1]), 2):
+    pairs = list(combinations(range(wide.shape[1]), 2))
+    total = torch.zeros(len(wide), device=place, dtype=torch.float64)
+    for a, b in pairs:
         p, q = wide[:, a], wide[:, b]
         # float32 answers add up to 1 but for their last digits, which would outweigh the divergence of close ones
         p, q = p / p.sum(dim=1, keepdim=True), q / q.sum(dim=1, keepdim=True)
         # H(mean) - (H(p) + H(q)) / 2; xlogy is 0 where a probability is 0
         value = _negative_entropy(p) / 2 + _negative_entropy(q) / 2 - _negative_entropy((p + q) / 2)
-        worst = torch.maximum(worst, value.clamp(0, 1))
-    return worst.to(probabilities.device, torch.float32)
+        total = total + value.clamp(0, 1)
+    return (total / len(pairs)).to(probabilities.device, torch.float32)
 
 
 def _negative_entropy(probabilities: torch.Tensor) -> torch.Tensor:
