@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from diffgen.report.data import FilterView, Picture
+from diffgen.report.many import Side, named_sides
 from diffgen.report.wording import figure, percent
 from diffgen.tasks.classification import listed, role_name
 from diffgen.tasks.kept_answers import spread_out
@@ -75,6 +76,7 @@ class Card:
 
     Attributes:
         others: what the models after A and B say: (role, name) of each.
+        sides: who says what, by groups, of three models or more.
         bars: the probabilities of the predicted labels, A's first: one row for those that are the same.
         rows: all classes, or the highest ones; ``rest`` then sums up the others.
         verdict: who is right, for a real image with a known label, else empty.
@@ -93,6 +95,7 @@ class Card:
     name_a: str
     name_b: str
     others: tuple[tuple[str, str], ...]
+    sides: tuple[Side, ...]
     bars: tuple[Row, ...]
     rows: tuple[Row, ...]
     rest: Row | None
@@ -147,6 +150,7 @@ def make_card(
         name_a=names[label_a],
         name_b=names[label_b],
         others=tuple((role_name(index), names[label]) for index, label in enumerate(more, start=2)),
+        sides=named_sides(picture.labels, names),
         bars=tuple(_row(index, names, probabilities, picture.labels) for index in dict.fromkeys(picture.labels)),
         rows=shown,
         rest=rest,

@@ -10,8 +10,9 @@ import numpy as np
 from diffgen.report import wording
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import BehaviourGroup, Picture, ReportData
+from diffgen.report.many import Side, named_sides
 from diffgen.report.pictures import PictureBudget
-from diffgen.tasks.classification import role_name, who_is_wrong
+from diffgen.tasks.classification import who_is_wrong
 from diffgen.types import UInt8Array
 
 # Bytes of data URIs in each part of the page, about 2 MB together: a report can be mailed and opens on a phone.
@@ -36,14 +37,15 @@ OPEN_PICTURES = 5
 
 @dataclass(frozen=True)
 class GroupView:
-    """One behaviour with the pictures that are shown of it; ``others``: role and name of what C, ... say."""
+    """One behaviour with the pictures that are shown of it; ``sides``: who says what, of three models or more."""
 
     anchor: str
     label_a: int
     label_b: int
     name_a: str
     name_b: str
-    others: tuple[tuple[str, str], ...]
+    labels: tuple[int, ...]
+    sides: tuple[Side, ...]
     cell: int
     count: int
     cards: tuple[Card, ...]
@@ -190,6 +192,7 @@ class PairView:
     agree_name: str
     name_a: str
     name_b: str
+    sides: tuple[Side, ...]
     rms: float
     before: float
 
@@ -216,6 +219,7 @@ def make_pairs(data: ReportData) -> tuple[PairView, ...]:
                 agree_name=names[pair.agreeing.labels[0]],
                 name_a=names[pair.trigger.labels[0]],
                 name_b=names[pair.trigger.labels[1]],
+                sides=named_sides(pair.trigger.labels, names),
                 rms=pair.difference,
                 before=pair.before,
             )
@@ -270,7 +274,8 @@ def _group_view(group: BehaviourGroup, number: int, cards: tuple[Card, ...], nam
         label_b=group.label_b,
         name_a=names[group.label_a],
         name_b=names[group.label_b],
-        others=tuple((role_name(index), names[label]) for index, label in enumerate(group.labels[2:], start=2)),
+        labels=group.labels,
+        sides=named_sides(group.labels, names),
         cell=group.cell,
         count=group.count,
         cards=cards,

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -15,9 +16,11 @@ from markupsafe import Markup, escape
 from diffgen.report import gallery, gate, matrix, selection, wording
 from diffgen.report.charts import progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData, VerdictData
+from diffgen.report.many import make_many
 from diffgen.report.operator_charts import operator_charts
 from diffgen.report.pair_list import PairList, pair_list
 from diffgen.report.pictures import display_size
+from diffgen.tasks.classification import role_name
 from diffgen.tasks.label_pairs import MATRIX_CLASSES
 from diffgen.types import UInt8Array
 from diffgen.wording import count_of
@@ -34,6 +37,7 @@ _SHORT_NAME = 3
 _MATRIX_TITLES = {"generated picture": "Generated", "changed real image": "Changed"}
 _PARTS = (
     ("gate", "Verdict"),
+    ("models", "Model by model"),
     ("gallery", "Pictures"),
     ("jury", "The jury"),
     ("matrix", "Who says what"),
@@ -62,14 +66,20 @@ def render_html(data: ReportData) -> str:
         a whole HTML document; write it as UTF-8.
     """
     environment = make_environment()
-    script = asset(environment, "script.js")
+    script, style, many = asset(environment, "script.js"), asset(environment, "style.css"), make_many(data)
+    if many is not None:
+        script = f"{script}\n{asset(environment, 'many.js')}"
+        style = f"{style}\n{asset(environment, 'many.css')}"
+        style = style.replace("calc(var(--models) + 1)", str(len(data.model_names) + 1))  # grids count no variables
+        environment.filters["badges"] = partial(_badges, last=role_name(len(data.model_names) - 1))
     shown = gallery.make_gallery(data)
     listed = len(data.class_names) > MATRIX_CLASSES
     generated_pairs, real_pairs = _pair_lists(data) if listed else _matrices(data)
     page = environment.get_template("report.html.j2").render(
         data=data,
-        style=Markup(asset(environment, "style.css")),
+        style=Markup(style),
         script=Markup(script),
+        many=many,
         script_hash=_hash_for_policy(script),
         picture_size=_picture_size(data),
         long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
@@ -133,6 +143,7 @@ def _parts(data: ReportData) -> list[tuple[str, str]]:
     juried = data.results.jury is not None or bool(data.results.no_jury)
     there = {
         "gate": data.gate is not None,
+        "models": data.results.many is not None,
         "jury": juried,
         "operators": data.operators is not None,
         "shrunk": bool(data.shrunk),
@@ -177,10 +188,10 @@ def _hash_for_policy(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
-def _badges(sentence: str) -> Markup:
-    """The single letters A, B and C of one of our own sentences as coloured marks."""
+def _badges(sentence: str, last: str = "C") -> Markup:
+    """The single letters A, B, ... up to the ``last`` one of one of our own sentences as coloured marks."""
     marked = re.sub(
-        r"\b([A-C])\b", lambda found: f'<b class="badge {found[1].lower()}">{found[1]}</b>', str(escape(sentence))
+        rf"\b([A-{last}])\b", lambda found: f'<b class="badge {found[1].lower()}">{found[1]}</b>', str(escape(sentence))
     )
     # "A and B" stays on one line.
     return Markup(re.sub(r"<b [^>]*>A</b> and <b [^>]*>B</b>,?", r'<span class="together">\g<0></span>', marked))
@@ -202,9 +213,9 @@ def _glance(shown: gallery.Gallery) -> tuple[gallery.GroupView, ...]:
     parts = [part for part in shown.parts if not part.folded] or list(shown.parts)
     columns = []
     for part in parts:
-        first: dict[tuple[int, int], gallery.GroupView] = {}
+        first: dict[tuple[int, ...], gallery.GroupView] = {}
         for group in part.groups:
-            first.setdefault((group.label_a, group.label_b), group)
+            first.setdefault(group.labels, group)
         columns.append(list(first.values()))
     turns = [group for row in zip_longest(*columns) for group in row if group is not None]
     return tuple(turns[: gallery.GLANCE_PICTURES])

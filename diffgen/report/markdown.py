@@ -7,6 +7,7 @@ import re
 
 from diffgen.report import wording
 from diffgen.report.data import ReportData
+from diffgen.report.many import make_many
 from diffgen.tasks.classification import role_name
 from diffgen.wording import count_of
 
@@ -75,7 +76,23 @@ def _discovery(data: ReportData) -> list[tuple[str, str]]:
     ]
 
 
+def _many(data: ReportData) -> list[str]:
+    """One row a model, of three models or more."""
+    view = make_many(data)
+    if view is None:
+        return []
+    lines = ["## Model by model", "", f"| model | {' | '.join(view.columns)} |", f"|---|{'---:|' * len(view.columns)}"]
+    lines += [f"| {row.role} | {' | '.join(row.figures)} |" for row in view.rows]
+    letters = [row.role for row in view.rows]
+    lines += ["", "## Which two differ", "", f"| | {' | '.join(letters)} |", f"|---|{'---:|' * len(letters)}"]
+    for role, cells in view.tables[0].rows:
+        lines.append(f"| {role} | {' | '.join('' if cell is None else cell.text for cell in cells)} |")
+    return [*lines, "", view.majority, ""] if view.majority else [*lines, ""]
+
+
 def _pairs(data: ReportData) -> list[str]:
+    if data.results.many is not None:
+        return _many(data)
     if not len(data.pairs):
         return []
     lines = ["## Most frequent label pairs", "", "| A says | B says | pictures |", "|---|---|---:|"]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
-from diffgen.tasks.classification import who_is_wrong
+from diffgen.tasks.classification import ALL, SEVERAL, listed, who_is_wrong
 from diffgen.wording import count_of
 
 Faults: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -83,7 +83,12 @@ class Headline:
 def headline(data: ReportData) -> Headline:
     """The sentences at the top of the report. They speak of the models as A and B and hold no names."""
     wrong, wide = verdict_sentences(data.results.faults, len(data.model_names)), _sentence(data)
-    first, *others = [*wrong, wide] if wrong else [wide]
+    if len(data.model_names) > 2:
+        # with many models a sentence for each would bury the one that says what was found
+        wrong = _wrong_of_many(data.results.faults or {})
+        first, *others = [wide, *wrong]
+    else:
+        first, *others = [*wrong, wide] if wrong else [wide]
     return Headline(first, (*others, *_unnamed(data)), _meaning(data), _notes(data), _alerts(data))
 
 
@@ -101,6 +106,18 @@ def verdict_sentences(faults: Faults | None, models: int) -> tuple[str, ...]:
             on = f"on {count_of(pictures, 'picture')}{f', in {number(ways)} ways' if ways > 1 else ''}."
             sentences.append(f"{capitalised(who_is_wrong(verdict, models))} {on}")
     return tuple(sentences)
+
+
+def _wrong_of_many(faults: Faults) -> tuple[str, ...]:
+    """Which model alone is wrong, the worst first, and how often several are, in one sentence each."""
+    alone = sorted(
+        ((counts["pictures"], verdict) for verdict, counts in faults.items() if verdict not in (ALL, SEVERAL)),
+        key=lambda each: (-each[0], each[1]),
+    )
+    told = [f"{role} on {count_of(pictures, 'picture')}" for pictures, role in alone if pictures]
+    rest = [verdict_sentences({verdict: faults[verdict]}, 3) for verdict in (SEVERAL, ALL) if verdict in faults]
+    first = (f"Wrong where all others are right: {listed(told)}.",) if told else ()
+    return (*first, *(sentence for each in rest for sentence in each))
 
 
 def capitalised(text: str) -> str:

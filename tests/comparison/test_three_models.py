@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +17,21 @@ from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given
 from diffgen.config import Budget, CompareConfig, FilterConfig, to_dict
 from diffgen.data import load
-from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.labels.sheet import image_id
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.report.reading.run import report_data
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.many import ManyFigures
+from diffgen.runs.results import read_finished
 from diffgen.types import ImageSet
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from diffgen.workflows.export import columns_of, export
-from diffgen.workflows.label import label_export
+from diffgen.workflows.label import label_export, label_import
 from diffgen.workflows.replay import ReplayResult
 from diffgen.workflows.report import draw_report
-from diffgen.workflows.shrink import shrink
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CPU = torch.device("cpu")
 
@@ -152,9 +155,58 @@ def test_export(result: CompareResult, tmp_path: Path) -> None:
     )
 
 
-def test_what_is_about_two_models_says_so(result: CompareResult, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"Labels say which is right of two models, and the run .* has 3"):
-        label_export(result.run, tmp_path / "sheet")
-    with pytest.raises(UserError, match=r"Shrinking works with two models, and the run .* has 3"):
-        shrink(result.run)
-    assert not (tmp_path / "sheet").exists()
+def test_what_only_many_models_have(result: CompareResult) -> None:
+    """The figures of many models, counted again by hand out of the run's own table."""
+    folder = RunFolder.open(result.run)
+    found = read_finished(folder).many
+    assert found is not None and found == result.many == ManyFigures.read(found.as_json())
+    triggers = folder.read_judged()
+    for index, role in enumerate("ABC"):
+        alone = {"pictures": 0, "wrong": 0, "right": 0}
+        for row in range(len(triggers)):
+            own, *others = (triggers.labels[row, each] for each in (index, *(i for i in range(3) if i != index)))
+            if len(set(others)) > 1 or own == others[0]:
+                continue
+            alone["pictures"] += int(triggers.distinct[row])
+            if triggers.recognised_distinct[row]:
+                assert triggers.known.named is not None
+                alone["wrong"] += int(triggers.known.named[row] == others[0])
+                alone["right"] += int(triggers.known.named[row] == own)
+        assert alone == {name: getattr(found.alone[role], name) for name in alone}
+    labels = triggers.labels[triggers.distinct]
+    assert found.found == tuple(
+        tuple(int((labels[:, one] != labels[:, other]).sum()) for other in range(3)) for one in range(3)
+    )
+    assert found.majority == sum(len(set(row)) == 2 for row in labels.tolist())
+
+
+def test_the_page_has_a_row_a_model_and_sides(result: CompareResult) -> None:
+    page = (Path(result.run) / "report.html").read_text(encoding="utf-8")
+    summary = (Path(result.run) / "summary.md").read_text(encoding="utf-8")
+    assert 'id="models"' in page and 'id="sides"' in page and 'id="filter"' not in page
+    assert result.many is not None
+    assert f"A and C differ on {result.many.found[0][2]:,}" in page
+    assert f"| C | {result.many.found[2][0]:,} | {result.many.found[2][1]:,} |  |" in summary
+    labels = {tuple(map(int, each.split("-"))) for each in re.findall(r'data-labels="([0-9-]+)"', page)}
+    assert labels and all(len(each) == 3 and len(set(each)) > 1 for each in labels)
+
+
+def test_labels_are_of_three(result: CompareResult, tmp_path: Path) -> None:
+    sheet = label_export(result.run, tmp_path / "sheet")
+    rows = list(csv.reader((Path(sheet.folder) / "labels.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == sheet.pictures + 1
+    column = rows[0].index("label")
+    for row in rows[1:]:
+        row[column] = "3"
+    filled = tmp_path / "filled.csv"
+    filled.write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
+    outcomes = label_import(result.run, [filled], force=True).outcomes
+    finds = read_valid_triggers(RunFolder.open(result.run))
+    ids = {row[rows[0].index("id")] for row in rows[1:]}
+    chosen = np.array([image_id(digest) in ids for digest in finds.hashes])
+    right = finds.labels[chosen] == 3
+    assert outcomes == {
+        **{f"{role} right": int(right[:, index].sum()) for index, role in enumerate("ABC")},
+        "all wrong": int((~right.any(axis=1)).sum()),
+        "invalid": 0,
+    }

@@ -15,6 +15,9 @@ from diffgen.tasks.classification import listed
 from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.types import Float32Array, UInt8Array
 
+#: So many models are named one by one.
+_LISTED = 4
+
 
 @dataclass(frozen=True)
 class FilterView:
@@ -57,8 +60,9 @@ class RunFacts:
 
     @property
     def models(self) -> str:
-        """What the models are called: "A and B"."""
-        return listed(roles(self.model_names))
+        """What the models are called: "A and B", "A, B and C", or "A to F" of more than four."""
+        letters = roles(self.model_names)
+        return listed(letters) if len(letters) <= _LISTED else f"{letters[0]} to {letters[-1]}"
 
 
 @dataclass(frozen=True, kw_only=True)

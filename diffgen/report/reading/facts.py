@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from diffgen.report.data import RunFacts
@@ -19,10 +20,22 @@ def read_facts(folder: RunFolder) -> RunFacts:
         created=manifest["created"],
         version=manifest["version"],
         command=manifest["command"],
-        model_names=tuple(each["name"] for each in models.values()),
+        model_names=_names(list(models.values())),
         data_name=manifest["data"]["source"],
         settings=config,
         files={name: _file_facts(entry) for name, entry in files.items()},
+    )
+
+
+def _names(models: list[dict[str, Any]]) -> tuple[str, ...]:
+    """What models are called; of many, those of one name with the folder that each lies in."""
+    names = [str(each["name"]) for each in models]
+    if len(models) == 2:
+        return tuple(names)
+    folders = [Path(each["path"]).parent.name if each.get("path") else "" for each in models]
+    return tuple(
+        f"{folder}/{name}" if folder and names.count(name) > 1 else name
+        for folder, name in zip(folders, names, strict=True)
     )
 
 

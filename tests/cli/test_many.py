@@ -1,0 +1,156 @@
+"""Three models and more from the command line, from the comparison to every verb that goes on with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diffgen.cli import build_parser, model_options
+from diffgen.config import ModelSpec
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.demo import dense_classifier, save_onnx, save_torchscript, train_classifier
+from tests.cli.conftest import classifier
+
+_FAST = (
+    *("--technique", "seeds", "--budget", "300q", "--filters", "ssim", "--device", "cpu", "--seed", "2"),
+    *("--set", "filters.jury.shown=6000"),
+)
+
+
+@pytest.fixture(scope="session")
+def nets(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Four small classifiers of digits, trained for one to four passes."""
+    folder, training = tmp_path_factory.mktemp("nets"), load("digits:train")
+    made = [train_classifier(dense_classifier(10), training, seed=seed, passes=1 + seed) for seed in range(4)]
+    for name, network in zip("abc", made, strict=False):
+        save_torchscript(network, folder / f"{name}.pt")
+    save_onnx(made[3], folder / "d.onnx")
+    return [folder / "a.pt", folder / "b.pt", folder / "c.pt", folder / "d.onnx"]
+
+
+@pytest.fixture(scope="session")
+def run_of_four(nets: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of four, made by the command line as a user types it."""
+    from diffgen.cli import main
+
+    path = tmp_path_factory.mktemp("four") / "run"
+    assert main(["compare", *map(str, nets), "--data", "digits:test", *_FAST, "-q", "-o", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def copy_of_four(run_of_four: Path, tmp_path: Path) -> Path:
+    """The same, to be changed."""
+    return Path(shutil.copytree(run_of_four, tmp_path / "copy" / "run"))
+
+
+def test_a_comparison_of_four(
+    nets: list[Path], diffgen_command: Callable[..., Any], run_of_four: Path, tmp_path: Path
+) -> None:
+    outcome = diffgen_command("compare", *nets, "--data", "digits:test", *_FAST, "--json", "-o", tmp_path / "again")
+    assert outcome.code == 0, outcome.err
+    table, values = outcome.out, json.loads(outcome.out.splitlines()[-1])
+    assert "triggers (A, B, C and D disagree)" in table and "stands alone on" in table
+    assert set(values["many"]["alone"]) == set("ABCD")
+    assert f"A {values['many']['alone']['A']['pictures']:,}" in table
+    before = RunFolder.open(run_of_four).read_judged()
+    again = RunFolder.open(tmp_path / "again").read_judged()
+    assert before.hashes.tobytes() == again.hashes.tobytes() and len(before) == values["triggers"] > 20
+
+
+def test_replay_export_and_report(
+    nets: list[Path], diffgen_command: Callable[..., Any], copy_of_four: Path, tmp_path: Path
+) -> None:
+    assert "triggers still trigger (100.00%)" in diffgen_command("replay", copy_of_four).out
+    outcome = diffgen_command("replay", copy_of_four, *nets[:2], nets[0], nets[3])
+    assert outcome.code == 0 and "(100.00%)" not in outcome.out
+    assert diffgen_command("replay", copy_of_four, *nets[:3]).code == 2
+    assert diffgen_command("export", copy_of_four, "-o", tmp_path / "out").code == 0
+    with (tmp_path / "out" / "triggers.csv").open(newline="", encoding="utf-8") as file:
+        assert all(f"label_{role}" in row for row in csv.DictReader(file) for role in "abcd")
+    page = (copy_of_four / "report.html").read_bytes()
+    assert diffgen_command("report", copy_of_four).code == 0
+    assert (copy_of_four / "report.html").read_bytes() == page
+
+
+def test_shrink(diffgen_command: Callable[..., Any], copy_of_four: Path) -> None:
+    outcome = diffgen_command("shrink", copy_of_four, "--limit", "4")
+    assert outcome.code == 0, outcome.err
+    found = re.search(r"(\d+) of 4 triggers shrunk", outcome.out)
+    assert found is not None and int(found[1]) > 0
+    arrays = RunFolder.open(copy_of_four).read_arrays("shrunk")
+    agreeing, apart = (arrays[f"{name}_probabilities"].argmax(axis=2) for name in ("agreeing", "trigger"))
+    assert agreeing.shape == apart.shape == (int(found[1]), 4)
+    assert (agreeing == agreeing[:, :1]).all() and (apart != apart[:, :1]).any(axis=1).all()
+    page = (copy_of_four / "report.html").read_text(encoding="utf-8")
+    assert 'id="shrunk"' in page and "all say" in page
+
+
+def test_labels_by_a_reference(diffgen_command: Callable[..., Any], copy_of_four: Path, tmp_path: Path) -> None:
+    oracle = tmp_path / "oracle.pt"
+    save_torchscript(train_classifier(dense_classifier(10), load("digits"), seed=9, passes=6), oracle)
+    outcome = diffgen_command("label", copy_of_four, "--oracle", oracle)
+    assert outcome.code == 0, outcome.err
+    assert all(f"{role} right: " in outcome.out for role in "ABCD") and "all wrong: " in outcome.out
+
+
+def test_a_finished_run_says_its_figures_again(diffgen_command: Callable[..., Any], copy_of_four: Path) -> None:
+    outcome = diffgen_command("compare", "--resume", copy_of_four)
+    assert outcome.code == 0 and "stands alone on" in outcome.out
+
+
+def test_options_of_one_of_many() -> None:
+    arguments = build_parser().parse_args(
+        ["compare", "a", "b", "c", "--mean", "0.5", "--c-mean", "0.1", "--c-label-map", "map.toml"]
+    )
+    a, b, c = model_options.specs_from(arguments, 3)
+    assert a.preprocessing.mean == b.preprocessing.mean == (0.5,) and c.preprocessing.mean == (0.1,)
+    assert (a.label_map, b.label_map, c.label_map) == (None, None, "map.toml")
+    with pytest.raises(UserError, match=r"said of model C \(--c-\.\.\.\), but there are 2 models, A and B"):
+        model_options.specs_from(arguments, 2)
+    assert model_options.specs_from(build_parser().parse_args(["compare"]), 5) == (ModelSpec(),) * 5
+
+
+@pytest.mark.parametrize(
+    ("case", "names", "words"),
+    [
+        ("seventeen models", ["a.pt"] * 17, ["17 models", "two to 16"]),
+        ("one model twice among three", ["a.pt", "b.onnx", "a.pt"], ["A (a.pt) and C (a.pt)", "one and the same"]),
+        ("other classes among many", ["a.pt", "seven.onnx", "b.onnx"], ["A (a.pt) and C (b.onnx)", "B (seven.onnx)"]),
+        ("an option of a model that is not there", ["a.pt", "b.onnx", "--d-invert"], ["model D", "A and B"]),
+    ],
+)
+def test_bad_models_among_many(
+    case: str,
+    names: list[str],
+    words: list[str],
+    files: dict[str, Path],
+    diffgen_command: Callable[..., Any],
+    tmp_path: Path,
+    told: Callable[..., None],
+) -> None:
+    given = [files.get(name, name) for name in names]
+    outcome = diffgen_command("compare", *given, "--data", "digits:test", *_FAST, "-q", "-o", tmp_path / "run")
+    assert outcome.code == 2 and outcome.out == ""
+    (line,) = outcome.err.strip().splitlines()
+    assert all(word in line for word in words), line
+    told("many models", case, line.removeprefix("diffgen: "))
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_file_fed_in_two_ways_is_two_models(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    save_torchscript(classifier(), tmp_path / "a.pt")
+    save_torchscript(classifier(seed=1), tmp_path / "b.pt")
+    files = (tmp_path / "a.pt", tmp_path / "b.pt", tmp_path / "a.pt")
+    words = ("--c-invert", "--data", "digits:test", *_FAST, "-q", "-o", tmp_path / "run")
+    outcome = diffgen_command("compare", *files, *words)
+    assert outcome.code == 0, outcome.err
