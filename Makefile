@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VENV_STAMP := $(VENV)/.stamp-venv
 USER_STAMP := $(VENV)/.stamp-user
 DEV_STAMP := $(VENV)/.stamp-dev
+DOCS_STAMP := $(VENV)/.stamp-docs
 SAY_VERSION := import sys; print(sys.version_info[:2])
 # More arguments for the program or for pytest: make demo ARGS="--budget 30s", make test ARGS="-x -k filters"
 ARGS ?=
@@ -16,7 +17,7 @@ JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check format coverage mlserver clean distclean same-python
+.PHONY: help demo test test-slow check format coverage docs pictures mlserver clean distclean same-python
 
 help:
 	@echo "make demo        install diffgen into .venv and compare two small models, from nothing to a report"
@@ -25,6 +26,8 @@ help:
 	@echo "make check       ruff, mypy and import-linter"
 	@echo "make format      let ruff mend imports and layout"
 	@echo "make coverage    the tests that are not slow, with the lines they miss"
+	@echo "make docs        build the site, run its notebooks, check its links: docs/_build/html/index.html"
+	@echo "make pictures    draw the pictures of README and site anew, from runs on the digits"
 	@echo "make mlserver    an environment of its own with MLServer, for the slow tests of remote models"
 	@echo "make clean       remove what building, testing and the demo left behind; keeps .venv"
 	@echo "make distclean   make clean, and remove .venv and .venv-mlserver"
@@ -36,7 +39,7 @@ demo: $(USER_STAMP)
 test: check
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
 
-test-slow: $(DEV_STAMP)
+test-slow: $(DOCS_STAMP)
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 check: $(DEV_STAMP)
@@ -52,15 +55,22 @@ format: $(DEV_STAMP)
 coverage: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term $(ARGS)
 
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m docs.tools.links docs/_build/html
+
+pictures: $(USER_STAMP)
+	$(BIN)/python -m docs.tools.pictures
+
 # Beside torch and onnx it would change their versions. The tests find it there.
 mlserver:
 	$(PYTHON) -m venv .venv-mlserver
 	.venv-mlserver/bin/python -m pip --disable-pip-version-check --no-input install "mlserver==1.7.1" onnxruntime
 
 clean:
-	rm -rf build dist *.egg-info demo-run .coverage htmlcov
+	rm -rf build dist *.egg-info demo-run .coverage htmlcov docs/_build docs/results docs/reference/generated docs/changelog.md docs/contributing.md
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find diffgen filters gan_training tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find diffgen filters gan_training tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
 	rm -rf $(VENV) .venv-mlserver
@@ -70,6 +80,10 @@ $(DEV_STAMP): setup.cfg pyproject.toml $(VENV_STAMP) | same-python
 	@echo "Installing diffgen and its tools into $(VENV); torch is large, the first time takes minutes."
 	$(PIP) install -e ".[dev]"
 	@touch $(USER_STAMP) $@
+
+$(DOCS_STAMP): $(DEV_STAMP)
+	$(PIP) install -e ".[dev,docs]"
+	@touch $@
 
 $(USER_STAMP): setup.cfg pyproject.toml $(VENV_STAMP) | same-python
 	@echo "Installing diffgen into $(VENV); torch is large, the first time takes minutes."

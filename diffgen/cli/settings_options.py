@@ -86,10 +86,14 @@ class Options:
         keys = {each.key for each in every_setting(self.kind)} if self.kind is not None else set()
         return self.layer(arguments, [key for key in self._keys if key in keys])
 
-    def show_all(self) -> None:
-        """Print the help with every option, and every setting that has none."""
+    def reveal(self) -> None:
+        """Have the parser's help show every option."""
         for action, text in self._rare:
             action.help = text
+
+    def show_all(self) -> None:
+        """Print the help with every option, and every setting that has none."""
+        self.reveal()
         self.parser.print_help()
         others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
         if self.kind in (CompareConfig, CheckConfig):
@@ -131,10 +135,10 @@ class Options:
 class _HelpAll(argparse.Action):
     def __init__(self, *args: Any, options: Options, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._options = options
+        self.shows = options
 
     def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
-        self._options.show_all()
+        self.shows.show_all()
         parser.exit()
 
 

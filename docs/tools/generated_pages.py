@@ -1,0 +1,280 @@
+"""Pages of the reference that are made from the program: every verb's options, every setting, the Python functions."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import diffgen
+from diffgen.cli import build_parser
+from diffgen.config import CheckConfig, CompareConfig, LabelConfig, QuantizeConfig, SelectorConfig, TrainGanConfig
+from diffgen.config import TrainingSetConfig as TrainingSet
+from diffgen.config.schema import Setting, every_setting
+from diffgen.sources import registry as sources
+from diffgen.techniques import registry as techniques
+
+FOLDER = "generated"
+_OWN_MODEL = re.compile(r"--[a-z]-(?=.)")
+_EXAMPLES = re.compile(r"^examples:\n((?:  .*\n?)+)", re.MULTILINE)
+
+
+def write_pages(reference: Path) -> None:
+    """Write all pages below ``reference``/generated; files that would stay as they are keep their times."""
+    pages = {f"{verb}.md": command_page(verb) for verb in verbs()}
+    pages |= {"settings.md": settings_page(), "python.md": python_page()}
+    folder = reference / FOLDER
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
+        if old.name not in pages:
+            old.unlink()
+    for name, text in pages.items():
+        file = folder / name
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+
+# -- the command line ------------------------------------------------------------------------------------------------
+
+
+def verbs() -> dict[str, argparse.ArgumentParser]:
+    """The parser of each verb, with every option shown, in the order of ``diffgen --help``."""
+    (choice,) = (each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    for parser in choice.choices.values():
+        for action in parser._actions:
+            if (of := getattr(action, "shows", None)) is not None:
+                of.reveal()
+    return dict(choice.choices)
+
+
+def command_page(verb: str) -> str:
+    """The page of one verb: what it does, examples, every option."""
+    parser = verbs()[verb]
+    about = (parser.description or "").strip()
+    epilog = parser.epilog or ""
+    examples = _EXAMPLES.search(epilog)
+    rest = _EXAMPLES.sub("", epilog).strip()
+    positional = " ".join(_metavar(each) for each in parser._actions if not each.option_strings)
+    lines = [
+        f"# diffgen {verb}",
+        "",
+        about,
+        "",
+        "```text",
+        f"diffgen {verb} [options] {positional}".rstrip(),
+        "```",
+        "",
+    ]
+    if examples:
+        commands = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in examples[1].splitlines()]
+        lines += ["## Examples", "", "```sh"]
+        lines += [f"{command[0]}    # {command[1]}" if len(command) > 1 else command[0] for command in commands]
+        lines += ["```", ""]
+    if rest:
+        lines += [rest, ""]
+    for group in parser._action_groups:
+        rows = [_option_row(each) for each in group._group_actions if each.help != argparse.SUPPRESS]
+        if rows:
+            title = "Arguments" if group.title == "positional arguments" else _sentence(str(group.title))
+            lines += [f"## {title}", ""]
+            lines += [" ".join(group.description.split()), ""] if group.description else []
+            lines += ["| | |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def options_of(verb: str) -> set[str]:
+    """Every option of a verb; of those that exist for each model once too, the one for all models."""
+    names = {name for action in verbs()[verb]._actions for name in action.option_strings}
+    return {short if (short := _OWN_MODEL.sub("--", name)) in names else name for name in names}
+
+
+def _metavar(action: argparse.Action) -> str:
+    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    return f"[{name}]" if action.nargs in ("?", "*") else name
+
+
+def _option_row(action: argparse.Action) -> str:
+    takes = action.nargs != 0 and not isinstance(action, argparse.BooleanOptionalAction)
+    value = ""
+    if takes and action.option_strings:
+        metavar = action.metavar[0] if isinstance(action.metavar, tuple) else action.metavar
+        value = f" {metavar or '|'.join(map(str, action.choices or ())) or action.dest.upper()}"
+    names = [f"`{_cell(name + value)}`" for name in action.option_strings] or [f"`{_metavar(action)}`"]
+    about = (action.help or "").replace("%%", "%").replace("%(default)s", str(action.default))
+    return f"| {', '.join(names)} | {_prose(about)} |"
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def settings_page() -> str:
+    """Every setting: its name in files and for ``--set``, its option, default, range and meaning."""
+    lines = [
+        "# Every setting",
+        "",
+        "Made from the settings themselves. The name is the one in configuration files (`population = 200` under",
+        "`[search]`) and of `--set` (`--set search.population=200`); the option, where there is one, does the same.",
+        "[How files, options and defaults go together](../../howto/settings.md).",
+        "",
+    ]
+    seen: set[str] = set()
+    for title, about, kinds in _parts():
+        rows: dict[str, list[Setting]] = {}
+        for each in (each for kind in kinds for each in every_setting(kind)):
+            if each.key not in seen:
+                rows.setdefault(each.key.rpartition(".")[0], []).append(each)
+                seen.add(each.key)
+        if rows:
+            lines += [f"## {title}", "", about, ""]
+        for table, settings in rows.items():
+            lines += [f"### `[{table}]`" if table else "### At the top of a file", ""]
+            lines += ["| setting, option | what it is |", "|---|---|"]
+            lines += [*map(_setting_row, settings), ""]
+    return "\n".join(lines)
+
+
+def all_settings() -> set[str]:
+    """The names of all settings."""
+    return {each.key for _, _, kinds in _parts() for kind in kinds for each in every_setting(kind)}
+
+
+def _parts() -> tuple[tuple[str, str, tuple[Any, ...]], ...]:
+    from diffgen.config import ModelSpec
+
+    return (
+        ("Comparisons", "Of `diffgen compare`, and of the search of `diffgen check`.", (CompareConfig,)),
+        ("Each model", "In files `[[models]]`, once for each; `[models.preprocessing]` below it.", (ModelSpec,)),
+        ("Single techniques", "They count where the technique is in use.", techniques.settings_classes()),
+        ("Single sources", "They count where the source is in use.", sources.settings_classes()),
+        ("Checks", "Of `diffgen check` alone.", (CheckConfig,)),
+        ("Other verbs", "Of `diffgen train-gan`.", (TrainGanConfig,)),
+        ("Quantizing", "Of `diffgen quantize`.", (QuantizeConfig,)),
+        ("Labels", "Of `diffgen label`.", (LabelConfig,)),
+        ("The selector", "Of `diffgen select`.", (SelectorConfig,)),
+        ("Pictures to train with", "Of `diffgen export --for-training`.", (TrainingSet,)),
+    )
+
+
+def _setting_row(each: Setting) -> str:
+    names = f"`{each.key.rpartition('.')[2]}`" + (f"<br>`{each.option}`" if each.option else "")
+    values = f"one of {', '.join(f'`{choice}`' for choice in each.choices)}" if each.choices else str(each.bounds or "")
+    values = "`true` or `false`" if each.kind is bool else values
+    if each.optional:
+        none = "auto" if "auto" in (each.metavar or "") else "none"
+        values = f"{values}{', or ' if values else 'or '}`{none}`"
+    told = [_prose(each.about)]
+    if each.default not in (None, (), ""):
+        told.append(f"Default `{_cell(_value(each.default))}`" + (f"; {values}." if values else "."))
+    elif values:
+        told.append(f"{_sentence(values) if values[0].isalpha() else values}.")
+    return f"| {names} | {' '.join(told)} |"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(_value, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# -- Python ------------------------------------------------------------------------------------------------------------
+
+_VERBS_FIRST = ("compare", "resume", "check", "resume_check", "accept")
+_EXTENSION = [
+    "Filter",
+    "Technique",
+    "TechniqueContext",
+    "Needs",
+    "Proposal",
+    "Answers",
+    "Origins",
+    "RealImages",
+    "Source",
+    "Space",
+    "Box",
+]
+_EXTENSION += ["NormalShell", "WithClass", "Scorer"]
+
+
+def python_groups() -> dict[str, list[str]]:
+    """Every public name of ``diffgen`` under the heading where it stands."""
+    groups: dict[str, list[str]] = {
+        "Functions": [*_VERBS_FIRST],
+        "What they return": [],
+        "Settings": [],
+        "While something runs": [],
+        "Techniques, filters and generators of your own": [*_EXTENSION],
+        "Errors": [],
+        "Other": [],
+    }
+    placed = {name for names in groups.values() for name in names}
+    for name in dir(diffgen):
+        if name.startswith("_") or name in placed:
+            continue
+        value = getattr(diffgen, name)
+        if inspect.isfunction(value):
+            group = "Functions"
+        elif inspect.isclass(value) and issubclass(value, BaseException):
+            group = "Errors"
+        elif hasattr(value, "__table__"):
+            group = "Settings"
+        elif getattr(value, "__module__", "") == "diffgen.events":
+            group = "While something runs"
+        elif inspect.isclass(value) and name.endswith(("Result", "Inspection", "Examination")):
+            group = "What they return"
+        else:
+            group = "Other"
+        groups[group].append(name)
+    return groups
+
+
+def python_page() -> str:
+    """The public functions and classes, from their docstrings."""
+    lines = [
+        "# Python",
+        "",
+        "`import diffgen` gives everything on this page. All values after the first are named.",
+        "",
+    ]
+    for title, names in python_groups().items():
+        if not names:
+            continue
+        lines += [f"## {title}", ""]
+        for name in names:
+            value = getattr(diffgen, name)
+            kind = "function" if inspect.isfunction(value) else "class" if inspect.isclass(value) else "data"
+            lines += ["```{eval-rst}", f".. auto{kind}:: diffgen.{name}", *_class_options(title, kind), "```", ""]
+    lines += ["## In test suites", "", "```{eval-rst}", ".. autofunction:: diffgen.testing.assert_no_regression", "```"]
+    return "\n".join([*lines, ""])
+
+
+def _class_options(title: str, kind: str) -> Iterator[str]:
+    if kind == "class" and title in ("Techniques, filters and generators of your own", "Other"):
+        yield "   :members:"
+    if kind == "class" and title in ("Settings", "What they return", "While something runs"):
+        yield "   :class-doc-from: class"
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def _cell(text: str) -> str:
+    """Text inside backticks in a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _prose(text: str) -> str:
+    """A sentence in a cell of a table: options and names of files in it become code."""
+    plain = _cell(text).replace("<", "&lt;").replace("*", "\\*")
+    return re.sub(r"(?<![\w`-])(--[a-z][\w-]*|\[[a-z.]+\])(?![\w(])", r"`\1`", _sentence(plain))
+
+
+def _sentence(text: str) -> str:
+    """With a large first letter, unless the first word is a value."""
+    first = text.split(" ", 1)[0]
+    is_word = (first[1:].isalpha() and first[1:].islower()) or first in ("a", "A")
+    return f"{text[:1].upper()}{text[1:]}" if is_word else text

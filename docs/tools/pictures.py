@@ -1,0 +1,205 @@
+"""The pictures of README and site, drawn from runs on the digits that ship with scikit-learn (BSD licence).
+
+    python -m docs.tools.pictures            makes the runs and draws; some minutes
+    python -m docs.tools.pictures --draw     draws again from the runs that are there
+
+The same machine draws the same files: budgets are in queries. Nothing of other data sets comes into them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import diffgen
+from diffgen.data import load
+from diffgen.report.data import BehaviourGroup, Picture, ReportData
+from diffgen.report.reading.run import report_data
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.demo import convolutional_classifier, save_onnx, train_classifier
+from docs.tools.svg import INK, MODELS, MUTED, STATUS, WIDTH, Card
+
+DOCS = Path(__file__).resolve().parent.parent
+PICTURES, RUNS = DOCS / "pictures", DOCS / "_build" / "pictures"
+_VERDICTS = ("B", "A", "B", "A", "all", "B", "A", "B")
+_EDGE = 22
+
+
+def make_runs(folder: Path) -> None:
+    """A comparison with its pairs and its selector, and a check, of the models of ``diffgen demo``."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    run = diffgen.demo(output=folder / "demo", budget=diffgen.Budget(queries=30_000)).run
+    diffgen.shrink(run)
+    judge = train_classifier(convolutional_classifier(10), load("digits"), seed=11)
+    save_onnx(judge, folder / "judge.onnx")
+    diffgen.label_oracle(run, [folder / "judge.onnx"])
+    diffgen.select(run)
+    diffgen.demo_gate(output=folder / "gate", budget=diffgen.Budget(queries=4_000))
+
+
+def draw(runs: Path, pictures: Path) -> None:
+    """Draw every picture from the runs."""
+    pictures.mkdir(exist_ok=True)
+    demo, gate = report_data(RunFolder.open(runs / "demo")), report_data(RunFolder.open(runs / "gate"))
+    finds(demo).write(pictures / "finds.svg")
+    compare(demo).write(pictures / "compare.svg")
+    check(gate).write(pictures / "check.svg")
+    shrink(demo).write(pictures / "shrink.svg")
+    select(demo).write(pictures / "select.svg")
+
+
+def finds(data: ReportData) -> Card:
+    """The strip of README: eight finds, what each model says, and who is wrong."""
+    names = data.class_names
+    card = Card(168, "Eight pictures on which two classifiers disagree, with what each says and who is wrong.")
+    for place, picture in enumerate(_varied(data)):
+        x = _EDGE + place * 103
+        card.image(x, 16, 92, picture.image)
+        for offset, role, label in zip((0, 47), "AB", picture.labels, strict=True):
+            card.model(x + offset, 130, role, names[label], size=13)
+        wrong = "both" if len(picture.wrong) == 2 else "AB"[picture.wrong[0]]
+        colour = INK if wrong == "both" else MODELS[wrong]
+        card.text(x, 151, "both wrong" if wrong == "both" else f"{wrong} is wrong", size=12, colour=colour, bold=True)
+    return card
+
+
+def _varied(data: ReportData) -> Iterator[Picture]:
+    """A picture for each of ``_VERDICTS``, no two of the same real class as long as there are others."""
+    shown: list[int] = []
+    used: set[int] = set()
+    for verdict in _VERDICTS:
+        sure = [each for group in data.groups if group.verdict == verdict for each in group.pictures]
+        sure = sorted(sure, key=lambda each: -each.scores["jury"])
+        free = [(shown.count(_named(each)), place) for place, each in enumerate(sure) if each.identifier not in used]
+        picture = sure[min(free)[1]]
+        shown.append(_named(picture))
+        used.add(picture.identifier)
+        yield picture
+
+
+def _named(picture: Picture) -> int:
+    assert picture.jury is not None
+    return picture.jury.named
+
+
+def compare(data: ReportData) -> Card:
+    """The headline of a report, and its first behaviours."""
+    assert data.results.faults is not None
+    card = Card(318, "The head of a report: who is wrong how often, and behaviours with their pictures.")
+    for verdict, x in (("B", _EDGE), ("A", 310), ("all", 600)):
+        pictures, ways = (data.results.faults[verdict][name] for name in ("pictures", "behaviours"))
+        card.text(x, 50, f"{pictures:,}", size=34, bold=True, colour=MODELS.get(verdict, INK))
+        card.text(x, 74, "both are wrong" if verdict == "all" else f"{verdict} alone is wrong", bold=True)
+        card.text(x, 92, f"pictures, in {ways:,} ways", size=12, colour=MUTED)
+    groups = [_clearest(data, verdict) for verdict in ("B", "A")]
+    for place, group in enumerate(groups):
+        _behaviour(card, data, group, _EDGE + place * 416)
+    return card
+
+
+def _clearest(data: ReportData, verdict: str) -> BehaviourGroup:
+    """Of the twelve most frequent behaviours of a verdict the one on each of whose pictures the jury is sure."""
+    groups = [each for each in data.groups if each.verdict == verdict and len(each.pictures) >= 4][:12]
+    return max(groups, key=lambda group: min(each.scores["jury"] for each in group.pictures[:4]))
+
+
+def _behaviour(card: Card, data: ReportData, group: BehaviourGroup, x: float) -> None:
+    names = data.class_names
+    card.model(x, 134, "A", names[group.labels[0]])
+    card.model(x + 52, 134, "B", names[group.labels[1]])
+    card.text(x + 110, 134, f"{group.verdict} is wrong", size=13, bold=True, colour=MODELS[group.verdict])
+    card.text(x + 190, 134, f"on {group.count} pictures", size=13, colour=MUTED)
+    for number, picture in enumerate(group.pictures[:4]):
+        card.image(x + number * 100, 148, 92, picture.image)
+        if picture.nearest_real is not None:
+            card.image(x + number * 100, 246, 36, picture.nearest_real)
+            card.text(x + number * 100 + 41, 260, "nearest", size=10.5, colour=MUTED)
+            card.text(x + number * 100 + 41, 274, "real image", size=10.5, colour=MUTED)
+    card.text(x, 304, group.made_by or "made in several ways", size=12, colour=MUTED)
+
+
+def check(data: ReportData) -> Card:
+    """The verdict of a check: its conditions, and behaviours that nobody accepted."""
+    assert data.gate is not None
+    rows = [row for row in data.gate.rows if row.status and row.name != "search"]
+    new = data.gate.new[:6]
+    card = Card(64 + 24 * len(rows) + 152, "The verdict of a check: its conditions, and new behaviours in pictures.")
+    card.box(_EDGE, 18, 74, 28, STATUS[data.gate.status], radius=6)
+    card.text(_EDGE + 37, 38, data.gate.status, size=16, colour="#ffffff", bold=True, at="middle")
+    card.text(_EDGE + 90, 38, f"May {data.gate.candidate} replace {data.gate.base}?", size=18, bold=True)
+    y = 76
+    for row in rows:
+        card.text(_EDGE, y, row.status, size=12, bold=True, colour=STATUS[row.status])
+        card.text(_EDGE + 56, y, row.title, size=13)
+        card.text(WIDTH - _EDGE, y, row.value.split(" (")[0], size=13, colour=MUTED, at="end")
+        y += 24
+    card.text(_EDGE, y + 8, f"{len(data.gate.new)} new behaviours of 8 bits, in pictures:", size=13, bold=True)
+    for number, behaviour in enumerate(new):
+        x = _EDGE + number * 138
+        if behaviour.pictures:
+            card.image(x, y + 22, 76, behaviour.pictures[0].image)
+        card.text(x, y + 116, f"base {behaviour.names[0]}, now {behaviour.names[1]}", size=12)
+    return card
+
+
+def shrink(data: ReportData) -> Card:
+    """Pairs of pictures that look the same, on one of which the models disagree."""
+    names, pairs = data.class_names, [each for each in data.shrunk if each.difference < 1][:4]
+    card = Card(196, "Pairs of pictures that look alike: on one the models agree, on the other they do not.")
+    for place, pair in enumerate(pairs):
+        x = _EDGE + place * 208
+        card.image(x, 18, 88, pair.agreeing.image)
+        card.image(x + 96, 18, 88, pair.trigger.image)
+        for left, picture in ((x, pair.agreeing), (x + 96, pair.trigger)):
+            card.model(left, 130, "A", names[picture.labels[0]], size=13)
+            card.model(left + 44, 130, "B", names[picture.labels[1]], size=13)
+        card.text(x, 154, "agree", size=12, bold=True, colour=STATUS["PASS"])
+        card.text(x + 96, 154, "disagree", size=12, bold=True, colour=STATUS["FAIL"])
+        card.text(x, 176, f"{pair.difference:.2f} of 255 grey levels apart", size=12, colour=MUTED)
+    return card
+
+
+def select(data: ReportData) -> Card:
+    """What the selector is worth, and behaviours in which it trusts one model."""
+    assert data.selection is not None
+    random, unseen = data.selection.on_triggers
+    bars = (
+        ("always the better model", random["majority"], MUTED),
+        ("selector, kinds it has seen", random["accuracy"], STATUS["PASS"]),
+        ("selector, kinds it has not", unseen["accuracy"], STATUS["WARN"]),
+    )
+    card = Card(232, "How often the chosen model is right, and behaviours in which one model is to be trusted.")
+    card.text(_EDGE, 34, "Right model chosen, of 100 finds", size=14, bold=True)
+    for place, (name, share, colour) in enumerate(bars):
+        y = 62 + place * 54
+        card.text(_EDGE, y, name, size=13)
+        card.box(_EDGE, y + 8, 250, 16, "#eceae5")
+        card.box(_EDGE, y + 8, 250 * share, 16, colour)
+        card.text(_EDGE + 262, y + 21, f"{100 * share:.0f}", size=14, bold=True)
+    for row, role in enumerate("AB"):
+        trusted = [each for each in data.selection.behaviours if each.trust == role]
+        y = 20 + row * 104
+        card.text(350, y + 14, f"trust {role}", size=14, bold=True, colour=MODELS[role])
+        for place, each in enumerate(trusted[:5]):
+            card.image(420 + place * 86, y, 68, each.images[0])
+            said = f"A {data.class_names[each.label_a]}, B {data.class_names[each.label_b]}"
+            card.text(420 + place * 86, y + 86, said, size=12, colour=MUTED)
+    return card
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draw", action="store_true", help="draw again from the runs that are there")
+    if not parser.parse_args().draw:
+        make_runs(RUNS)
+    draw(RUNS, PICTURES)
+    for file in sorted(PICTURES.glob("*.svg")):
+        print(f"{file.relative_to(DOCS.parent)}  {file.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
