@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from diffgen.api import Proposal as Proposal
     from diffgen.api import QuantizeConfig as QuantizeConfig
     from diffgen.api import QuantizeResult as QuantizeResult
+    from diffgen.api import RankResult as RankResult
     from diffgen.api import RealImages as RealImages
     from diffgen.api import ReplayResult as ReplayResult
     from diffgen.api import RunError as RunError
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from diffgen.api import SelectorEnsemble as SelectorEnsemble
     from diffgen.api import SelectResult as SelectResult
     from diffgen.api import SheetResult as SheetResult
+    from diffgen.api import ShortList as ShortList
     from diffgen.api import ShrinkResult as ShrinkResult
     from diffgen.api import Source as Source
     from diffgen.api import Space as Space
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
     from diffgen.api import load_settings as load_settings
     from diffgen.api import predict as predict
     from diffgen.api import quantize as quantize
+    from diffgen.api import rank as rank
+    from diffgen.api import rank_export as rank_export
     from diffgen.api import replay as replay
     from diffgen.api import resume as resume
     from diffgen.api import resume_check as resume_check

@@ -89,6 +89,10 @@ if TYPE_CHECKING:
     from diffgen.workflows.predict import predict as predict
     from diffgen.workflows.quantize import QuantizeResult as QuantizeResult
     from diffgen.workflows.quantize import quantize as quantize
+    from diffgen.workflows.rank import RankResult as RankResult
+    from diffgen.workflows.rank import ShortList as ShortList
+    from diffgen.workflows.rank import rank as rank
+    from diffgen.workflows.rank import rank_export as rank_export
     from diffgen.workflows.replay import ReplayResult as ReplayResult
     from diffgen.workflows.replay import replay as replay
     from diffgen.workflows.report import draw_report as draw_report
@@ -137,6 +141,7 @@ _HOMES = {
     "Proposal": "diffgen.search.proposal",
     "QuantizeConfig": "diffgen.config",
     "QuantizeResult": "diffgen.workflows.quantize",
+    "RankResult": "diffgen.workflows.rank",
     "RealImages": "diffgen.techniques",
     "ReplayResult": "diffgen.workflows.replay",
     "RunError": "diffgen.errors",
@@ -146,6 +151,7 @@ _HOMES = {
     "SelectorConfig": "diffgen.config",
     "SelectorEnsemble": "diffgen.selector.ensemble",
     "SheetResult": "diffgen.workflows.label",
+    "ShortList": "diffgen.workflows.rank",
     "ShrinkResult": "diffgen.workflows.shrink",
     "Source": "diffgen.sources.base",
     "Space": "diffgen.sources.space",
@@ -183,6 +189,8 @@ _HOMES = {
     "predict": "diffgen.workflows.predict",
     "load_settings": "diffgen.comparison.settings_file",
     "quantize": "diffgen.workflows.quantize",
+    "rank": "diffgen.workflows.rank",
+    "rank_export": "diffgen.workflows.rank",
     "replay": "diffgen.workflows.replay",
     "report": "diffgen.workflows.report:draw_report",
     "resume": "diffgen.workflows.resume",
@@ -211,6 +219,8 @@ VERBS = (
     "limit_cache",
     "predict",
     "quantize",
+    "rank",
+    "rank_export",
     "replay",
     "report",
     "resume",

@@ -14,7 +14,8 @@ from diffgen.cli import VERBS, build_parser
 
 # the ways of one verb that are functions of their own
 SPLIT = {"label": {"label_counts", "label_export", "label_import", "label_intended", "label_oracle"}}
-QUICK = {"accept", "clear_cache", "doctor", "label_counts", "label_import", "label_intended", "limit_cache", "report"}
+QUICK = {"accept", "clear_cache", "doctor", "label_counts", "label_import", "label_intended", "limit_cache"}
+QUICK |= {"rank", "report"}
 
 
 def declared(file: str) -> set[str]:

@@ -22,6 +22,7 @@ from diffgen.cli import (
     label,
     predict,
     quantize,
+    rank,
     replay,
     report,
     select,
@@ -57,6 +58,7 @@ examples:
   diffgen label runs/mine --export sheet              what the pictures show, by people or reference models
   diffgen select runs/mine                            learn which model to trust, from the picture alone
   diffgen predict runs/mine pictures/                 ask the model that is trusted on each picture
+  diffgen rank runs/mine                              which model is better, and what to label to know it
   diffgen doctor                                      what is installed, and what is missing
 
 exit codes:
@@ -78,6 +80,7 @@ VERBS = (
     label,
     select,
     predict,
+    rank,
     doctor,
 )
 

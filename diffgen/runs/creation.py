@@ -38,6 +38,7 @@ ANSWERS = {role: f"answers-{role}.sqlite" for role in ROLES}
 # the manifest last: it is what tells a run that --force may replace, also when the replacing was cut short
 OWN = (
     "labels.npz",
+    "rank.npz",
     "config.toml",
     "triggers",
     "checkpoint.npz",

@@ -19,6 +19,7 @@
     report.html summary.md junit.xml
     images/            the pictures of the report
     labels.npz         what the pictures show, as people, reference models or the generator said
+    rank.npz           the real images on the short list of `diffgen rank`, and what the models said of them
     selector.onnx      which model to trust, from the picture alone
     selection.npz      how good it is
 """

@@ -294,6 +294,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
     },
     "check": {"images": _IMAGES, "probabilities": _PROBABILITIES, "classes": ("i", 2)},
     "labels": {"hashes": ("u1", 2), "labels": _ROWS},
+    "rank": {"hashes": ("u1", 2), "said": ("i", 2), "guessed": ("f", 2), "chance": _NUMBERS},
     "selection": {"shown": _ROWS, "rows": _ROWS},
 }
 # arrays of numbers of triggers
@@ -307,7 +308,7 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
     """See that arrays of a run are of their kinds, and that what counts triggers counts ``triggers`` of them.
 
     Args:
-        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels" or "selection".
+        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels", "rank" or "selection".
         arrays: by name, with JSON values among them.
         triggers: how many the run has, or None: not known.
 
@@ -330,6 +331,19 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
         _check_kept(arrays["classes"], arrays["probabilities"])
     if name in ("selection", "labels") and not isinstance(arrays.get("about", {}), dict):
         raise ValueError("about: it is no table")
+    if name == "rank":
+        _check_rank(arrays)
+
+
+def _check_rank(arrays: Mapping[str, Any]) -> None:
+    models = arrays["said"].shape[1]
+    fields({"images": whole(1), "disagreements": whole(1), "guessed": rows(number(0), least=models, most=models)})(
+        arrays["about"]
+    )
+    if len({len(arrays[key]) for key in _ARRAYS["rank"]}) > 1 or arrays["guessed"].shape[1] != models:
+        raise ValueError("said: its arrays differ in length")
+    if not ((arrays["chance"] > 0) & (arrays["chance"] <= 1)).all():
+        raise ValueError("chance: it holds numbers that are none")
 
 
 def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:

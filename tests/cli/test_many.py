@@ -10,13 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from diffgen.cli import build_parser, model_options
 from diffgen.config import ModelSpec
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.labels.sheet import image_id
+from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.triggers import image_hashes
 from diffgen.workflows.demo import dense_classifier, save_onnx, save_torchscript, train_classifier
 from tests.cli.conftest import classifier
 
@@ -101,6 +105,63 @@ def test_labels_by_a_reference(diffgen_command: Callable[..., Any], copy_of_four
     outcome = diffgen_command("label", copy_of_four, "--oracle", oracle)
     assert outcome.code == 0, outcome.err
     assert all(f"{role} right: " in outcome.out for role in "ABCD") and "all wrong: " in outcome.out
+
+
+def fill(sheet: Path, truth: dict[str, int]) -> None:
+    """Label a sheet as people who know the truth would."""
+    rows = list(csv.DictReader(sheet.read_text(encoding="utf-8").splitlines()))
+    lines = ["id,file,label", *(f"{row['id']},{row['file']},{truth[row['id']]}" for row in rows)]
+    sheet.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_rank_by_faults_and_by_labels(
+    diffgen_command: Callable[..., Any], copy_of_four: Path, nets: list[Path], tmp_path: Path
+) -> None:
+    outcome = diffgen_command("rank", copy_of_four, "--json")
+    assert outcome.code == 0, outcome.err
+    values = json.loads(outcome.out.splitlines()[-1])
+    triggers = RunFolder.open(copy_of_four).read_judged()
+    kept = triggers[triggers.recognised_distinct]
+    right = dict(zip("ABCD", (~kept.faults).mean(axis=0).tolist(), strict=True))
+    assert [each["role"] for each in values["models"]] == sorted("ABCD", key=lambda role: (-right[role], role))
+    assert all(each["low"] <= each["right"] <= each["high"] for each in values["models"])
+    sheet = tmp_path / "sheet"
+    assert diffgen_command("rank", copy_of_four, "--import", sheet / "labels.csv").code == 2
+    outcome = diffgen_command("rank", copy_of_four, "--export", sheet, "--count", "30", "--data", "digits:train")
+    assert outcome.code == 0, outcome.err
+    digits = load("digits:train")
+    assert digits.labels is not None
+    hashes = np.frombuffer(b"".join(image_hashes(digits.images)), np.uint8).reshape(len(digits), -1)
+    truth = {image_id(each): int(label) for each, label in zip(hashes, digits.labels, strict=True)}
+    fill(sheet / "labels.csv", truth)
+    outcome = diffgen_command("rank", copy_of_four, "--import", sheet / "labels.csv", "--json")
+    assert outcome.code == 0, outcome.err
+    values = json.loads(outcome.out.splitlines()[-1])
+    boxes = [load_model(net, device="cpu") for net in nets]
+    for box in boxes:
+        box.prepare(digits.images[:64])
+    said = np.stack([box.predict(digits.images).argmax(axis=1) for box in boxes], axis=1)
+    apart = (said != said[:, :1]).any(axis=1)
+    shares = (said[apart] == digits.labels[apart, None]).mean(axis=0)
+    assert (values["of"], values["images"], values["pictures"]) == (int(apart.sum()), len(digits), 30)
+    for each in values["models"]:
+        assert each["low"] - 0.1 <= shares["ABCD".index(each["role"])] <= each["high"] + 0.1
+
+
+def test_what_cannot_be_ranked(
+    diffgen_command: Callable[..., Any], copy_of_four: Path, tmp_path: Path, told: Callable[..., None]
+) -> None:
+    for case, words in (
+        ("labels of no short list", ("--import", tmp_path / "none.csv")),
+        ("a short list of one picture", ("--export", tmp_path / "sheet", "--count", "1")),
+        ("--count without --export", ("--count", "20")),
+        ("--partial without --import", ("--partial",)),
+    ):
+        outcome = diffgen_command("rank", copy_of_four, *words)
+        (line,) = outcome.err.strip().splitlines()
+        assert outcome.code == 2 and outcome.out == ""
+        told("`diffgen rank`", case, line.removeprefix("diffgen: "))
+    assert not (tmp_path / "sheet").exists()
 
 
 def test_a_finished_run_says_its_figures_again(diffgen_command: Callable[..., Any], copy_of_four: Path) -> None:

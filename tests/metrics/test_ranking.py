@@ -1,0 +1,91 @@
+"""The order of models from a few labels: chances, draws and estimates against slow references."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.metrics.ranking import (
+    chances,
+    doubt,
+    draw,
+    guessed_right,
+    standing_by_clusters,
+    standing_by_labels,
+)
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=60), st.integers(1, 70))
+def test_chances_add_up_and_none_is_above_one(weights: list[float], count: int) -> None:
+    found = chances(np.array(weights), count)
+    assert ((found > 0) & (found <= 1 + 1e-9)).all()
+    assert found.sum() == pytest.approx(min(count, len(weights)))
+    order = np.argsort(weights)
+    assert (np.diff(found[order]) >= -1e-9).all(), "a larger weight never has a smaller chance"
+
+
+def test_each_picture_is_drawn_as_often_as_its_chance() -> None:
+    found = chances(np.array([0.1, 1, 2, 3, 8, 20, 1, 1, 0.5, 4]), 4)
+    counts = np.zeros(10)
+    for seed in range(4000):
+        rows = draw(found, seed)
+        assert len(rows) == 4 == len(set(rows.tolist()))
+        counts[rows] += 1
+    assert np.allclose(counts / 4000, found, atol=0.03)
+
+
+def test_doubt_is_the_variance_of_who_is_right() -> None:
+    """Against the variance of right minus right over all labels that a picture may have."""
+    rng = np.random.default_rng(1)
+    posterior = rng.dirichlet(np.full(4, 0.5), size=30).astype(np.float32)
+    said = rng.integers(0, 4, size=(30, 3))
+    found = doubt(guessed_right(posterior, said), said)
+    for row in range(30):
+        total = 0.0
+        for one, other in combinations(said[row].tolist(), 2):
+            gaps = np.array([float(label == one) - float(label == other) for label in range(4)])
+            mean = (posterior[row] * gaps).sum()
+            total += float((posterior[row] * (gaps - mean) ** 2).sum())
+        assert found[row] ** 2 == pytest.approx(total, abs=1e-5)
+
+
+def test_the_estimate_has_no_bias_whatever_was_guessed() -> None:
+    rng = np.random.default_rng(2)
+    right = rng.random((300, 3)) < (0.2, 0.5, 0.7)
+    guessed = rng.random((300, 3)).astype(np.float32) * (0.9, 0.3, 0.1)  # wrong on purpose
+    guessed = guessed.astype(np.float32)
+    chance = chances(rng.random(300) ** 4, 60)
+    found = []
+    for seed in range(300):
+        rows = draw(chance, seed)
+        standing = standing_by_labels(
+            right[rows], guessed[rows], chance[rows], guessed_sum=guessed.sum(axis=0), pictures=300, seed=seed
+        )
+        found.append(standing.values)
+    assert np.allclose(np.mean(found, axis=0), right.mean(axis=0), atol=0.03)
+
+
+def test_all_labels_give_the_truth_and_leave_no_doubt() -> None:
+    rng = np.random.default_rng(3)
+    right = rng.random((50, 2)) < (0.3, 0.6)
+    guessed = rng.random((50, 2)).astype(np.float32)
+    found = standing_by_labels(
+        right, guessed, chances(np.ones(50), 50), guessed_sum=guessed.sum(axis=0), pictures=50, seed=0
+    )
+    assert np.allclose(found.values, right.mean(axis=0), atol=1e-6)
+    assert np.allclose(found.low, found.high)
+    assert found.above.tolist() == [[0.5, 0], [1, 0.5]]
+
+
+def test_clusters_count_as_one_where_they_are_alike() -> None:
+    """A thousand copies of one picture say no more than one: the interval stays as wide."""
+    wrong = np.array([[True, False], [False, True], [False, True], [False, False]])
+    few = standing_by_clusters(wrong, np.arange(4), seed=0)
+    many = standing_by_clusters(np.repeat(wrong, 1000, axis=0), np.repeat(np.arange(4), 1000), seed=0)
+    assert few.values.tolist() == many.values.tolist() == [0.75, 0.5]
+    assert np.allclose(few.low, many.low) and np.allclose(few.high, many.high)
+    assert few.above[0, 1] + few.above[1, 0] == pytest.approx(1)
