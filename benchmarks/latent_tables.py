@@ -6,7 +6,7 @@ RUN is the folder of a run of ``--technique sinvad``, ``giftbench``, ``argus`` o
 every run and model that it can be made of. Searches count up to the first one that the run's end has cut off: of those
 begun later, the ones that reached their aim soon would be too many.
 
-The tables stand in benchmarks/results/README.md, with what cannot be compared.
+The tables stand in benchmarks/results/papers.md, with what cannot be compared.
 """
 
 from __future__ import annotations

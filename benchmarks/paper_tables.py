@@ -2,7 +2,7 @@
 
     python -m benchmarks.paper_tables TECHNIQUES [--ablation SEARCH] [--budget 60s]
 
-They stand in benchmarks/results/README.md.
+They stand in benchmarks/results/papers.md.
 
 TECHNIQUES is the folder that ``python -m benchmarks.techniques run`` filled, SEARCH that of ``python -m
 benchmarks.search run`` (variants ``default``, ``divergence_only``, ``diversity_only``). Pairs are told apart by name:

@@ -35,7 +35,7 @@ from diffgen.techniques.random_latent import RandomLatent
 from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
 from tests.techniques.encoding_sources import PixelSource
 
-CODE = re.compile(r"<!-- (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+CODE = re.compile(r"<!-- (\w+) -->\n```\{code-cell\} python\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def page_technique(repository: Path) -> type[Technique]:
     """The technique that docs/tutorials/technique.md shows."""
     text = (repository / "docs" / "tutorials" / "technique.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": __name__}
-    code = re.search(r"<!-- technique -->\n```python\n(.*?)```", text, re.DOTALL)
+    code = re.search(r"<!-- technique -->\n```\{code-cell\} python\n(.*?)```", text, re.DOTALL)
     assert code is not None
     exec(compile(code[1], "tutorial", "exec", dont_inherit=True), names)
     kind = names["RandomNoise"]
