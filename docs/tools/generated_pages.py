@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from diffgen.sources import registry as sources
 from diffgen.techniques import registry as techniques
 
 FOLDER = "generated"
-_OWN_MODEL = re.compile(r"--[a-z]-(?=.)")
+_OWN_MODEL = re.compile(r"--(no-)?[a-z]-(?=.)")
 _EXAMPLES = re.compile(r"^examples:\n((?:  .*\n?)+)", re.MULTILINE)
 
 
@@ -40,6 +41,7 @@ def write_pages(reference: Path) -> None:
 # -- the command line ------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def verbs() -> dict[str, argparse.ArgumentParser]:
     """The parser of each verb, with every option shown, in the order of ``diffgen --help``."""
     (choice,) = (each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
@@ -88,7 +90,7 @@ def command_page(verb: str) -> str:
 def options_of(verb: str) -> set[str]:
     """Every option of a verb; of those that exist for each model once too, the one for all models."""
     names = {name for action in verbs()[verb]._actions for name in action.option_strings}
-    return {short if (short := _OWN_MODEL.sub("--", name)) in names else name for name in names}
+    return {short if (short := _OWN_MODEL.sub(r"--\1", name)) in names else name for name in names}
 
 
 def _metavar(action: argparse.Action) -> str:
