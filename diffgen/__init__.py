@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from diffgen.api import AcceptResult as AcceptResult
     from diffgen.api import Answers as Answers
     from diffgen.api import BehaviourFound as BehaviourFound
+    from diffgen.api import BehaviourLine as BehaviourLine
     from diffgen.api import Box as Box
     from diffgen.api import Budget as Budget
     from diffgen.api import CheckConfig as CheckConfig
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from diffgen.api import ExportResult as ExportResult
     from diffgen.api import Filter as Filter
     from diffgen.api import FilterConfig as FilterConfig
+    from diffgen.api import Find as Find
+    from diffgen.api import Finds as Finds
     from diffgen.api import GanConfig as GanConfig
     from diffgen.api import ImageSet as ImageSet
     from diffgen.api import Inspection as Inspection
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from diffgen.api import Origins as Origins
     from diffgen.api import PredictResult as PredictResult
     from diffgen.api import Preprocessing as Preprocessing
+    from diffgen.api import Preview as Preview
     from diffgen.api import Proposal as Proposal
     from diffgen.api import QuantizeConfig as QuantizeConfig
     from diffgen.api import QuantizeResult as QuantizeResult
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from diffgen.api import RealImages as RealImages
     from diffgen.api import ReplayResult as ReplayResult
     from diffgen.api import RunError as RunError
+    from diffgen.api import RunLine as RunLine
     from diffgen.api import Scorer as Scorer
     from diffgen.api import SearchConfig as SearchConfig
     from diffgen.api import SelectorConfig as SelectorConfig
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from diffgen.api import SheetResult as SheetResult
     from diffgen.api import ShortList as ShortList
     from diffgen.api import ShrinkResult as ShrinkResult
+    from diffgen.api import Sight as Sight
     from diffgen.api import Source as Source
     from diffgen.api import Space as Space
     from diffgen.api import StageAdvanced as StageAdvanced
@@ -73,13 +79,18 @@ if TYPE_CHECKING:
     from diffgen.api import TrainingSetResult as TrainingSetResult
     from diffgen.api import TriggersFound as TriggersFound
     from diffgen.api import UserError as UserError
+    from diffgen.api import Wanted as Wanted
+    from diffgen.api import Watcher as Watcher
     from diffgen.api import WithClass as WithClass
     from diffgen.api import accept as accept
+    from diffgen.api import browse as browse
     from diffgen.api import check as check
     from diffgen.api import clear_cache as clear_cache
     from diffgen.api import compare as compare
+    from diffgen.api import delete_run as delete_run
     from diffgen.api import demo as demo
     from diffgen.api import demo_gate as demo_gate
+    from diffgen.api import describe_run as describe_run
     from diffgen.api import doctor as doctor
     from diffgen.api import draw_report as draw_report
     from diffgen.api import export as export
@@ -91,17 +102,22 @@ if TYPE_CHECKING:
     from diffgen.api import label_intended as label_intended
     from diffgen.api import label_oracle as label_oracle
     from diffgen.api import limit_cache as limit_cache
+    from diffgen.api import list_runs as list_runs
     from diffgen.api import load_settings as load_settings
     from diffgen.api import predict as predict
+    from diffgen.api import preview as preview
     from diffgen.api import quantize as quantize
     from diffgen.api import rank as rank
     from diffgen.api import rank_export as rank_export
     from diffgen.api import replay as replay
     from diffgen.api import resume as resume
     from diffgen.api import resume_check as resume_check
+    from diffgen.api import run_settings as run_settings
     from diffgen.api import select as select
     from diffgen.api import shrink as shrink
+    from diffgen.api import technique_names as technique_names
     from diffgen.api import train_gan as train_gan
+    from diffgen.api import verdict as verdict
 
 __version__ = "0.1.0"
 

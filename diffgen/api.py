@@ -59,10 +59,16 @@ if TYPE_CHECKING:
     from diffgen.techniques import RealImages as RealImages
     from diffgen.techniques import Technique as Technique
     from diffgen.techniques import TechniqueContext as TechniqueContext
+    from diffgen.techniques import technique_names as technique_names
     from diffgen.types import ImageSet as ImageSet
     from diffgen.types import Scorer as Scorer
     from diffgen.workflows.accept import AcceptResult as AcceptResult
     from diffgen.workflows.accept import accept as accept
+    from diffgen.workflows.browse import BehaviourLine as BehaviourLine
+    from diffgen.workflows.browse import Find as Find
+    from diffgen.workflows.browse import Finds as Finds
+    from diffgen.workflows.browse import Wanted as Wanted
+    from diffgen.workflows.browse import browse as browse
     from diffgen.workflows.check import check as check
     from diffgen.workflows.check import resume_check as resume_check
     from diffgen.workflows.compare import compare as compare
@@ -85,8 +91,15 @@ if TYPE_CHECKING:
     from diffgen.workflows.label import label_import as label_import
     from diffgen.workflows.label import label_intended as label_intended
     from diffgen.workflows.label import label_oracle as label_oracle
+    from diffgen.workflows.listing import RunLine as RunLine
+    from diffgen.workflows.listing import delete_run as delete_run
+    from diffgen.workflows.listing import describe_run as describe_run
+    from diffgen.workflows.listing import list_runs as list_runs
+    from diffgen.workflows.listing import run_settings as run_settings
     from diffgen.workflows.predict import PredictResult as PredictResult
     from diffgen.workflows.predict import predict as predict
+    from diffgen.workflows.preview import Preview as Preview
+    from diffgen.workflows.preview import preview as preview
     from diffgen.workflows.quantize import QuantizeResult as QuantizeResult
     from diffgen.workflows.quantize import quantize as quantize
     from diffgen.workflows.rank import RankResult as RankResult
@@ -103,6 +116,9 @@ if TYPE_CHECKING:
     from diffgen.workflows.shrink import shrink as shrink
     from diffgen.workflows.train_gan import TrainGanResult as TrainGanResult
     from diffgen.workflows.train_gan import train_gan as train_gan
+    from diffgen.workflows.verdict import verdict as verdict
+    from diffgen.workflows.watch import Sight as Sight
+    from diffgen.workflows.watch import Watcher as Watcher
 
     report = draw_report
 
@@ -111,6 +127,7 @@ _HOMES = {
     "AcceptResult": "diffgen.workflows.accept",
     "Answers": "diffgen.search.proposal",
     "BehaviourFound": "diffgen.events",
+    "BehaviourLine": "diffgen.workflows.browse",
     "Box": "diffgen.sources.space",
     "Budget": "diffgen.config",
     "CheckConfig": "diffgen.config",
@@ -123,6 +140,8 @@ _HOMES = {
     "ExportResult": "diffgen.workflows.export",
     "Filter": "diffgen.filters",
     "FilterConfig": "diffgen.config",
+    "Find": "diffgen.workflows.browse",
+    "Finds": "diffgen.workflows.browse",
     "GanConfig": "diffgen.config",
     "ImageSet": "diffgen.types",
     "Inspection": "diffgen.workflows.inspect",
@@ -138,6 +157,7 @@ _HOMES = {
     "Origins": "diffgen.origins",
     "PredictResult": "diffgen.workflows.predict",
     "Preprocessing": "diffgen.config",
+    "Preview": "diffgen.workflows.preview",
     "Proposal": "diffgen.search.proposal",
     "QuantizeConfig": "diffgen.config",
     "QuantizeResult": "diffgen.workflows.quantize",
@@ -145,6 +165,7 @@ _HOMES = {
     "RealImages": "diffgen.techniques",
     "ReplayResult": "diffgen.workflows.replay",
     "RunError": "diffgen.errors",
+    "RunLine": "diffgen.workflows.listing",
     "Scorer": "diffgen.types",
     "SearchConfig": "diffgen.config",
     "SelectResult": "diffgen.workflows.select",
@@ -153,6 +174,7 @@ _HOMES = {
     "SheetResult": "diffgen.workflows.label",
     "ShortList": "diffgen.workflows.rank",
     "ShrinkResult": "diffgen.workflows.shrink",
+    "Sight": "diffgen.workflows.watch",
     "Source": "diffgen.sources.base",
     "Space": "diffgen.sources.space",
     "StageAdvanced": "diffgen.events",
@@ -168,13 +190,18 @@ _HOMES = {
     "TrainingSetResult": "diffgen.workflows.export_training",
     "TriggersFound": "diffgen.events",
     "UserError": "diffgen.errors",
+    "Wanted": "diffgen.workflows.browse",
+    "Watcher": "diffgen.workflows.watch",
     "WithClass": "diffgen.sources.space",
     "accept": "diffgen.workflows.accept",
+    "browse": "diffgen.workflows.browse",
     "check": "diffgen.workflows.check",
     "clear_cache": "diffgen.workflows.doctor",
     "compare": "diffgen.workflows.compare",
+    "delete_run": "diffgen.workflows.listing",
     "demo": "diffgen.workflows.demo",
     "demo_gate": "diffgen.workflows.demo",
+    "describe_run": "diffgen.workflows.listing",
     "doctor": "diffgen.workflows.doctor",
     "draw_report": "diffgen.workflows.report",
     "export": "diffgen.workflows.export",
@@ -186,8 +213,10 @@ _HOMES = {
     "label_intended": "diffgen.workflows.label",
     "label_oracle": "diffgen.workflows.label",
     "limit_cache": "diffgen.workflows.doctor",
-    "predict": "diffgen.workflows.predict",
+    "list_runs": "diffgen.workflows.listing",
     "load_settings": "diffgen.comparison.settings_file",
+    "predict": "diffgen.workflows.predict",
+    "preview": "diffgen.workflows.preview",
     "quantize": "diffgen.workflows.quantize",
     "rank": "diffgen.workflows.rank",
     "rank_export": "diffgen.workflows.rank",
@@ -195,18 +224,24 @@ _HOMES = {
     "report": "diffgen.workflows.report:draw_report",
     "resume": "diffgen.workflows.resume",
     "resume_check": "diffgen.workflows.check",
+    "run_settings": "diffgen.workflows.listing",
     "select": "diffgen.workflows.select",
     "shrink": "diffgen.workflows.shrink",
+    "technique_names": "diffgen.techniques",
     "train_gan": "diffgen.workflows.train_gan",
+    "verdict": "diffgen.workflows.verdict",
 }
 
 VERBS = (
     "accept",
+    "browse",
     "check",
     "clear_cache",
     "compare",
+    "delete_run",
     "demo",
     "demo_gate",
+    "describe_run",
     "doctor",
     "export",
     "export_for_training",
@@ -217,7 +252,9 @@ VERBS = (
     "label_intended",
     "label_oracle",
     "limit_cache",
+    "list_runs",
     "predict",
+    "preview",
     "quantize",
     "rank",
     "rank_export",
@@ -225,9 +262,11 @@ VERBS = (
     "report",
     "resume",
     "resume_check",
+    "run_settings",
     "select",
     "shrink",
     "train_gan",
+    "verdict",
 )
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -28,13 +29,14 @@ from diffgen.cli import (
     select,
     shrink,
     train_gan,
+    ui,
 )
 from diffgen.cli.interruption import signals_stop
 from diffgen.cli.progress import TerminalListener
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
 from diffgen.cli.streams import lenient_streams, spelled_out
 from diffgen.errors import DiffgenError, UserError
-from diffgen.events import Progress
+from diffgen.events import Listener, Progress
 
 BROKE_OFF = 3
 _LONGEST_ARGUMENT = 4096  # characters, as the longest path on Linux
@@ -59,6 +61,7 @@ examples:
   diffgen select runs/mine                            learn which model to trust, from the picture alone
   diffgen predict runs/mine pictures/                 ask the model that is trusted on each picture
   diffgen rank runs/mine                              which model is better, and what to label to know it
+  diffgen ui runs                                     the same in the browser
   diffgen doctor                                      what is installed, and what is missing
 
 exit codes:
@@ -81,6 +84,7 @@ VERBS = (
     select,
     predict,
     rank,
+    ui,
     doctor,
 )
 
@@ -196,6 +200,17 @@ def _verb(argv: Sequence[str] | None) -> int:
         return 0
     # some verbs take no -q and no -v
     listener = TerminalListener(quiet=getattr(arguments, "quiet", False), verbose=getattr(arguments, "verbose", False))
+    state = getattr(arguments, "state_file", None)
+    if state is None:
+        return _with(arguments, listener)
+    from diffgen.cli.state import StateFile
+
+    kept = StateFile(Path(state), listener)
+    with kept.ending():
+        return _with(arguments, kept)
+
+
+def _with(arguments: argparse.Namespace, listener: Listener) -> int:
     arguments.progress = Progress(listener)
     with signals_stop(arguments.progress):
         code: int = arguments.run(arguments)

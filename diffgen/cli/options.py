@@ -11,8 +11,9 @@ from diffgen.events import Progress
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:
-    """-q, -v and --json."""
+    """-q, -v, --json, and where a program reads how far it is."""
     talk = parser.add_argument_group("output")
+    talk.add_argument("--state-file", metavar="FILE", help=argparse.SUPPRESS)
     talk.add_argument("-q", "--quiet", action="store_true", help="nothing but results and warnings")
     talk.add_argument("-v", "--verbose", action="store_true", help="say more on the way")
     talk.add_argument(

@@ -105,15 +105,18 @@ def settle(
     return with_own_settings(applied(base, merged(file, said))), base, warning
 
 
-def load_settings(path: str | Path, **said: Any) -> CompareConfig:
-    """The settings of a comparison as a file gives them, with others put over them by their names.
+def load_settings(path: str | Path | None = None, **said: Any) -> CompareConfig:
+    """The settings of a comparison as a file gives them, or the defaults, with others put over them by their names.
 
     >>> load_settings("mine.toml", seed=8, budget="20000q")  # doctest: +SKIP
+    >>> load_settings(search={"population": 200}).search.population
+    200
 
     Raises:
         UserError: see :func:`read_settings_file` and :func:`settle`.
     """
-    config, _, _ = settle(CompareConfig(), read_settings_file(path).settings, normal(said))
+    file = {} if path is None else read_settings_file(path).settings
+    config, _, _ = settle(CompareConfig(), file, normal(said))
     return config
 
 

@@ -73,13 +73,14 @@ def read_pictures(
                 rejected_by=None if rejected_by == ACCEPTED else filters[rejected_by],
                 nearest_real=nearest[position] if position < len(nearest) else None,
                 origin=origin_sentence(triggers.origin(number), class_names, drawn_by),
-                jury=_opinion(triggers, number, len(class_names)),
+                jury=opinion(triggers, number, len(class_names)),
             )
         )
     return Pictures(tuple(made[: len(shown)]), tuple(made[len(shown) :]))
 
 
-def _opinion(triggers: TriggerTable, row: int, classes: int) -> JuryOpinion | None:
+def opinion(triggers: TriggerTable, row: int, classes: int) -> JuryOpinion | None:
+    """What the jury says of a trigger, or None: there was none, or it names a class that is not known."""
     named, seeds = triggers.known.named, triggers.known.seed_labels
     if named is None or not 0 <= named[row] < classes:
         return None

@@ -1,0 +1,75 @@
+// Labels by keyboard: shows one picture, posts what is said of it, shows the next.
+(() => {
+  let sheet = null, at = 0, waiting = Promise.resolve();
+  const within = (name) => element.querySelector(name);
+  const address = () => `labels/${encodeURIComponent(sheet.run)}`;
+
+  function start() {
+    const root = within('[data-sheet]');
+    sheet = root ? JSON.parse(root.dataset.sheet) : null;
+    if (!sheet) return;
+    at = Math.max(0, sheet.ids.findIndex((id) => !sheet.said[id]));
+    show();
+  }
+
+  function show() {
+    const id = sheet.ids[at], said = sheet.said[id] || '';
+    const done = sheet.ids.filter((each) => sheet.said[each]).length;
+    const picture = within('.dg-label-picture');
+    picture.src = `${address()}/${id}.png`;
+    picture.alt = `picture ${at + 1} of ${sheet.ids.length}`;
+    within('.dg-label-at').textContent =
+      `picture ${at + 1} of ${sheet.ids.length}` + (said ? `, labelled ${said}` : '');
+    within('.dg-label-done').textContent = `${done} labelled`;
+    within('.dg-fill').style.width = `${100 * done / sheet.ids.length}%`;
+    element.querySelectorAll('[data-label]').forEach((key) =>
+      key.setAttribute('aria-pressed', String(key.dataset.label === said)));
+    if (at + 1 < sheet.ids.length) new Image().src = `${address()}/${sheet.ids[at + 1]}.png`;
+  }
+
+  function go(to) {
+    at = Math.min(sheet.ids.length - 1, Math.max(0, to));
+    show();
+  }
+
+  function say(label) {
+    const id = sheet.ids[at], before = sheet.said[id];
+    sheet.said[id] = label;
+    const body = JSON.stringify({id, label});
+    const asked = {method: 'POST', headers: {'Content-Type': 'application/json'}, body};
+    waiting = waiting.then(() => fetch(`${address()}/${encodeURIComponent(sheet.person)}`, asked)).then(
+      (answer) => {
+        if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+        within('.dg-label-problem').textContent = '';
+        trigger('input', {done: sheet.ids.filter((each) => sheet.said[each]).length});
+      }).catch((error) => {
+        sheet.said[id] = before;
+        within('.dg-label-problem').textContent = `The label was not kept (${error.message}); say it again.`;
+        go(sheet.ids.indexOf(id));
+      });
+    if (label) go(at + 1); else show();
+  }
+
+  element.addEventListener('click', (event) => {
+    if (!sheet) return;
+    const key = event.target.closest('[data-label],[data-go]');
+    if (!key) return;
+    if (key.dataset.go) go(at + Number(key.dataset.go)); else say(key.dataset.label);
+    within('.dg-label').focus({preventScroll: true});
+  });
+  document.addEventListener('keydown', (event) => {
+    if (!sheet || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest('input, textarea, select, [role=tablist], [role=listbox]')) return;
+    if (event.key === 'ArrowLeft' || event.key === 'Backspace') go(at - 1);
+    else if (event.key === 'ArrowRight') go(at + 1);
+    else if (event.key === 'Delete') say('');
+    else {
+      const key = [...element.querySelectorAll('[data-key]')].find((each) => each.dataset.key === event.key.toLowerCase());
+      if (!key) return;
+      say(key.dataset.label);
+    }
+    event.preventDefault();
+  });
+  start();
+  watch('value', start);
+})();

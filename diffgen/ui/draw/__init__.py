@@ -1,0 +1,1 @@
+"""Pieces of HTML: each file draws one, and decides nothing; every name in them is escaped."""

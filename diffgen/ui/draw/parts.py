@@ -1,0 +1,118 @@
+"""Small pieces that all tabs have: cards of figures, notes, badges, bars, pagers, thumbnails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+_TONES = {
+    "running": "busy",
+    "done": "good",
+    "interrupted": "warn",
+    "broken off": "warn",
+    "damaged": "bad",
+    "starting": "busy",
+    "PASS": "good",
+    "WARN": "warn",
+    "FAIL": "bad",
+    "ERROR": "bad",
+}
+
+
+def joined(parts: Iterable[Markup]) -> Markup:
+    """Pieces one after the other."""
+    return Markup("").join(parts)
+
+
+def note(text: str, tone: str = "plain") -> Markup:
+    """A sentence in a box: plain, good, warn or bad. A bad one is read out at once."""
+    role = "alert" if tone == "bad" else "status"
+    return Markup('<div class="dg-note dg-{}" role="{}">{}</div>').format(tone, role, text)
+
+
+def nothing(text: str) -> Markup:
+    """What stands where there is nothing to see yet."""
+    return Markup('<div class="dg-empty">{}</div>').format(text)
+
+
+def badge(status: str) -> Markup:
+    """A short word in its colour."""
+    return Markup('<span class="dg-badge dg-{}">{}</span>').format(_TONES.get(status, "plain"), status)
+
+
+def cards(figures: Iterable[tuple[str, str, str]]) -> Markup:
+    """Figures side by side: (value, what it is, more about it)."""
+    one = Markup(
+        '<div class="dg-card"><div class="dg-value">{}</div><div class="dg-what">{}</div>'
+        '<div class="dg-more">{}</div></div>'
+    )
+    return Markup('<div class="dg-cards">{}</div>').format(joined(one.format(*each) for each in figures))
+
+
+def progress(name: str, share: float | None, text: str) -> Markup:
+    """A bar with its name; without a share it only says that something goes on."""
+    known = "" if share is None else Markup(' aria-valuenow="{}"').format(round(100 * share))
+    width = "100%" if share is None else f"{100 * share:.1f}%"
+    return Markup(
+        '<div class="dg-progress" role="progressbar" aria-label="{}" aria-valuemin="0" aria-valuemax="100"{}>'
+        '<div class="dg-progress-text"><b>{}</b><span>{}</span></div>'
+        '<div class="dg-track"><div class="dg-fill{}" style="width:{}"></div></div></div>'
+    ).format(name, known, name, text, " dg-unknown" if share is None else "", width)
+
+
+def section(title: str, body: Markup, aside: str = "") -> Markup:
+    """A heading and what belongs to it."""
+    return Markup('<section class="dg-section"><h3>{}<small>{}</small></h3>{}</section>').format(title, aside, body)
+
+
+def picture_address(run: str, number: int, what: str = "picture", stamp: str = "") -> str:
+    """Where the picture of a trigger is loaded from; a stamp keeps those of a run of the same name apart."""
+    return f"files/{quote(run)}/{what}/{number}.png?{quote(stamp)}"
+
+
+def thumbnails(run: str, stamp: str, shown: Sequence[tuple[int, str, str]], *, large: bool = False) -> Markup:
+    """Pictures that can be picked: (number, what a screen reader says, tone of the frame)."""
+    one = Markup(
+        '<button type="button" class="dg-thumb dg-{}" data-pick="{}" aria-label="{}" title="{}">'
+        '<img src="{}" alt="" loading="lazy" decoding="async"></button>'
+    )
+    body = joined(
+        one.format(tone, number, text, text, picture_address(run, number, stamp=stamp)) for number, text, tone in shown
+    )
+    return Markup('<div class="dg-thumbs{}">{}</div>').format(" dg-large" if large else "", body)
+
+
+def pager(page: int, per_page: int, count: int, what: str) -> Markup:
+    """Where one is among pages, with buttons to the others."""
+    pages = max(1, -(-count // per_page))
+    button = Markup('<button type="button" data-page="{}" aria-label="{}"{}>{}</button>')
+    shown = [
+        button.format(0, "first page", _off(page == 0), "«"),
+        button.format(page - 1, "previous page", _off(page == 0), "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"),
+        Markup('<span aria-live="polite">{} of {} · {} {}</span>').format(
+            f"{page + 1:,}", f"{pages:,}", f"{count:,}", what
+        ),
+        button.format(page + 1, "next page", _off(page >= pages - 1), "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"),
+        button.format(pages - 1, "last page", _off(page >= pages - 1), "»"),
+    ]
+    return Markup('<nav class="dg-pager" aria-label="pages of {}">{}</nav>').format(what, joined(shown))
+
+
+def _off(disabled: bool) -> Markup:
+    return Markup(" disabled") if disabled else Markup("")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str | Markup]], caption: str = "") -> Markup:
+    """A table; its first column names the rows."""
+    cells = Markup("<td>{}</td>")
+    body = joined(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(row[0], joined(cells.format(each) for each in row[1:]))
+        for row in rows
+    )
+    heads = joined(Markup('<th scope="col">{}</th>').format(each) for each in head)
+    title = Markup("<caption>{}</caption>").format(caption) if caption else Markup("")
+    return Markup(
+        '<div class="dg-scroll"><table class="dg-table">{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
+    ).format(title, heads, body)

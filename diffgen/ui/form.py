@@ -1,0 +1,166 @@
+"""The settings that the page asks for, as fields made from the schema, and as the command line that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_origin
+
+from diffgen.config import CheckConfig, CompareConfig, Limits
+from diffgen.config.layers import Layer, assignment, merged, nested
+from diffgen.config.schema import Setting, every_setting
+
+# what matters most, in the order of the form; the rest is written as NAME=VALUE
+SHOWN = (
+    "source.family",
+    "search.population",
+    "search.niche_parents",
+    "search.validity",
+    "filters.false_alarm",
+    "gan.schedule",
+    "until",
+    "data_labels",
+    "resize",
+    "fit",
+    "skip_broken",
+    "device",
+)
+Look = Literal["choice", "slider", "number", "switch", "text"]
+_SLIDERS: dict[str, tuple[float, float, float]] = {  # ends of use, not of what can be
+    "search.population": (10, 2000, 10),
+    "filters.false_alarm": (0, 0.2, 0.005),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of the form.
+
+    Attributes:
+        setting: whose value it is.
+        look: how it is drawn.
+        ends: of a slider: low, high, step.
+    """
+
+    setting: Setting
+    look: Look
+    ends: tuple[float, float, float] = (0, 1, 0.01)
+
+    @property
+    def label(self) -> str:
+        """Its name for people: ``population``."""
+        return self.setting.key.rpartition(".")[2].replace("_", " ")
+
+    @property
+    def start(self) -> Any:
+        """What it shows first."""
+        default = self.setting.default
+        if self.look == "text":
+            return "" if default is None else str(default)
+        return default
+
+
+def fields(kind: type[Any] = CompareConfig, keys: Sequence[str] = SHOWN) -> tuple[Field, ...]:
+    """The fields of some settings, in that order; those that this version does not have are left out."""
+    known = {each.key: each for each in every_setting(kind)}
+    return tuple(_field(known[key]) for key in keys if key in known)
+
+
+def limits() -> tuple[Field, ...]:
+    """One for each limit of a check."""
+    return tuple(Field(each, "text") for each in every_setting(Limits))
+
+
+def _field(setting: Setting) -> Field:
+    if setting.kind is bool:
+        return Field(setting, "switch")
+    if setting.choices:
+        return Field(setting, "choice")
+    bounds = setting.bounds
+    if setting.key in _SLIDERS:
+        return Field(setting, "slider", _SLIDERS[setting.key])
+    if setting.kind is float and not setting.optional and bounds and bounds.low == 0 and bounds.high == 1:
+        return Field(setting, "slider")
+    if setting.kind in (int, float) and not setting.optional and get_origin(setting.kind) is None:
+        return Field(setting, "number")
+    return Field(setting, "text")
+
+
+def said(fields: Sequence[Field], values: Sequence[Any]) -> dict[str, Any]:
+    """Full name of a setting -> value, of those that are not as usual."""
+    found: dict[str, Any] = {}
+    for each, value in zip(fields, values, strict=True):
+        if value is None or value == "" or value == each.start:
+            continue
+        if each.setting.kind is int and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        found[each.setting.key] = value
+    return found
+
+
+def more(text: str, kind: type[Any] = CompareConfig) -> list[str]:
+    """Lines of NAME=VALUE, checked.
+
+    Raises:
+        UserError: a line is not understood, or a setting is not known.
+    """
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    for line in lines:
+        assignment(line, kind)
+    return lines
+
+
+def layer(values: Mapping[str, Any], lines: Sequence[str], kind: type[Any] = CompareConfig) -> Layer:
+    """The settings as nested tables, for :func:`diffgen.load_settings`."""
+    return merged(nested(dict(values)), *(assignment(line, kind) for line in lines))
+
+
+def options(values: Mapping[str, Any], lines: Sequence[str], kind: type[Any] = CompareConfig) -> list[str]:
+    """The settings as words of the command line."""
+    known = {each.key: each for each in every_setting(kind)}
+    words: list[str] = []
+    for key, value in values.items():
+        setting = known[key]
+        if setting.kind is bool:
+            name = str(setting.option)
+            words.append(name if value else name.replace("--", "--no-", 1))
+        elif setting.option is not None:
+            words += [setting.option, str(value)]
+        else:
+            words += ["--set", f"{key}={value}"]
+    for line in lines:
+        words += ["--set", line]
+    return words
+
+
+def python(models: Sequence[str], data: str, output: str, values: Mapping[str, Any], lines: Sequence[str]) -> str:
+    """The same comparison as a Python program."""
+    settings = layer(values, lines)
+    named = "".join(f"\n    {name}={value!r}," for name, value in settings.items())
+    config = f"config = diffgen.load_settings({named}\n)\n" if named else ""
+    given = "".join(f"    {model!r},\n" for model in models)
+    rest = f"    data={data!r},\n" + ("    config=config,\n" if named else "") + f"    output={output!r},\n"
+    call = f"result = diffgen.compare(\n{given}{rest})\nprint(result.valid_triggers, result.run)\n"
+    return f"import diffgen\n\n{config}{call}"
+
+
+def check_settings(values: Mapping[str, Any], lines: Sequence[str]) -> None:
+    """See before anything starts that a comparison can have these settings.
+
+    Raises:
+        UserError: it cannot.
+    """
+    from diffgen import api
+
+    api.load_settings(**layer(values, lines))
+
+
+def check_limits(values: Mapping[str, Any]) -> None:
+    """The same for the limits of a check.
+
+    Raises:
+        UserError: they cannot be.
+    """
+    from diffgen.config import applied
+
+    applied(CheckConfig(), nested(dict(values)))

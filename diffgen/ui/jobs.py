@@ -1,0 +1,176 @@
+"""The command line in processes of its own: started by the page, watched through files, and alive without it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from diffgen.errors import UserError
+from diffgen.ui.place import HIDDEN, Place
+
+_KEPT = 200  # folders of jobs; the oldest that are over are removed
+_TAIL = 20_000  # bytes of what a job printed
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command that the page started.
+
+    Attributes:
+        folder: what it keeps: job.json, state.json, out, err, and ``alive``, which its process holds locked.
+        verb: of the command line.
+        run: name of the run that it is about.
+        words: the command line without "diffgen".
+        pid: of its process.
+    """
+
+    folder: Path
+    verb: str
+    run: str
+    words: tuple[str, ...]
+    pid: int
+
+    @property
+    def command(self) -> str:
+        """To be copied into a terminal."""
+        return shlex.join(["diffgen", *self.words])
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process still runs."""
+        import fcntl
+
+        try:
+            with (self.folder / "alive").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """How far it is, as :mod:`diffgen.cli.state` keeps it; empty at the very beginning."""
+        try:
+            found = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def problem(self) -> str:
+        """Why it broke off, in a sentence, or nothing: it runs, or came to its end."""
+        if self.alive:
+            return ""
+        state = self.state()
+        if state.get("ended"):
+            return str(state.get("problem", ""))
+        said = [line for line in self.tail("err").splitlines() if line.startswith("diffgen: ")]
+        return said[0].removeprefix("diffgen: ") if said else "The process ended before its work did."
+
+    def result(self) -> dict[str, Any]:
+        """What it printed as JSON at its end; empty: nothing."""
+        last = self.tail("out").strip().rpartition("\n")[2]
+        try:
+            found = json.loads(last)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def tail(self, name: str) -> str:
+        """The end of what it wrote to ``out`` or ``err``."""
+        try:
+            with (self.folder / name).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def stop(self) -> None:
+        """As Ctrl-C does: a search ends in good order, a second time it ends at once."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGINT)
+
+
+@dataclass
+class Jobs:
+    """The jobs of a place."""
+
+    place: Place
+    _own: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def _folder(self) -> Path:
+        return self.place.runs / HIDDEN / "jobs"
+
+    def start(self, verb: str, run: str, words: Sequence[str]) -> Job:
+        """Start ``diffgen VERB WORDS``.
+
+        Args:
+            verb: of the command line.
+            run: name of the run that it is about.
+            words: what follows the verb.
+
+        Raises:
+            UserError: a job about that run is going on.
+        """
+        import fcntl
+
+        if (other := self.of(run)) is not None and other.alive:
+            raise UserError(f"'diffgen {other.verb}' works on the run {run}; wait for it, or stop it first.")
+        self._tidy()
+        folder = self._folder / f"{time.time_ns():020d}"
+        folder.mkdir(parents=True)
+        said = (verb, *words)
+        talk = ("--json", "--state-file", str(folder / "state.json"))
+        with (
+            (folder / "alive").open("wb") as alive,
+            (folder / "out").open("wb") as out,
+            (folder / "err").open("wb") as err,
+        ):
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            # the lock is held for as long as the process lives, whoever started it
+            process = subprocess.Popen(
+                [sys.executable, "-m", "diffgen", *said, *talk],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                pass_fds=[alive.fileno()],
+                start_new_session=True,
+            )
+        self._own.append(process)
+        about = {"verb": verb, "run": run, "words": said, "pid": process.pid}
+        (folder / "job.json").write_text(json.dumps(about), encoding="utf-8")
+        return Job(folder, verb, run, said, process.pid)
+
+    def every(self) -> list[Job]:
+        """All that are remembered, the newest first."""
+        self._own = [each for each in self._own if each.poll() is None]
+        found = []
+        for folder in sorted(self._folder.glob("*"), reverse=True):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                about = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+                found.append(Job(folder, about["verb"], about["run"], tuple(about["words"]), int(about["pid"])))
+        return found
+
+    def of(self, run: str, *verbs: str) -> Job | None:
+        """The newest about a run, of some verbs, or of all."""
+        return next((job for job in self.every() if job.run == run and (not verbs or job.verb in verbs)), None)
+
+    def _tidy(self) -> None:
+        for job in self.every()[_KEPT:]:
+            if not job.alive:
+                for file in job.folder.iterdir():
+                    file.unlink()
+                job.folder.rmdir()

@@ -1,0 +1,127 @@
+"""Labels that people give on the page: a sheet of a run as ``diffgen label`` writes it, and one CSV for each person."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diffgen import api
+from diffgen.config import LabelConfig
+from diffgen.errors import UserError
+from diffgen.ui.place import HIDDEN, Place
+
+_PERSON = re.compile(r"[\w][\w .@+-]{0,39}")
+_IDENTIFIER = re.compile(r"t[0-9a-f]{12}")
+
+
+@dataclass
+class Sheets:
+    """The label sheets of the runs of a place."""
+
+    place: Place
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def folder(self, run: str) -> Path:
+        """Where the sheet of a run lies.
+
+        Raises:
+            UserError: there is no such run.
+        """
+        return self.place.runs / HIDDEN / "labels" / self.place.known(run).name
+
+    def ids(self, run: str) -> tuple[str, ...]:
+        """The pictures of the sheet, in their order; none: there is no sheet."""
+        return tuple(_read(self.folder(run) / "labels.csv"))
+
+    def make(self, run: str, count: int | None) -> int:
+        """Draw a sheet, in place of one that nobody has labelled; how many pictures it has.
+
+        Raises:
+            UserError: see :func:`diffgen.label_export`; or somebody has begun to label.
+        """
+        folder = self.folder(run)
+        with self._lock:
+            if self.people(run):
+                raise UserError("Somebody has begun with the present sheet; label its pictures, or clear its labels.")
+            self.clear(run)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            return api.label_export(self.place.known(run), folder, config=LabelConfig(count=count)).pictures
+
+    def clear(self, run: str) -> None:
+        """Forget the sheet and what was said on it; labels that were put into the run stay there."""
+        folder = self.folder(run)
+        with self._lock:
+            for pattern in ("pictures/*.png", "*.csv", "label.html", ".diffgen-made-this.json"):
+                for file in folder.glob(pattern):
+                    file.unlink()
+            for each in (folder / "pictures", folder):
+                if each.is_dir():
+                    each.rmdir()
+
+    def people(self, run: str) -> dict[str, int]:
+        """Who has labelled, and how many pictures."""
+        files = sorted(self.folder(run).glob("by-*.csv"))
+        return {file.stem.removeprefix("by-"): sum(map(bool, _read(file).values())) for file in files}
+
+    def said(self, run: str, person: str) -> dict[str, str]:
+        """What a person said: picture -> name of a class, or "invalid"."""
+        return {name: label for name, label in _read(self._file(run, person)).items() if label}
+
+    def vote(self, run: str, person: str, identifier: str, label: str) -> None:
+        """Note what a person says of a picture; an empty label takes it back.
+
+        Raises:
+            UserError: there is no such picture, or the name is none.
+        """
+        with self._lock:
+            rows = dict.fromkeys(self.ids(run), "")
+            if identifier not in rows:
+                raise UserError("There is no such picture on the sheet.")
+            if len(label) > 200 or not label.isprintable():
+                raise UserError("This is no label.")
+            rows.update(_read(self._file(run, person)))
+            rows[identifier] = label
+            text = io.StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(("id", "label"))
+            writer.writerows(rows.items())
+            self._file(run, person).write_text(text.getvalue(), encoding="utf-8")
+
+    def put(self, run: str, *, replace: bool = True) -> api.LabelResult:
+        """Put what all people said into the run.
+
+        Raises:
+            UserError: nobody has labelled, or see :func:`diffgen.label_import`.
+        """
+        files = [self._file(run, person) for person, count in self.people(run).items() if count]
+        if not files:
+            raise UserError("Nobody has labelled a picture yet.")
+        return api.label_import(self.place.known(run), files, partial=True, force=replace)
+
+    def picture(self, run: str, identifier: str) -> Path:
+        """The file of a picture on the sheet.
+
+        Raises:
+            UserError: there is none.
+        """
+        file = self.folder(run) / "pictures" / f"{identifier}.png"
+        if not _IDENTIFIER.fullmatch(identifier) or not file.is_file():
+            raise UserError("There is no such picture on the sheet.")
+        return file
+
+    def _file(self, run: str, person: str) -> Path:
+        if not _PERSON.fullmatch(person or ""):
+            raise UserError("Who labels? Write a short name of letters and digits.")
+        return self.folder(run) / f"by-{person}.csv"
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    return {row["id"]: row["label"] or "" for row in csv.DictReader(text.splitlines())}

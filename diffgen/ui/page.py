@@ -1,0 +1,95 @@
+"""The page: its head with the chosen run, and the tabs."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import gradio as gr
+from gradio.themes.utils.fonts import Font
+from markupsafe import Markup
+
+import diffgen
+from diffgen.ui import tab_behaviours, tab_check, tab_label, tab_live, tab_run, tab_runs
+from diffgen.ui.draw.parts import badge
+from diffgen.ui.shared import Shared
+
+_SECONDS = 5.0  # between two looks at which runs there are
+_FONTS = [Font(name) for name in ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")]
+_MONO = [Font(name) for name in ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")]
+# the chosen run stands in the address, so that a reload and a second browser show the same
+_IN_ADDRESS = "(run) => { const at = new URL(location); at.searchParams.delete('token'); if (run) { at.searchParams.set('run', run); } history.replaceState(null, '', at); }"  # noqa: E501
+
+
+def look() -> dict[str, Any]:
+    """Theme, style sheet and script, for whoever mounts the page."""
+    theme = gr.themes.Default(
+        primary_hue="indigo", neutral_hue="slate", radius_size="lg", font=_FONTS, font_mono=_MONO
+    ).set(body_text_size="15px", block_shadow="none", block_label_text_weight="600")
+    assets = files("diffgen.ui") / "assets"
+    return {
+        "theme": theme,
+        "css": (assets / "page.css").read_text(encoding="utf-8"),
+        "head": f"<script>{(assets / 'page.js').read_text(encoding='utf-8')}</script>",
+    }
+
+
+def build(shared: Shared) -> gr.Blocks:
+    """Everything that is on the page."""
+    with gr.Blocks(title="diffgen", analytics_enabled=False, fill_width=False) as page:
+        with gr.Row(elem_id="dg-head", equal_height=True):
+            gr.HTML(_brand(), padding=False, label="brand")
+            run = gr.Dropdown(
+                shared.names(),
+                value=None,
+                label="Run",
+                elem_id="dg-run",
+                scale=3,
+                min_width=220,
+                allow_custom_value=False,
+            )
+            state = gr.HTML(label="run status", padding=False, elem_id="dg-status")
+        with gr.Tabs(elem_id="dg-tabs") as tabs:
+            with gr.Tab("Run", id="run"):
+                tab_run.build(shared, run, tabs)
+            with gr.Tab("Live", id="live") as live:
+                tab_live.build(shared, run, live)
+            with gr.Tab("Behaviours", id="behaviours") as behaviours:
+                tab_behaviours.build(shared, run, behaviours)
+            with gr.Tab("Label", id="label") as label:
+                tab_label.build(shared, run, label)
+            with gr.Tab("Check", id="check") as check:
+                tab_check.build(shared, run, tabs, check)
+            with gr.Tab("Runs", id="runs") as runs:
+                tab_runs.build(shared, run, tabs, runs)
+        timer = gr.Timer(_SECONDS)
+
+        def arrive(request: gr.Request) -> Any:
+            names = shared.names()
+            wanted = dict(request.query_params).get("run") or shared.first
+            running = [name for name in names[:20] if shared.status(name) in ("running", "starting")]
+            chosen = wanted if wanted in names else next(iter([*running, *names]), None)
+            return gr.Dropdown(choices=names, value=chosen)
+
+        def again(chosen: str | None, known: list[str]) -> tuple[Any, list[str], Markup]:
+            names = shared.names()
+            gone = chosen is not None and chosen not in names
+            changed = gr.Dropdown(choices=names, value=None if gone else chosen) if names != known else gr.skip()
+            return changed, names, _status(shared, chosen)
+
+        listed = gr.State([])
+        page.load(arrive, None, [run], api_name=False)
+        timer.tick(again, [run, listed], [run, listed, state], api_name=False, show_progress="hidden")
+        run.change(lambda name: _status(shared, name), [run], [state], api_name="status", show_progress="hidden")
+        run.change(None, [run], None, js=_IN_ADDRESS)
+    page.queue(default_concurrency_limit=4)
+    return page
+
+
+def _brand() -> Markup:
+    return Markup('<h1 class="dg-brand">diffgen<small>{}</small></h1>').format(diffgen.__version__)
+
+
+def _status(shared: Shared, name: str | None) -> Markup:
+    status = shared.status(name) if name else ""
+    return badge(status) if status else Markup("")

@@ -1,0 +1,143 @@
+"""Which folders the page may look into, and the runs that it shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from diffgen import api
+from diffgen.config import is_address
+from diffgen.errors import UserError
+
+_WORD = re.compile(r"digits(:train|:test)?|torchvision:[A-Za-z0-9]+(:train|:test)?")
+_NAME = re.compile(r"[\w][\w.+@ -]{0,119}")
+HIDDEN = ".ui"  # in the folder of the runs: what the page itself keeps
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the page reads and writes.
+
+    Attributes:
+        runs: the folder of run folders; whole, and resolved.
+        files: folders from which models and images may be picked; whole, and resolved.
+    """
+
+    runs: Path
+    files: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, runs: str, files: Sequence[str]) -> tuple[Place, str]:
+        """The place, and the run that was named in place of a folder of runs, or nothing.
+
+        Raises:
+            UserError: a folder is missing, or is none.
+        """
+        folder, first = Path(runs).resolve(), ""
+        if (folder / "manifest.json").is_file():
+            folder, first = folder.parent, folder.name
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{runs} is a file; name the folder that holds the runs.")
+        found = tuple(Path(each).resolve() for each in files)
+        for each, name in zip(found, files, strict=True):
+            if not each.is_dir():
+                raise UserError(f"The folder {name} is missing; name one that models or images can be picked from.")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"The folder {runs} cannot be made ({error.strerror}); name another.") from error
+        return cls(folder, found), first
+
+    @property
+    def uploads(self) -> Path:
+        """Where files lie that were dropped onto the page."""
+        return self.runs / HIDDEN / "uploads"
+
+    def run(self, name: str) -> Path:
+        """The folder of a run, by its name.
+
+        Raises:
+            UserError: it is no name of a folder here.
+        """
+        if not _NAME.fullmatch(name or "") or ".." in name:
+            raise UserError(f"{name[:60]!r} is no name of a run; use letters, digits, dots, dashes and underscores.")
+        return self.runs / name
+
+    def known(self, name: str) -> Path:
+        """As :meth:`run`, of a run that exists.
+
+        Raises:
+            UserError: there is none of that name.
+        """
+        folder = self.run(name)
+        if folder.is_symlink() or not (folder / "manifest.json").is_file():
+            raise UserError(f"There is no run {name!r} in {self.runs}.")
+        return folder
+
+    def given(self, text: str, what: str) -> str:
+        """A model or real images as the command line takes them: an address, a name of data, or a whole path.
+
+        Args:
+            text: as the user gave it.
+            what: it is, for messages.
+
+        Raises:
+            UserError: it is none of these, missing, or outside the folders that were named.
+        """
+        text = text.strip()
+        if is_address(text) or (what == "data" and _WORD.fullmatch(text)):
+            return text
+        if not text or "\0" in text or len(text) > 4096:
+            raise UserError(f"The {what} is missing; pick a file, drop one, or write an address.")
+        place, colon, half = text.rpartition(":")
+        if what != "data" or half not in ("train", "test"):
+            place, colon, half = text, "", ""
+        path = self._found(place)
+        if path is None:
+            folders = ", ".join(map(str, self.files))
+            raise UserError(
+                f"The {what} {text} is not in the folders that this page may read ({folders}); copy it there, or start "
+                "the page with --files FOLDER."
+            )
+        if not path.exists():
+            raise UserError(f"The {what} {text} is missing; pick one that is there.")
+        return f"{path}{colon}{half}"
+
+    def folder(self, text: str, what: str) -> str:
+        """A folder that may be made: beside the runs, or in the folders that were named.
+
+        Raises:
+            UserError: it lies elsewhere.
+        """
+        text = text.strip()
+        if not text or "\0" in text or len(text) > 4096:
+            raise UserError(f"The {what} is missing; name a folder.")
+        path = (self.runs / text).resolve()
+        if not self._may(path):
+            raise UserError(f"The {what} {text} is not in a folder that this page may use; name one below {self.runs}.")
+        return str(path)
+
+    def _found(self, text: str) -> Path | None:
+        for base in self.files:
+            path = (base / text).resolve()
+            if self._may(path):
+                return path
+        return None
+
+    def _may(self, path: Path) -> bool:
+        """Whether a resolved path lies in a folder that was named."""
+        return any(path == each or path.is_relative_to(each) for each in (self.runs, *self.files))
+
+    def free_name(self, wanted: str) -> str:
+        """A name for a new run that no run has: the wanted one, or with a number behind it."""
+        stem = re.sub(r"[^\w.+@-]+", "-", wanted).strip("-.") or "run"
+        taken = {each.name for each in self.runs.iterdir()}
+        numbers = (f"{stem[:100]}-{number}" for number in range(2, len(taken) + 3))
+        return next(name for name in (stem[:100], *numbers) if name not in taken)
+
+
+def lines(place: Place) -> tuple[api.RunLine, ...]:
+    """The runs of a place, the newest first."""
+    return api.list_runs(place.runs)

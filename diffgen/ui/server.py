@@ -1,0 +1,150 @@
+"""Serves the page: builds the application, says where it is, and waits."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from diffgen import api
+from diffgen.errors import UserError
+from diffgen.ui.guard import LOCAL_NAMES, Guard
+from diffgen.ui.jobs import Jobs
+from diffgen.ui.labelling import Sheets
+from diffgen.ui.place import Place
+from diffgen.ui.seen import Seen
+
+# before gradio is imported: it asks for its newest version and counts its users otherwise
+_SILENT = {
+    "GRADIO_ANALYTICS_ENABLED": "False",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_OFFLINE": "1",
+    "GRADIO_SHARE": "False",
+    "GRADIO_RUN_HISTORY": "False",
+    "GRADIO_MCP_SERVER": "False",
+    "DO_NOT_TRACK": "1",
+}
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the page is served.
+
+    Attributes:
+        host, port: what is listened on; port 0 takes a free one.
+        token: that must be known, or None: one is made where others can reach the address.
+    """
+
+    host: str
+    port: int
+    token: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine alone can reach it."""
+        return self.host in ("127.0.0.1", "localhost", "::1")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Under which names it may be asked; empty: any."""
+        if self.is_local:
+            return LOCAL_NAMES
+        return () if self.host in ("0.0.0.0", "::") else (self.host.lower(),)
+
+
+def application(place: Place, address: Address, *, first: str = "") -> Any:
+    """The whole application, for a server of ASGI.
+
+    Args:
+        place: what it may read.
+        address: where it is served.
+        first: the run that is shown first, or nothing.
+    """
+    os.environ.update(_SILENT)
+    os.environ["GRADIO_TEMP_DIR"] = str(place.uploads)
+    import fastapi
+    import gradio
+
+    from diffgen.ui.page import build, look
+    from diffgen.ui.routes import add_routes
+    from diffgen.ui.shared import Shared
+
+    seen = Seen(place)
+    shared = Shared(place, Jobs(place), seen, Sheets(place), first)
+    app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    add_routes(app, seen, shared.sheets)
+    mounted = gradio.mount_gradio_app(
+        app,
+        build(shared),
+        path="/",
+        server_name=address.host,
+        server_port=address.port,
+        footer_links=[],
+        run_history=False,
+        allowed_paths=[],
+        max_file_size="2gb",
+        ssr_mode=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+        show_error=True,
+        **look(),
+    )
+    return Guard(mounted, address.names, address.token)
+
+
+def serve(runs: str, files: Sequence[str], address: Address, *, say: Callable[[str], None], opens: bool) -> None:
+    """Serve until the process is interrupted.
+
+    Args:
+        runs: folder of runs, or one run.
+        files: folders from which models and images may be picked.
+        address: where.
+        say: is told where the page is.
+        opens: open it in a browser.
+
+    Raises:
+        UserError: a folder or the address cannot be used.
+    """
+    import uvicorn
+
+    place, first = Place.of(runs, files)
+    listening = _listen(address)
+    token = address.token or (None if address.is_local else secrets.token_urlsafe(24))
+    address = Address(address.host, listening.getsockname()[1], token)
+    app = application(place, address, first=first)
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    where = f"http://{host}:{address.port}/{f'?token={token}' if token else ''}"
+    say(f"The page is on {where} (Ctrl-C ends it; runs go on).")
+    if token:
+        say("Who knows this address can start programs of yours; it is not encrypted, so give it to nobody else.")
+    threading.Thread(target=_warm_up, daemon=True).start()
+    if opens:
+        webbrowser.open(where)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
+    server.run(sockets=[listening])
+
+
+def _listen(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address.host, address.port))
+    except OSError as error:
+        listening.close()
+        raise UserError(
+            f"Nothing can listen on {address.host} port {address.port} ({error.strerror}); name another with --port."
+        ) from error
+    return listening
+
+
+def _warm_up() -> None:
+    """Import what the first click would wait for."""
+    for name in ("browse", "inspect", "preview", "load_settings"):
+        getattr(api, name)

@@ -1,0 +1,114 @@
+"""What all tabs of the page have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+import gradio as gr
+from markupsafe import Markup
+
+from diffgen import api
+from diffgen.errors import DiffgenError, UserError
+from diffgen.ui.draw.parts import note
+from diffgen.ui.jobs import Job, Jobs
+from diffgen.ui.labelling import Sheets
+from diffgen.ui.place import Place, lines
+from diffgen.ui.seen import Seen
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# what is clicked in a piece of HTML says so by data-pick or data-page
+PICKS = """
+element.addEventListener('click', (event) => {
+  const at = event.target.closest('[data-pick],[data-page]');
+  if (!at || at.disabled) return;
+  if (at.dataset.page !== undefined) trigger('click', {page: Number(at.dataset.page)});
+  else trigger('select', {pick: at.dataset.pick});
+});
+"""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the tabs are made of.
+
+    Attributes:
+        place: folders that may be looked into.
+        jobs: what was started.
+        seen: runs that were read.
+        sheets: labels that people give.
+        first: name of the run that is shown first, or empty.
+    """
+
+    place: Place
+    jobs: Jobs
+    seen: Seen
+    sheets: Sheets
+    first: str = ""
+
+    def names(self) -> list[str]:
+        """Of all runs, the newest first; those that are being started have no folder yet."""
+        found = [each.name for each in lines(self.place)]
+        begun = [job.run for job in self.jobs.every() if job.run not in found and job.alive]
+        return [*dict.fromkeys(begun), *found]
+
+    def status(self, name: str) -> str:
+        """Of a run: as :class:`diffgen.RunLine` has it, "starting", or empty where there is none."""
+        line = self.line(name)
+        if line is not None:
+            return line.status
+        job = self.jobs.of(name) if name else None
+        return "" if job is None else "starting" if job.alive else "broken off"
+
+    def line(self, name: str | None) -> api.RunLine | None:
+        """What is known of a run, or None: there is no folder of that name."""
+        if not name:
+            return None
+        try:
+            return api.describe_run(self.place.known(name))
+        except UserError:
+            return None
+
+    def stamp(self, name: str) -> str:
+        """Tells a run from another one that had the same name before."""
+        line = self.line(name)
+        return "" if line is None else line.created
+
+    def job(self, name: str | None, *verbs: str) -> Job | None:
+        """The newest job about a run."""
+        return self.jobs.of(name, *verbs) if name else None
+
+
+def html(value: Any = "", *, label: str, **more: Any) -> gr.HTML:
+    """A piece of the page whose buttons can be picked; ``label`` names it for the API."""
+    return gr.HTML(value, label=label, js_on_load=PICKS, padding=False, **more)
+
+
+def told(function: F) -> F:
+    """An error of the user is told in a box at the edge of the page, and nothing changes."""
+
+    @wraps(function)
+    def heard(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except DiffgenError as error:
+            said = str(Markup.escape(str(error)))
+            raise gr.Error(said, duration=12, title="", print_exception=False) from error
+
+    return heard  # type: ignore[return-value]
+
+
+def written(function: Callable[..., Markup]) -> Callable[..., Markup]:
+    """An error of the user is written where the piece of the page would stand."""
+
+    @wraps(function)
+    def heard(*given: Any, **named: Any) -> Markup:
+        try:
+            return function(*given, **named)
+        except DiffgenError as error:
+            return note(str(error), "bad")
+
+    return heard

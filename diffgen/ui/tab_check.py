@@ -1,0 +1,121 @@
+"""The tab that asks whether a candidate may replace a base."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from diffgen import api
+from diffgen.config import Budget, CheckConfig
+from diffgen.errors import DiffgenError, UserError
+from diffgen.ui import form
+from diffgen.ui.draw.parts import nothing
+from diffgen.ui.draw.verdict import verdict
+from diffgen.ui.shared import Shared, told, written
+from diffgen.ui.tab_run import component
+
+_STORE = "regressions"
+_GIVEN = 7  # inputs before those of the limits
+
+
+def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
+    """Draw the tab."""
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=4, min_width=320):
+            base = gr.Textbox(label="Base", info="The model that is in use.", placeholder="models/float.onnx")
+            candidate = gr.Textbox(
+                label="Candidate", info="The one that may replace it.", placeholder="models/int8.onnx"
+            )
+            data = gr.Textbox(label="Data", info="Real images, as under Run.", placeholder="digits:test")
+            with gr.Row():
+                budget = gr.Textbox("20000q", label="Budget", info="In queries a check is repeatable.", min_width=120)
+                seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=100)
+            store = gr.Textbox(
+                _STORE, label="Store", info="Folder of the behaviours that were accepted before; need not exist."
+            )
+            name = gr.Textbox(label="Name of the run", info="Empty: made from the models.")
+            with gr.Accordion("Limits", open=False):
+                own = [component(each) for each in form.limits()]
+            start = gr.Button("Start the check", variant="primary")
+            line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True)
+        with gr.Column(scale=7, min_width=320):
+            outcome = gr.HTML(label="verdict", padding=False, elem_id="dg-verdict")
+            accept = gr.Button("Accept what is new into the store", visible=False)
+    asked: list[Any] = [base, candidate, data, budget, seed, store, name, *own]
+
+    def words_of(*given: Any) -> tuple[str, list[str]]:
+        return check_words(shared, given[:_GIVEN], given[_GIVEN:])
+
+    def copy(*given: Any) -> str:
+        try:
+            return shlex.join(["diffgen", "check", *words_of(*given)[1]])
+        except DiffgenError as error:
+            return f"# {error}"
+
+    gr.on(
+        [each.change for each in asked],
+        copy,
+        asked,
+        [line],
+        api_name=False,
+        show_progress="hidden",
+        trigger_mode="always_last",
+    )
+
+    def begin(*given: Any) -> tuple[Any, Any]:
+        name, words = words_of(*given)
+        shared.jobs.start("check", name, words)
+        return gr.Dropdown(choices=shared.names(), value=name), gr.Tabs(selected="live")
+
+    start.click(told(begin), asked, [run, tabs], api_name="start_check")
+
+    def show(name: str | None) -> tuple[Markup, Any]:
+        made = line is not None and bool((found := shared.line(name)) and found.check)
+        return shown(shared, name), gr.Button(visible=made)
+
+    gr.on([run.change, tab.select], show, [run], [outcome, accept], api_name="verdict", show_progress="hidden")
+
+    def take(name: str | None, store: str) -> None:
+        if not name:
+            raise UserError("Choose a check first.")
+        found = api.accept(shared.place.known(name), shared.place.folder(store, "store"))
+        gr.Info(f"{found.added:,} behaviours were added to {found.store}; {found.known:,} were known.", title="")
+
+    accept.click(told(take), [run, store], None, api_name="accept")
+
+
+def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[str, list[str]]:
+    """The name of the run, and the words behind ``diffgen check``.
+
+    Raises:
+        UserError: something is missing or cannot be.
+    """
+    base, candidate, data, budget, seed, store, name = given
+    place = shared.place
+    models = [place.given(base, "base"), place.given(candidate, "candidate")]
+    source = place.given(data, "data")
+    name = name.strip() or place.free_name("check-" + "-vs-".join(each.rpartition("/")[2] for each in models))
+    folder = place.run(name)
+    if folder.exists():
+        raise UserError(f"There is a run {name!r} already; write another name, or none.")
+    limits = form.said(form.limits(), values)
+    form.check_limits(limits)
+    words = [*models, "--data", source, "-o", str(folder), "--budget", str(Budget.parse(budget))]
+    words += ["--seed", str(int(seed))] if seed else []
+    words += ["--store", place.folder(store, "store")] if store.strip() else []
+    return name, [*words, *form.options(limits, [], CheckConfig)]
+
+
+@written
+def shown(shared: Shared, name: str | None) -> Markup:
+    """The verdict of a run, or what is missing for one."""
+    line = shared.line(name)
+    if line is None:
+        return nothing("Choose a check above, or start one.")
+    if not line.check:
+        text = "The verdict appears when the check has come to its end."
+        return nothing(text if shared.job(name, "check") else "This run is a comparison and no check.")
+    return verdict(api.verdict(line.path))

@@ -1,0 +1,199 @@
+"""The tab on which people say what pictures show, and see what comes of it."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from diffgen import api
+from diffgen.errors import DiffgenError, UserError
+from diffgen.ui.draw.parts import cards, joined, note, nothing, section, table
+from diffgen.ui.shared import Shared, told, written
+
+KEYS = "0123456789abcdefghijklmnopqrstuvwyz"  # one for each class, as long as they last
+INVALID, INVALID_KEY = "invalid", "x"
+_MOST_BUTTONS = 60
+
+
+def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
+    """Draw the tab."""
+    script = (files("diffgen.ui") / "assets" / "label.js").read_text(encoding="utf-8")
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=6, min_width=320):
+            person = gr.Textbox("", label="Who labels", placeholder="Ada", info="Each person labels alone, and blind.")
+            sheet = gr.HTML(label="sheet", js_on_load=script, padding=False, elem_id="dg-sheet")
+        with gr.Column(scale=4, min_width=320):
+            people = gr.HTML(label="people", padding=False)
+            with gr.Row():
+                put = gr.Button("Put the labels into the run", variant="primary", size="sm", min_width=150)
+                train = gr.Button("Train the selector", size="sm", min_width=150)
+            outcome = gr.HTML(label="outcome", padding=False)
+            with gr.Accordion("The sheet", open=False):
+                count = gr.Number(
+                    label="Pictures", precision=0, minimum=1, info="Empty: as many as a margin of 5 points asks for."
+                )
+                with gr.Row():
+                    draw = gr.Button("Draw a sheet", size="sm")
+                    clear = gr.Button("Clear the sheet and its labels", size="sm", variant="stop")
+    timer = gr.Timer(2.0, active=False)
+    quiet: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
+
+    def all_of(name: str | None, who: str) -> tuple[Markup, Markup, Markup]:
+        return sheet_html(shared, name, who), people_html(shared, name), known_html(shared, name)
+
+    shown = [sheet, people, outcome]
+    gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **quiet)
+    sheet.input(lambda name: people_html(shared, name), [run], [people], **quiet)
+
+    def make(name: str | None, who: str, count: float | None) -> tuple[Markup, Markup, Markup]:
+        made = shared.sheets.make(_chosen(name), None if not count else int(count))
+        gr.Info(f"A sheet of {made:,} pictures was drawn.", title="")
+        return all_of(name, who)
+
+    def forget(name: str | None, who: str) -> tuple[Markup, Markup, Markup]:
+        shared.sheets.clear(_chosen(name))
+        return all_of(name, who)
+
+    draw.click(told(make), [run, person, count], shown, api_name="draw_sheet")
+    clear.click(
+        told(forget),
+        [run, person],
+        shown,
+        api_name=False,
+        js="(...all) => { if (!confirm('Clear the sheet, and what "
+        "all people said on it?')) throw new Error('kept'); return all; }",
+    )
+    put.click(told(lambda name: _put(shared, name)), [run], [outcome], api_name="put_labels")
+
+    def learn(name: str | None) -> tuple[Any, Markup]:
+        chosen = _chosen(name)
+        shared.jobs.start("select", chosen, [str(shared.place.known(chosen)), "--force"])
+        return gr.Timer(active=True), note("The selector is being trained.")
+
+    train.click(told(learn), [run], [timer, outcome], api_name="select")
+    timer.tick(lambda name: _learnt(shared, name), [run], [timer, outcome], **quiet)
+
+
+def _chosen(name: str | None) -> str:
+    if not name:
+        raise UserError("Choose a run first.")
+    return name
+
+
+@written
+def sheet_html(shared: Shared, name: str | None, who: str) -> Markup:
+    """The picture that is to be labelled, and a key for each class."""
+    if not name:
+        return nothing("Choose a run above.")
+    line = shared.line(name)
+    if line is None or not line.figures:
+        return nothing("A run can be labelled when its search has come to its end.")
+    ids = shared.sheets.ids(name)
+    if not ids:
+        return nothing("No sheet yet: draw one under 'The sheet'.")
+    if not who.strip():
+        return note("Write who labels, and the first picture appears.")
+    names = shared.seen.finds(name).class_names
+    said = shared.sheets.said(name, who.strip())
+    about = {"run": name, "person": who.strip(), "ids": ids, "said": said}
+    one = Markup(
+        '<button type="button" class="dg-key" data-label="{}" data-key="{}" aria-pressed="false">'
+        "<kbd>{}</kbd>{}</button>"
+    )
+    keys = [KEYS[at] if at < len(KEYS) else "" for at in range(len(names))]
+    if all(len(each.strip()) == 1 and each.strip() in KEYS for each in names):
+        keys = [each.strip() for each in names]  # digits are their own keys
+    buttons = joined(
+        one.format(label, key, key, label)
+        for label, key in [*list(zip(names, keys, strict=True))[:_MOST_BUTTONS], (INVALID, INVALID_KEY)]
+    )
+    return Markup(
+        '<div class="dg-label" tabindex="0" data-sheet="{}" aria-label="labelling by keyboard">'
+        '<div class="dg-progress-text"><b class="dg-label-at" aria-live="polite"></b>'
+        '<span class="dg-label-done"></span></div><div class="dg-track"><div class="dg-fill"></div></div>'
+        '<div class="dg-label-stage"><button type="button" class="dg-step-key" data-go="-1" '
+        'aria-label="previous picture">\N{LEFTWARDS ARROW}</button><img class="dg-label-picture" alt="">'
+        '<button type="button" class="dg-step-key" data-go="1" aria-label="next picture">\N{RIGHTWARDS ARROW}</button>'
+        '</div><p class="dg-label-problem" role="alert"></p><p>What does it show? One key a picture; '
+        "{} where it shows none of these; arrows go back and forth, Delete takes a label away.</p>"
+        '<div class="dg-keys">{}</div></div>'
+    ).format(json.dumps(about), INVALID_KEY, buttons)
+
+
+@written
+def people_html(shared: Shared, name: str | None) -> Markup:
+    """Who has labelled how many pictures."""
+    if not name or shared.line(name) is None:
+        return Markup("")
+    count = len(shared.sheets.ids(name))
+    rows = [(who, f"{done:,} of {count:,}") for who, done in shared.sheets.people(name).items()]
+    if not rows:
+        return section("People", nothing("Nobody has labelled yet. Two people who agree are worth more than one."))
+    return section("People", table(("who", "labelled"), rows))
+
+
+@written
+def known_html(shared: Shared, name: str | None) -> Markup:
+    """What is labelled in the run already."""
+    line = shared.line(name)
+    if not name or line is None or not line.figures or len(line.models) != 2:
+        return Markup("")
+    try:
+        outcomes, sources = api.label_counts(shared.place.known(name))
+    except DiffgenError:
+        return Markup("")  # no valid trigger: the sheet says so
+    if not any(sources.values()):
+        return Markup("")
+    return _outcomes(outcomes)
+
+
+def _outcomes(outcomes: dict[str, int]) -> Markup:
+    shown = [(f"{count:,}", what, "") for what, count in outcomes.items()]
+    return section("In the run", cards(shown), "pictures with a label")
+
+
+def _put(shared: Shared, name: str | None) -> Markup:
+    found = shared.sheets.put(_chosen(name))
+    parts = [
+        f"{found.labelled:,} pictures have a class, {found.invalid:,} show none, {found.undecided:,} are undecided."
+    ]
+    if found.kappa is not None:
+        parts.append(f"{found.annotators} people; Cohen's kappa {found.kappa:.2f} ({_in_words(found.kappa)}).")
+    elif found.annotators < 2:
+        parts.append("With a second person, kappa says how far people agree.")
+    return joined(
+        [*(note(each, "good" if at == 0 else "plain") for at, each in enumerate(parts)), _outcomes(found.outcomes)]
+    )
+
+
+def _in_words(kappa: float) -> str:
+    """Landis and Koch 1977, table 2."""
+    words = ((0.8, "almost perfect"), (0.6, "substantial"), (0.4, "moderate"), (0.2, "fair"), (0.0, "slight"))
+    return next((word for least, word in words if kappa > least), "poor")
+
+
+def _learnt(shared: Shared, name: str | None) -> tuple[Any, Markup]:
+    job = shared.job(name, "select")
+    if job is None:
+        return gr.Timer(active=False), Markup("")
+    if job.alive:
+        return gr.skip(), note(f"The selector is being trained: {job.state().get('stage') or 'starting'} ...")
+    if job.problem:
+        return gr.Timer(active=False), note(job.problem, "bad")
+    found = job.result()
+    rows = [
+        (
+            each["name"],
+            f"{each['pictures']:,}",
+            *(f"{each[key]:.1%}" for key in ("model_a", "model_b", "ensemble", "oracle")),
+            f"{100 * each['gain']:+.1f} points",
+        )
+        for each in found["on_triggers"]
+    ]
+    head = ("on", "pictures", "A alone", "B alone", "with the selector", "best possible", "gain")
+    text = f"Learnt from {found['examples']:,} labelled pictures; the share that is answered right:"
+    return gr.Timer(active=False), joined([note(text, "good"), table(head, rows)])

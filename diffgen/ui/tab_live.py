@@ -1,0 +1,268 @@
+"""The tab that shows a search while it goes on, and stops or resumes it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from diffgen import api
+from diffgen.errors import UserError
+from diffgen.tasks.classification import role_name
+from diffgen.ui.draw.curves import curve
+from diffgen.ui.draw.matrix import matrix
+from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
+from diffgen.ui.draw.picture import detail
+from diffgen.ui.jobs import Job
+from diffgen.ui.shared import Shared, html, told, written
+
+_SECONDS = 1.5  # between two looks
+_NEWEST = 36  # finds that are shown
+_MESSAGES = 8
+_SEARCHES = ("compare", "check")
+
+
+def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
+    """Draw the tab."""
+    with gr.Row(elem_classes="dg-buttons"):
+        stop = gr.Button("Stop", variant="stop", size="sm", min_width=90, visible=False)
+        resume = gr.Button("Resume", variant="primary", size="sm", min_width=90, visible=False)
+        report = gr.HTML(label="report link", padding=False, min_height=0)
+    state = gr.HTML(label="state", padding=False)
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=6, min_width=320):
+            with gr.Row(visible=False) as pairs:
+                rows = gr.Dropdown([("A", 0)], value=0, label="Down", min_width=100)
+                columns = gr.Dropdown([("B", 1)], value=1, label="Across", min_width=100)
+            table = html(label="matrix", elem_id="dg-live-matrix")
+        with gr.Column(scale=5, min_width=320):
+            curves = gr.HTML(label="curves", padding=False)
+    finds = html(label="newest finds", elem_id="dg-live-finds")
+    chosen = gr.Number(label="Trigger", precision=0, visible="hidden", elem_id="dg-live-trigger")
+    one = gr.HTML(label="trigger", padding=False)
+    timer = gr.Timer(_SECONDS)
+    known = gr.State("")
+
+    def tick(name: str | None, row: int, column: int, known: str) -> tuple[Any, ...]:
+        stamp = fingerprint(shared, name, row, column)
+        if stamp == known:
+            return (gr.skip(),) * 9
+        status, job = shared.status(name or ""), shared.job(name)
+        alive = job is not None and job.alive
+        can_resume = status in ("interrupted", "broken off") and not alive and shared.line(name) is not None
+        buttons = gr.Button(visible=alive), gr.Button(visible=can_resume)
+        return (*drawn(shared, name, row, column), *buttons, stamp)
+
+    outputs = [state, table, curves, finds, pairs, report, stop, resume, known]
+    seen = [run, rows, columns, known]
+    timer.tick(tick, seen, outputs, api_name=False, show_progress="hidden")
+    changes = [run.change, rows.change, columns.change, tab.select]
+    gr.on(changes, tick, seen, outputs, api_name=False, show_progress="hidden")
+
+    def models_of(name: str | None) -> tuple[Any, Any, None, Markup]:
+        line = shared.line(name)
+        count = max(2, 0 if line is None else len(line.models))
+        choices = [(f"{role_name(at)}: {line.models[at]}" if line else role_name(at), at) for at in range(count)]
+        return gr.Dropdown(choices=choices, value=0), gr.Dropdown(choices=choices, value=1), None, Markup("")
+
+    run.change(models_of, [run], [rows, columns, chosen, one], api_name=False, show_progress="hidden")
+
+    def picked(event: gr.EventData) -> int:
+        return int(event.pick)
+
+    finds.select(picked, None, [chosen], api_name=False, show_progress="hidden")
+
+    @written
+    def show(name: str | None, number: float | None) -> Markup:
+        if name is None or number is None:
+            return Markup("")
+        find = shared.seen.find(name, int(number))
+        return detail(find, name, shared.stamp(name), shared.seen.sight(name).models, class_names(shared, name))
+
+    chosen.change(show, [run, chosen], [one], api_name="trigger", show_progress="hidden")
+    stop.click(told(lambda name: _stop(shared, name)), [run], None, api_name="stop")
+    resume.click(told(lambda name: _resume(shared, name)), [run], None, api_name="resume")
+    live = gr.Button(visible=False)
+    live.click(lambda name: seen_as_json(shared, name), [run], [gr.JSON(visible=False)], api_name="live")
+
+
+def _stop(shared: Shared, name: str | None) -> None:
+    job = shared.job(name)
+    if job is None or not job.alive:
+        raise UserError("Nothing that this page started works on this run.")
+    job.stop()
+    gr.Info("Stopping: what was found is kept, judged and reported. Stop again to end at once.", title="")
+
+
+def _resume(shared: Shared, name: str | None) -> None:
+    line = shared.line(name)
+    if name is None or line is None:
+        raise UserError("Choose the run that is to go on.")
+    if line.status == "done":
+        raise UserError("This run came to its end; nothing is left to go on with.")
+    verb = "check" if (line.path / "check.npz").exists() or shared.job(name, "check") else "compare"
+    shared.jobs.start(verb, name, ["--resume", str(line.path)])
+    gr.Info("The run goes on.", title="")
+
+
+def fingerprint(shared: Shared, name: str | None, row: int, column: int) -> str:
+    """Changes when there is something new to see."""
+    job, line = shared.job(name), shared.line(name)
+    state = {} if job is None else job.state()
+    alive = job is not None and job.alive
+    # while something runs, its clock goes on
+    clock = int(time.time() / 5) if alive else 0
+    known = line and (line.status, line.triggers, line.figures)
+    return repr((name, row, column, known, state.get("updated"), alive, clock))
+
+
+def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any, ...]:
+    """State, matrix, curves, newest finds, whether models can be chosen, and the link to the report."""
+    empty = Markup("")
+    if not name:
+        start = nothing("No run is chosen. Put one together under Run, or choose one above.")
+        return start, empty, empty, empty, gr.Row(visible=False), empty
+    line, job = shared.line(name), shared.job(name, *_SEARCHES)
+    state = _state(line, job)
+    if line is None or line.status == "damaged":
+        return state, empty, empty, empty, gr.Row(visible=False), empty
+    try:
+        sight = shared.seen.sight(name)
+    except UserError as error:
+        return note(str(error), "bad"), empty, empty, empty, gr.Row(visible=False), empty
+    count = len(sight.models)
+    pair = (row if row < count else 0, column if column < count else 1)
+    names = class_names(shared, name)
+    over = bool(line.figures)
+    link = Markup(
+        '<a class="dg-link" href="files/{}/report.html" target="_blank" rel="noopener">Open the report</a>'
+    ).format(name)
+    return (
+        state,
+        section("Who says what", matrix(sight.labels, names, pair, what="disagreements"), "all disagreements so far"),
+        _curves(sight),
+        _newest(shared, name, sight, names),
+        gr.Row(visible=count > 2),
+        link if over else empty,
+    )
+
+
+def _state(line: api.RunLine | None, job: Job | None) -> Markup:
+    parts: list[Markup] = []
+    if job is not None and job.alive:
+        parts.append(_stage(job.state()))
+    problem = "" if job is None else job.problem
+    if problem and (line is None or line.status != "done"):
+        parts.append(note(problem, "warn" if line and line.status == "interrupted" else "bad"))
+    if line is not None and line.problem:
+        parts.append(note(line.problem, "bad"))
+    if line is not None:
+        parts.append(_figures(line, {} if job is None else job.state().get("figures", {})))
+    if job is not None:
+        parts.append(_said(job.state()))
+    return joined(parts)
+
+
+def _stage(state: dict[str, Any]) -> Markup:
+    name = str(state.get("stage") or "Starting")
+    total, done = state.get("total"), state.get("done") or 0
+    share = min(1.0, done / total) if total else None
+    waited = time.time() - float(state.get("since") or state.get("started") or time.time())
+    left = ""
+    if share is not None and 0.02 < share < 1:
+        left = f", about {_time(waited * (1 / share - 1))} left"
+    return progress(name, share, f"{'' if share is None else f'{share:.0%}, '}{_time(waited)}{left}")
+
+
+def _time(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+def _figures(line: api.RunLine, now: dict[str, float]) -> Markup:
+    found = dict(line.figures or {})
+    if not found:
+        shown = [
+            (f"{round(now['queries']):,}" if "queries" in now else "", "queries", _rate(now, "queries")),
+            (f"{line.triggers:,}", "disagreements written", _rate(now, "triggers")),
+            (f"{round(now['behaviours']):,}" if "behaviours" in now else "", "behaviours", "in the search"),
+            (f"{now['valid_share']:.0%}" if "valid_share" in now else "", "pass the filters", "of a sample"),
+        ]
+        return cards(each for each in shown if each[0])
+    told = (
+        ("queries", "queries", f"in {_time(found['seconds'])}" if "seconds" in found else ""),
+        ("triggers", "disagreements", "distinct pictures"),
+        ("distinct_valid_triggers", "valid finds", "without near-duplicates"),
+        ("recognised_distinct_triggers", "recognised", "the jury says who is wrong"),
+        ("behaviours", "behaviours", "ways to disagree"),
+    )
+    return cards((f"{round(found[key]):,}", what, more) for key, what, more in told if key in found)
+
+
+def _rate(now: dict[str, float], name: str) -> str:
+    rate = now.get(f"{name}_per_s")
+    return "" if rate is None else f"{rate:,.0f} a second"
+
+
+def _said(state: dict[str, Any]) -> Markup:
+    messages = [each for each in state.get("messages", []) if each["level"] != "detail"][-_MESSAGES:]
+    if not messages:
+        return Markup("")
+    items = joined(
+        Markup('<li class="dg-{}">{}</li>').format("warn" if each["level"] == "warning" else "plain", each["text"])
+        for each in reversed(messages)
+    )
+    return Markup('<details class="dg-said"><summary>What it says ({})</summary><ul>{}</ul></details>').format(
+        len(messages), items
+    )
+
+
+def _curves(sight: api.Sight) -> Markup:
+    triggers = [(query, count) for query, count, _ in sight.curve]
+    kinds = [(query, count) for query, _, count in sight.curve]
+    return joined(
+        [
+            curve(triggers, "Disagreements", "queries", "a"),
+            curve(kinds, "Different answers", "queries", "b"),
+        ]
+    )
+
+
+def _newest(shared: Shared, name: str, sight: api.Sight, names: tuple[str, ...]) -> Markup:
+    numbers = range(sight.triggers - 1, max(-1, sight.triggers - 1 - _NEWEST), -1)
+    if not numbers:
+        return Markup("")
+    shown = [(number, said(number, sight.labels[number].tolist(), names), "plain") for number in numbers]
+    return section("Newest finds", thumbnails(name, shared.stamp(name), shown), "click one to see why")
+
+
+def said(number: int, labels: list[int], names: tuple[str, ...]) -> str:
+    """What each model says of a trigger, for a screen reader."""
+    each = [
+        f"{role_name(model)} says {names[label] if label < len(names) else label}" for model, label in enumerate(labels)
+    ]
+    return f"trigger {number}: {', '.join(each)}"
+
+
+def class_names(shared: Shared, name: str) -> tuple[str, ...]:
+    """Of a run: they are known when its search has come to its end."""
+    line = shared.line(name)
+    if line is None or not line.figures:
+        return ()
+    return shared.seen.finds(name).class_names
+
+
+def seen_as_json(shared: Shared, name: str | None) -> dict[str, Any]:
+    """What the tab shows, in numbers."""
+    line, job = shared.line(name), shared.job(name, *_SEARCHES)
+    state = {} if job is None else job.state()
+    return {
+        "status": shared.status(name or ""),
+        "triggers": 0 if line is None else line.triggers,
+        "figures": dict((line.figures if line else None) or {}),
+        "stage": state.get("stage", ""),
+        "problem": "" if job is None else job.problem,
+        "alive": job is not None and job.alive,
+    }

@@ -1,0 +1,268 @@
+"""The tab on which a comparison is put together and started."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradio as gr
+from markupsafe import Markup
+
+from diffgen import api
+from diffgen.config import MAX_MODELS, Budget
+from diffgen.errors import DiffgenError, UserError
+from diffgen.tasks.classification import role_name
+from diffgen.ui import form
+from diffgen.ui.draw.models import inspected, previewed
+from diffgen.ui.draw.parts import joined, note, nothing
+from diffgen.ui.shared import Shared, told
+
+_MODELS = "**/*.{onnx,pt,pth,pt2,keras,h5,tflite,jit,ts}"
+
+
+class Choices(NamedTuple):
+    """What the form says besides the settings that the schema describes."""
+
+    models: str
+    data: str
+    technique: str
+    preset: str
+    budget: str
+    seed: float
+    name: str
+    more: str
+
+
+class Wish(NamedTuple):
+    """A comparison that can be started."""
+
+    models: tuple[str, ...]
+    data: str
+    name: str
+    values: dict[str, Any]
+    lines: list[str]
+    words: list[str]
+
+
+def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
+    """What the form asks for, checked as far as it can be at once.
+
+    Raises:
+        UserError: it cannot be.
+    """
+    models = model_paths(shared, choices.models)
+    if not 2 <= len(models) <= MAX_MODELS:
+        raise UserError(f"A comparison needs 2 to {MAX_MODELS} models, one a line; {len(models)} are given.")
+    data = shared.place.given(choices.data, "data")
+    name = choices.name.strip() or shared.place.free_name("-vs-".join(Path(each).stem for each in models[:2]))
+    folder = shared.place.run(name)
+    if folder.exists():
+        raise UserError(f"There is a run {name!r} already; write another name, or none.")
+    set_before = {"technique": "diffgan", "preset": "default", "budget": "60s", "seed": 0}
+    given = {
+        "technique": choices.technique,
+        "preset": choices.preset.strip(),
+        "budget": str(Budget.parse(choices.budget)),
+        "seed": int(choices.seed or 0),
+    }
+    settings = {key: value for key, value in given.items() if value and value != set_before[key]}
+    settings |= form.said(form.fields(), values)
+    lines = form.more(choices.more)
+    form.check_settings(settings, lines)
+    words = [*models, "--data", data, "-o", str(folder), *form.options(settings, lines)]
+    return Wish(tuple(models), data, name, settings, lines, words)
+
+
+def model_paths(shared: Shared, text: str) -> list[str]:
+    """One model a line, as the command line takes it.
+
+    Raises:
+        UserError: one may not be read or is missing.
+    """
+    return [shared.place.given(line, "model") for line in (text or "").splitlines() if line.strip()]
+
+
+def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
+    """Draw the tab; a run that is started becomes the chosen one."""
+    place = shared.place
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=5, min_width=320):
+            gr.Markdown("### 1 · Models", elem_classes="dg-step")
+            models = gr.Textbox(
+                label="Models, one a line: A, B, and so on",
+                info=f"A file below {', '.join(map(str, place.files))}, or the address of a server.",
+                lines=3,
+                max_lines=MAX_MODELS,
+                placeholder="models/float.onnx\nmodels/int8.onnx",
+                elem_id="dg-models",
+            )
+            with gr.Row():
+                drop = gr.File(label="Drop model files here", file_count="multiple", type="filepath", height=110)
+            with gr.Accordion("Pick from a folder", open=False):
+                explorers = [
+                    gr.FileExplorer(
+                        root_dir=str(each), glob=_MODELS, label=str(each), max_height=260, file_count="multiple"
+                    )
+                    for each in place.files
+                ]
+                add = gr.Button("Add the picked files", size="sm")
+            about = gr.HTML(nothing("What each model is and wants appears here."), label="models", padding=False)
+        with gr.Column(scale=5, min_width=320):
+            gr.Markdown("### 2 · Real images", elem_classes="dg-step")
+            data = gr.Textbox(
+                label="Data",
+                info="A folder, zip, .npz or .parquet file below the same folders; digits or torchvision:CIFAR10.",
+                placeholder="digits:test",
+                elem_id="dg-data",
+            )
+            gr.Examples([["digits:test"], ["torchvision:MNIST"], ["torchvision:CIFAR10"]], [data], label="Well known")
+            drop_data = gr.File(label="Drop a .zip, .npz or .parquet file here", type="filepath", height=110)
+            sheet = gr.HTML(nothing("A contact sheet of the images appears here."), label="data", padding=False)
+    gr.Markdown("### 3 · Search", elem_classes="dg-step")
+    with gr.Row():
+        technique = gr.Dropdown(list(api.technique_names()), value="diffgan", label="Technique", min_width=160)
+        preset = gr.Textbox("default", label="Preset", info="Also paper, where there is one.", min_width=160)
+        budget = gr.Textbox("60s", label="Budget", info="Seconds, minutes, or queries: 60s, 5m, 20000q.", min_width=160)
+        seed = gr.Number(0, label="Seed", precision=0, minimum=0, info="The same seed, the same run.", min_width=160)
+        name = gr.Textbox(label="Name of the run", info="Empty: made from the models.", min_width=160)
+    with gr.Accordion("More settings", open=False):
+        own = _fields(form.fields())
+        more = gr.Textbox(
+            label="Every other setting, NAME=VALUE, one a line",
+            placeholder="search.niches=behaviour",
+            lines=2,
+            info="diffgen compare --help-all names them.",
+        )
+    with gr.Row():
+        start = gr.Button("Start the search", variant="primary", size="lg", elem_id="dg-start")
+    with gr.Accordion("The same without this page", open=False), gr.Row():
+        line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True)
+        program = gr.Code(label="In Python", language="python", interactive=False)
+    asked: list[Any] = [models, data, technique, preset, budget, seed, name, more, *own]
+
+    def look(models: str, data: str) -> Iterator[tuple[Markup, Markup]]:
+        yield from looked_at(shared, models, data)
+
+    for changed in (models.blur, models.submit, data.blur, data.submit):
+        changed(look, [models, data], [about, sheet], api_name=False, show_progress="minimal")
+    inspect = gr.Button(visible=False)
+    inspect.click(look, [models, data], [about, sheet], api_name="inspect")
+
+    def take(files: list[str] | str | None, models: str) -> str:
+        return added(models, [kept(shared, each) for each in _listed(files)])
+
+    drop.upload(told(take), [drop, models], [models], api_name=False).then(
+        look, [models, data], [about, sheet], api_name=False, show_progress="minimal"
+    )
+    drop_data.upload(told(lambda file: kept(shared, file)), [drop_data], [data], api_name=False).then(
+        look, [models, data], [about, sheet], api_name=False, show_progress="minimal"
+    )
+
+    def pick(models: str, *picked: list[str] | None) -> str:
+        return added(models, [each for some in picked for each in _listed(some)])
+
+    add.click(pick, [models, *explorers], [models], api_name=False).then(
+        look, [models, data], [about, sheet], api_name=False, show_progress="minimal"
+    )
+
+    def copies(*given: Any) -> tuple[str, str]:
+        try:
+            found = wish(shared, Choices(*given[:8]), given[8:])
+        except DiffgenError as error:
+            return f"# {error}", f"# {error}"
+        output = str(place.runs / found.name)
+        return (
+            shlex.join(["diffgen", "compare", *found.words]),
+            form.python(found.models, found.data, output, found.values, found.lines),
+        )
+
+    gr.on(
+        [each.change for each in asked],
+        copies,
+        asked,
+        [line, program],
+        api_name="command",
+        show_progress="hidden",
+        trigger_mode="always_last",
+    )
+
+    def begin(*given: Any) -> tuple[Any, Any]:
+        found = wish(shared, Choices(*given[:8]), given[8:])
+        shared.jobs.start("compare", found.name, found.words)
+        return gr.Dropdown(choices=shared.names(), value=found.name), gr.Tabs(selected="live")
+
+    start.click(told(begin), asked, [run, tabs], api_name="start")
+
+
+def _fields(fields: tuple[form.Field, ...]) -> list[Any]:
+    """A component for each field, three in a row."""
+    made: list[Any] = []
+    for at in range(0, len(fields), 3):
+        with gr.Row():
+            made += [component(each) for each in fields[at : at + 3]]
+    return made
+
+
+def component(field: form.Field) -> Any:
+    """What a field is on the page."""
+    setting = field.setting
+    about: dict[str, Any] = {"label": field.label, "info": setting.about, "min_width": 220}
+    if field.look == "switch":
+        return gr.Checkbox(bool(field.start), **about)
+    if field.look == "choice":
+        choices = [("as usual", "")] if setting.optional else []
+        return gr.Dropdown([*choices, *setting.choices], value=field.start or "", **about)
+    if field.look == "slider":
+        low, high, step = field.ends
+        return gr.Slider(low, high, value=field.start, step=step, **about)
+    if field.look == "number":
+        return gr.Number(field.start, **about)
+    return gr.Textbox(field.start, placeholder="as usual", **about)
+
+
+def looked_at(shared: Shared, models: str, data: str) -> Iterator[tuple[Markup, Markup]]:
+    """What each model is, and what the data look like, as far as it is known by now."""
+    cards: list[Markup] = []
+    sheet = nothing("A contact sheet of the images appears here.")
+    source = None
+    if (data or "").strip():
+        try:
+            source = shared.place.given(data, "data")
+            sheet = previewed(api.preview(source))
+        except DiffgenError as error:
+            source, sheet = None, note(str(error), "bad")
+    paths = [line for line in (models or "").splitlines() if line.strip()]
+    if not paths:
+        yield nothing("What each model is and wants appears here."), sheet
+        return
+    for index, path in enumerate(paths[:MAX_MODELS]):
+        waiting = nothing(f"Looking at {role_name(index)} ...") if source else note("Say which images, too.")
+        yield joined([*cards, waiting]), sheet
+        if source is None:
+            return
+        try:
+            found = api.inspect(shared.place.given(path, "model"), data=source)
+            cards.append(inspected(index, found))
+        except DiffgenError as error:
+            cards.append(note(f"{role_name(index)}: {error}", "bad"))
+    yield joined(cards), sheet
+
+
+def _listed(files: list[str] | str | None) -> list[str]:
+    return [files] if isinstance(files, str) else list(files or ())
+
+
+def added(models: str, paths: list[str]) -> str:
+    """Lines of models with more of them at the end, none twice."""
+    return "\n".join(dict.fromkeys([*filter(None, (models or "").splitlines()), *paths]))
+
+
+def kept(shared: Shared, file: str) -> str:
+    """Where a dropped file stays: beside the runs, since a run that is resumed opens it again."""
+    source = Path(file)
+    folder = shared.place.uploads / "kept" / source.parent.name
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(shutil.copyfile(source, folder / source.name))

@@ -1,0 +1,157 @@
+"""The tab with all runs: open, compare two, report, export, delete."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+from urllib.parse import quote
+
+import gradio as gr
+from markupsafe import Markup
+
+from diffgen import api
+from diffgen.errors import UserError
+from diffgen.tasks.classification import role_name
+from diffgen.ui.draw.parts import badge, joined, nothing, section, table
+from diffgen.ui.place import HIDDEN, lines
+from diffgen.ui.shared import Shared, html, told, written
+
+_MOST = 200
+_FIGURES = {
+    "queries": "queries",
+    "seconds": "seconds",
+    "triggers": "disagreements",
+    "distinct_valid_triggers": "valid finds",
+    "recognised_distinct_triggers": "recognised finds",
+    "behaviours": "behaviours",
+    "recognised_behaviours": "recognised behaviours",
+    "label_pairs": "label pairs",
+}
+
+
+def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
+    """Draw the tab."""
+    listed = html(label="runs", elem_id="dg-runs")
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=6, min_width=320):
+            other = gr.Dropdown([], label="Beside the chosen run", value=None)
+            beside = gr.HTML(label="beside", padding=False)
+        with gr.Column(scale=4, min_width=320):
+            links = gr.HTML(label="files", padding=False)
+            delete = gr.Button("Delete this run ...", variant="stop", size="sm")
+            with gr.Group(visible=False) as sure:
+                again = gr.Textbox(label="Write its name to delete it for good", elem_id="dg-delete")
+                with gr.Row():
+                    keep = gr.Button("Keep it", size="sm")
+                    gone = gr.Button("Delete for good", variant="stop", size="sm")
+    quiet: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
+
+    def show(name: str | None) -> tuple[Any, ...]:
+        found = lines(shared.place)
+        others = [each.name for each in found if each.name != name]
+        return (
+            _table(found, name),
+            gr.Dropdown(choices=others, value=None),
+            _links(shared, name),
+            "",
+            gr.Group(visible=False),
+        )
+
+    gr.on([run.change, tab.select], show, [run], [listed, other, links, beside, sure], **quiet)
+
+    def opened(event: gr.EventData) -> tuple[Any, Any]:
+        return gr.Dropdown(choices=shared.names(), value=str(event.pick)), gr.Tabs(selected="live")
+
+    listed.select(opened, None, [run, tabs], **quiet)
+    other.change(written(lambda name, other: compared(shared, name, other)), [run, other], [beside], api_name="beside")
+    delete.click(lambda: (gr.Group(visible=True), ""), None, [sure, again], **quiet)
+    keep.click(lambda: gr.Group(visible=False), None, [sure], **quiet)
+
+    def drop(name: str | None, written_name: str) -> tuple[Any, Any]:
+        _delete(shared, name, written_name)
+        return gr.Dropdown(choices=shared.names(), value=None), gr.Group(visible=False)
+
+    gone.click(told(drop), [run, again], [run, sure], api_name="delete").then(
+        show, [run], [listed, other, links, beside, sure], **quiet
+    )
+    every = gr.Button(visible=False)
+    every.click(lambda: shared.names(), None, [gr.JSON(visible=False)], api_name="runs")
+
+
+def _delete(shared: Shared, name: str | None, again: str) -> None:
+    if not name or again.strip() != name:
+        raise UserError("That is not its name; nothing was deleted.")
+    job = shared.job(name)
+    if job is not None and job.alive:
+        raise UserError(f"'diffgen {job.verb}' works on this run; stop it first.")
+    api.delete_run(shared.place.known(name))
+    shared.seen.forget(name)
+    sheets = shared.place.runs / HIDDEN / "labels" / name
+    if sheets.is_dir():
+        shutil.rmtree(sheets)
+
+
+def _table(found: tuple[api.RunLine, ...], chosen: str | None) -> Markup:
+    if not found:
+        return nothing("No run yet. Put one together under Run.")
+    button = Markup('<button type="button" class="dg-name" data-pick="{}" aria-pressed="{}">{}</button>')
+    rows = []
+    for each in found[:_MOST]:
+        figures = each.figures or {}
+        models = ", ".join(f"{role_name(at)} {name}" for at, name in enumerate(each.models))
+        rows.append(
+            (
+                button.format(each.name, "true" if each.name == chosen else "false", each.name),
+                joined([badge(each.status), *([badge(each.check)] if each.check else [])]),
+                models or each.problem,
+                each.data,
+                f"{each.triggers:,}",
+                f"{round(figures['behaviours']):,}" if "behaviours" in figures else "",
+                each.created[:16].replace("T", " "),
+            )
+        )
+    head = ("run", "", "models", "data", "disagreements", "behaviours", "begun (UTC)")
+    more = f"the newest {_MOST} of {len(found):,}" if len(found) > _MOST else ""
+    return section("Runs", table(head, rows), more)
+
+
+def _links(shared: Shared, name: str | None) -> Markup:
+    line = shared.line(name)
+    if not name or line is None or not line.figures:
+        return nothing("Report and export are there when a search has come to its end.")
+    return Markup(
+        '<p class="dg-links"><a class="dg-link" href="files/{0}/report.html" target="_blank" rel="noopener">Open the '
+        'report</a> <a class="dg-link" href="files/{0}/export.zip" download>Export all pictures as a zip</a></p>'
+    ).format(quote(name))
+
+
+def compared(shared: Shared, name: str | None, other: str | None) -> Markup:
+    """Two runs side by side: figures, and the settings in which they differ.
+
+    Raises:
+        UserError: one cannot be read.
+    """
+    if not name or not other:
+        return Markup("")
+    one, two = (api.describe_run(shared.place.known(each)) for each in (name, other))
+    figures = [
+        (text, *(f"{round((each.figures or {})[key]):,}" if key in (each.figures or {}) else "" for each in (one, two)))
+        for key, text in _FIGURES.items()
+    ]
+    facts = [
+        ("models", ", ".join(one.models), ", ".join(two.models)),
+        ("data", one.data, two.data),
+        ("status", badge(one.status), badge(two.status)),
+    ]
+    left, right = (api.run_settings(each.path) for each in (one, two))
+    differing = [
+        (key, str(left.get(key, "")), str(right.get(key, "")))
+        for key in sorted({*left, *right})
+        if left.get(key) != right.get(key) and key != "models"
+    ]
+    head = ("", one.name, two.name)
+    parts = [section("Side by side", table(head, [*facts, *figures]))]
+    parts.append(
+        section("Settings that differ", table(head, differing)) if differing else nothing("All settings are alike.")
+    )
+    return joined(parts)

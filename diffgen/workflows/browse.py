@@ -1,0 +1,272 @@
+"""The triggers of a finished run to be looked through: filtered, by behaviour, and one by one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffgen.comparison.opened_run import OpenedRun
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.origins import NO_SEED
+from diffgen.report.data import Picture, ShrunkPair
+from diffgen.report.origins import origin_sentence
+from diffgen.report.reading.pictures import opinion
+from diffgen.report.reading.shrunk import read_shrunk
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import RunResults, read_finished
+from diffgen.runs.triggers import UNNAMED, TriggerTable
+from diffgen.tasks.classification import by_verdict, rows_by_key
+from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
+
+Shown = Literal["distinct", "valid", "rejected", "all"]
+NO_CELL = -1
+DRAWN = "drawn"  # in place of an operator: no real image was changed
+_OPERATOR = re.compile(rb"([a-z][a-z0-9_]*)\(")
+_LEADING = 6  # pictures that stand for a behaviour
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which triggers are looked for; what is None or empty does not matter.
+
+    Attributes:
+        shown: "distinct", valid ones without near-duplicates; "valid"; "rejected", by a filter; or "all" that are
+            confirmed.
+        verdict: who is wrong, see :func:`diffgen.tasks.classification.by_verdict`; empty: the jury cannot name them.
+        operator: that had a part in making them, or ``DRAWN``.
+        label: what ``model`` says, or any model where that is None.
+        model: its number.
+        said: what each model says, None where that does not matter.
+    """
+
+    shown: Shown = "distinct"
+    verdict: str | None = None
+    operator: str = ""
+    label: int | None = None
+    model: int | None = None
+    said: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class BehaviourLine:
+    """One behaviour among the triggers that were looked for.
+
+    Attributes:
+        labels: what each model says.
+        cell: of the real images.
+        rows: int64, numbers of its triggers.
+        verdict: who is wrong on most of them; empty: the jury cannot name most.
+    """
+
+    labels: tuple[int, ...]
+    cell: int
+    rows: Int64Array
+    verdict: str
+
+    @property
+    def leading(self) -> list[int]:
+        """Numbers of the triggers that are shown for all."""
+        return self.rows[:_LEADING].tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Find:
+    """One trigger, with everything that is known of it.
+
+    Attributes:
+        picture: image, labels, filter scores, origin and what the jury says.
+        answers: float32 (M, K), probabilities, 0 where they were not kept.
+        cell: of the real images, or ``NO_CELL``: nobody has looked yet.
+        generation, query: when it was found.
+        seed: row of the real image that it was made from, or None.
+        shrunk: the pair that ``diffgen shrink`` made of it, or None.
+    """
+
+    picture: Picture
+    answers: Float32Array
+    cell: int
+    generation: int
+    query: int
+    seed: int | None
+    shrunk: ShrunkPair | None
+
+
+class Finds:
+    """The triggers of a run whose search came to its end; images are read part by part when they are asked for.
+
+    Attributes:
+        folder: of the run.
+        results: its figures.
+        models: what they are called, A first.
+
+    Raises:
+        UserError: there is no such run, or it is damaged.
+    """
+
+    def __init__(self, run: str | Path) -> None:
+        self.folder = RunFolder.open(run)
+        with self.folder.reading():
+            self.results: RunResults = read_finished(self.folder)
+            self.triggers: TriggerTable = self.folder.read_judged()
+            files = self.folder.manifest["files"]
+            self.models = tuple(str(files[role]["name"]) for role in sorted(files))
+            self.operators  # noqa: B018 - damaged recipes are told of now
+
+    def __len__(self) -> int:
+        return len(self.triggers)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """K names in label order."""
+        return self.results.class_names
+
+    @cached_property
+    def operators(self) -> dict[str, NDArray[np.bool_]]:
+        """Operator -> bool (N,): it had a part in making them. Those that were drawn come last, under ``DRAWN``."""
+        recipes, seeds = self.triggers.recipes, self.triggers.seeds
+        if recipes is None or seeds is None:
+            return {DRAWN: np.ones(len(self), dtype=np.bool_)} if len(self) else {}
+        names = sorted(set(_OPERATOR.findall(b";".join(recipes.tolist()))))
+        found = {name.decode(): np.char.find(recipes, name + b"(") >= 0 for name in names}
+        drawn = seeds == NO_SEED
+        return {**found, DRAWN: drawn} if drawn.any() else found
+
+    @cached_property
+    def _verdicts(self) -> dict[str, NDArray[np.bool_]]:
+        """Verdict -> bool (N,), whether they are distinct or not."""
+        return {**by_verdict(self.triggers.faults), UNNAMED: ~self.triggers.recognised}
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """Those that there can be, the unnamed last."""
+        return tuple(self._verdicts)
+
+    def numbers(self, wanted: Wanted) -> Int64Array:
+        """int64 (n,), ascending: the triggers that are looked for."""
+        table = self.triggers
+        rows = {
+            "distinct": table.distinct if not table.has_jury else self._distinct,
+            "valid": table.valid,
+            "rejected": table.confirmed & ~table.valid,
+            "all": table.confirmed,
+        }[wanted.shown]
+        if wanted.verdict is not None:
+            rows = rows & self._verdicts[wanted.verdict]
+        if wanted.operator:
+            none = np.zeros(len(table), dtype=np.bool_)
+            rows = rows & self.operators.get(wanted.operator, none)
+        if wanted.label is not None:
+            said = table.labels == wanted.label
+            rows = rows & (said.any(axis=1) if wanted.model is None else said[:, wanted.model])
+        for model, label in enumerate(wanted.said):
+            if label is not None:
+                rows = rows & (table.labels[:, model] == label)
+        return np.flatnonzero(rows).astype(np.int64)
+
+    @cached_property
+    def _distinct(self) -> NDArray[np.bool_]:
+        """bool (N,): what the report shows, one of each group of near-duplicates that the jury names and does not."""
+        return np.logical_or.reduce(list(self.triggers.distinct_by_verdict.values()))
+
+    def labels(self, numbers: Int64Array) -> Int64Array:
+        """int64 (n, M): what each model says of some triggers."""
+        return self.triggers.labels[numbers]
+
+    def behaviours(self, numbers: Int64Array) -> tuple[BehaviourLine, ...]:
+        """The behaviours of some triggers, the most frequent first."""
+        lines = []
+        for key, rows in rows_by_key(self.triggers.behaviours[numbers]):
+            own = numbers[rows]
+            counts = {verdict: int(held[own].sum()) for verdict, held in self._verdicts.items()}
+            lines.append(BehaviourLine(key[:-1], key[-1], own, max(counts, key=lambda each: counts[each])))
+        return tuple(sorted(lines, key=lambda line: (-len(line.rows), line.labels, line.cell)))
+
+    def image(self, number: int) -> UInt8Array:
+        """uint8 (C, H, W): the picture of a trigger.
+
+        Raises:
+            UserError: the run has no trigger of that number, or its part cannot be read.
+        """
+        self._check(number)
+        return self.triggers.images_of(np.array([number]))[0]
+
+    def find(self, number: int) -> Find:
+        """One trigger.
+
+        Raises:
+            UserError: the run has none of that number.
+        """
+        self._check(number)
+        table, names = self.triggers, self.class_names
+        with self.folder.reading():
+            origin = table.origin(number)
+            scores = zip((each.name for each in self.results.filters), table.known.scores[number], strict=False)
+            rejected = int(table.known.rejected_by[number])
+            drawn_by = "your generator" if self.folder.config().get("generator", {}).get("file") else "the GAN"
+            picture = Picture(
+                image=self.image(number),
+                labels=tuple(table.labels[number].tolist()),
+                probabilities=table.probabilities[number],
+                classes=None if table.classes is None else table.classes[number],
+                identifier=number,
+                scores={name: float(score) for name, score in scores if not np.isnan(score)},
+                rejected_by=self.results.filters[rejected].name if rejected >= 0 else None,
+                nearest_real=self._nearest.get(number),
+                origin=origin_sentence(origin, names, drawn_by),
+                jury=opinion(table, number, len(names)),
+            )
+            return Find(
+                picture,
+                table.answers(np.array([number]), len(names))[0],
+                int(table.known.cells[number]),
+                int(table.generation[number]),
+                int(table.query[number]),
+                origin.seed,
+                self._shrunk.get(number),
+            )
+
+    def seed(self, number: int) -> UInt8Array | None:
+        """uint8 (C, H, W): the real image that a trigger was made from, or None: it was drawn.
+
+        Raises:
+            UserError: the run has no such trigger, or its real images are gone or have changed.
+        """
+        self._check(number)
+        row = self.triggers.origin(number).seed
+        return None if row is None else np.asarray(self._real.images[row])
+
+    @cached_property
+    def _real(self) -> ImageSet:
+        return OpenedRun(self.folder).data(None, purpose="show its real images", progress=Progress())
+
+    @cached_property
+    def _nearest(self) -> dict[int, UInt8Array]:
+        """Of those that the report shows, the real image that looks most alike."""
+        arrays = self.folder.read_arrays("report")
+        numbers = [*arrays["shown"].tolist(), *arrays["rejected"].tolist()]
+        return dict(zip(numbers, arrays["nearest_real"], strict=False))
+
+    @cached_property
+    def _shrunk(self) -> dict[int, ShrunkPair]:
+        pairs = read_shrunk(self.folder, self.triggers, len(self.class_names))
+        return {pair.trigger.identifier: pair for pair in pairs}
+
+    def _check(self, number: int) -> None:
+        if not 0 <= number < len(self):
+            raise UserError(f"The run {self.folder.path} has no trigger {number}; it has {len(self):,}, from 0 on.")
+
+
+def browse(run: str | Path) -> Finds:
+    """Open the triggers of a finished run to be looked through.
+
+    Raises:
+        UserError: see :class:`Finds`.
+    """
+    return Finds(run)
