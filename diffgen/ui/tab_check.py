@@ -40,7 +40,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             with gr.Accordion("Limits", open=False):
                 own = [component(each) for each in form.limits()]
             start = gr.Button("Start the check", variant="primary")
-            line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True)
+            line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
         with gr.Column(scale=7, min_width=320):
             outcome = gr.HTML(label="verdict", padding=False, elem_id="dg-verdict")
             accept = gr.Button("Accept what is new into the store", visible=False)

@@ -139,7 +139,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
     with gr.Row():
         start = gr.Button("Start the search", variant="primary", size="lg", elem_id="dg-start")
     with gr.Accordion("The same without this page", open=False), gr.Row():
-        line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True)
+        line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
         program = gr.Code(label="In Python", language="python", interactive=False)
     asked: list[Any] = [models, data, technique, preset, budget, seed, name, more, *own]
 
