@@ -142,10 +142,25 @@ class _Looked:
     context: FamilyContext
 
 
-def _look_at_data(given: Given) -> _Looked:
+def prepare_again(given: Given, folder: RunFolder, real: RealAnswers) -> Prepared:
+    """What a search works with, for a run that another process has prepared before; writes nothing but the cache.
+
+    Args:
+        given: the models are prepared.
+        folder: of the run.
+        real: what the models say of the real images.
+
+    Raises:
+        UserError: something that the run was prepared with is no longer there.
+    """
+    return _assembled(given, folder, _look_at_data(given, real))
+
+
+def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
     """Everything before the search: the models on the real images, the jury, the source, the cells."""
     images, config, device, progress = given.images, given.config, given.device, given.progress
-    real = inspect_real_images(given.models, images, progress=progress)
+    if real is None:
+        real = inspect_real_images(given.models, images, progress=progress)
     unknown = config.data_labels == "ignore"
     if unknown:
         real = replace(real, summary=replace(real.summary, warnings=(LABELS_NOT_USED, *real.summary.warnings)))
@@ -186,7 +201,7 @@ def _look_at_data(given: Given) -> _Looked:
 
 
 def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
-    """Note in the manifest what the search will work with, and calibrate the filters."""
+    """Note in the manifest what the search will work with, and prepare the rest."""
     source, jury = looked.source, looked.jury
     gan = None if source.artifact is None else file_digest(source.artifact)
     if source.join is not None:
@@ -206,6 +221,12 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
         asked_alone=alone,
         **({} if jury.note is None else {"jury": jury.note}),
     )
+    return _assembled(given, folder, looked)
+
+
+def _assembled(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
+    """Calibrate the filters, and put together what the search works with."""
+    source, jury = looked.source, looked.jury
     batch_size = resolve_batch_size(given.config.batch_size, given.device)
     pipeline = make_pipeline(
         looked.split,
@@ -228,7 +249,7 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
 def _search_and_judge(prepared: Prepared) -> CompareResult:
     models, folder, progress = prepared.models, prepared.folder, prepared.progress
     prepared.hooks.search_ready(prepared)
-    outcome = run_search(prepared)
+    outcome = (prepared.search or run_search)(prepared)
     prepared = replace(prepared, source=outcome.source or prepared.source)
     triggers = judge_triggers(
         models,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.preflight import RealAnswers
-from diffgen.config import CompareConfig
+from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
+from diffgen.extensions import Extensions
 from diffgen.features.cells import Cells
 from diffgen.features.recognition import Recogniser
 from diffgen.filters import FilterPipeline
@@ -21,6 +23,26 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.types import ImageSet
+
+if TYPE_CHECKING:
+    from diffgen.comparison.technique_run import SearchOutcome
+
+
+@dataclass(frozen=True)
+class Reopening:
+    """What another process needs besides the run folder to open the run again.
+
+    Attributes:
+        models: of each model the object that it was given as, or None: the run folder says where it is; or none at all.
+        data: images in memory, or None: the run folder says where they are.
+        options: how each model may be opened.
+        extensions: objects in place of names.
+    """
+
+    models: tuple[Any, ...] = ()
+    data: Any = None
+    options: Sequence[ModelSpec] = ()
+    extensions: Extensions = field(default_factory=Extensions)
 
 
 @dataclass(frozen=True)
@@ -34,6 +56,7 @@ class Given:
         device: where networks compute.
         progress: where to say how far it is.
         hooks: what another verb does on the way.
+        search: searches, until the budget is used up; None: :func:`diffgen.comparison.technique_run.run_search`.
     """
 
     models: tuple[BlackBox, ...]
@@ -42,6 +65,7 @@ class Given:
     device: torch.device
     progress: Progress
     hooks: ComparisonHooks
+    search: Callable[[Prepared], SearchOutcome] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from diffgen.errors import RunError, UserError
 from diffgen.models.isolation.patience import impatient
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
+from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
@@ -67,24 +68,16 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     archive = Archive(prepared.images.image_shape, sink=folder.write_part)
     found = newest_usable(folder, progress)
     state: Mapping[str, Any] = {} if found is None else found[0]
-    if state.get("finished", False):
-        progress.say(f"The search is finished ({state['queries']:,} queries); going on with what comes after it.")
-        return SearchOutcome(
-            state["queries"],
-            state["seconds"],
-            saturated=state.get("saturated", False),
-            images=found[1].image_column if found is not None and len(found[1]) else archive.image_column(),
-            history=state["history"],
-            source=joined_before(prepared),
-        )
+    if found is not None and state.get("finished", False):
+        return finished_before(prepared, *found)
     # what counts as a trigger must not change within a run
-    loop = _make_loop(prepared, archive, margin=state.get("margin", prepared.real.summary.margin))
+    loop = make_loop(prepared, archive, margin=state.get("margin", prepared.real.summary.margin))
     outcome = SearchOutcome()
     joining = Joining(prepared, loop)
     if found is not None:
         archive.restore(found[1])
         joining.restore(state)
-        _restore(loop, state, folder)
+        restore_loop(loop, state, folder)
         outcome.history = state["history"]
         progress.say(f"Going on after {state['queries']:,} queries and {len(archive):,} triggers.")
     checkpointer = Checkpointer(folder, loop.technique, loop, outcome.history)
@@ -123,7 +116,32 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     return outcome
 
 
-def _make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:
+def finished_before(prepared: Prepared, state: Mapping[str, Any], triggers: TriggerTable) -> SearchOutcome:
+    """How a search went that was finished before; see :func:`diffgen.comparison.checkpoints.newest_usable`."""
+    prepared.progress.say(f"The search is finished ({state['queries']:,} queries); going on with what comes after it.")
+    nothing = Archive(prepared.images.image_shape).image_column()
+    return SearchOutcome(
+        state["queries"],
+        state["seconds"],
+        saturated=state.get("saturated", False),
+        images=triggers.image_column if len(triggers) else nothing,
+        history=state["history"],
+        source=joined_before(prepared),
+    )
+
+
+def count_of_behaviours(prepared: Prepared) -> Behaviours:
+    """Counts what a search meets."""
+    return Behaviours(prepared.cells.assign, prepared.config.filters.near_duplicate)
+
+
+def filters_are_asked(prepared: Prepared) -> bool:
+    """Whether every verdict of the filters is known in the search."""
+    until_saturated = prepared.config.until == "saturated"
+    return asks_filters_in_search(prepared.config) or until_saturated or not prepared.pipeline.filters
+
+
+def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:
     """The loop with its technique and its evaluator, as the settings say."""
     config, progress, pipeline, cells = prepared.config, prepared.progress, prepared.pipeline, prepared.cells
     guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
@@ -153,8 +171,8 @@ def _make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> Search
         margin=margin,
         memory=memory,
         divergence=DIVERGENCES[config.search.divergence],
-        behaviours=Behaviours(cells.assign, config.filters.near_duplicate),
-        violation=pipeline.violation if guided or until_saturated or not pipeline.filters else None,
+        behaviours=count_of_behaviours(prepared),
+        violation=pipeline.violation if filters_are_asked(prepared) else None,
     )
     return SearchLoop(
         make(config.technique, context),
@@ -178,7 +196,12 @@ def _say_why_it_ended(prepared: Prepared, loop: SearchLoop) -> None:
         )
 
 
-def _restore(loop: SearchLoop, state: Mapping[str, Any], folder: RunFolder) -> None:
+def restore_loop(loop: SearchLoop, state: Mapping[str, Any], folder: RunFolder) -> None:
+    """Let a search go on from a checkpoint; its archive must be as it was then.
+
+    Raises:
+        UserError: another version of diffgen wrote the checkpoint.
+    """
     evaluator = loop.evaluator
     try:
         loop.technique.restore(state)

@@ -18,6 +18,7 @@ from diffgen.config.check import (
 from diffgen.config.compare import CompareConfig
 from diffgen.config.filters import FILTER_PRESETS, FILTERS, FilterConfig
 from diffgen.config.gan import GanConfig, GeneratorConfig, PixelRange, TrainGanConfig, TuningConfig
+from diffgen.config.islands import IslandConfig
 from diffgen.config.labels import LabelConfig, TrainingSetConfig
 from diffgen.config.models import (
     DEFAULT_MODEL_TIMEOUT,
@@ -59,6 +60,7 @@ __all__ = [
     "FilterConfig",
     "GanConfig",
     "GeneratorConfig",
+    "IslandConfig",
     "Isolate",
     "LabelConfig",
     "Limits",

@@ -9,6 +9,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FilterConfig
 from diffgen.config.gan import GanConfig, GeneratorConfig
+from diffgen.config.islands import IslandConfig
 from diffgen.config.models import MAX_MODELS, ModelSpec
 from diffgen.config.schema import FileName, Many, Maybe, setting, settings
 from diffgen.config.search import SearchConfig
@@ -98,6 +99,7 @@ class CompareConfig:
     generator: GeneratorConfig = setting(factory=GeneratorConfig)
     search: SearchConfig = setting(factory=SearchConfig)
     filters: FilterConfig = setting(factory=FilterConfig)
+    islands: IslandConfig = setting(factory=IslandConfig)
     models: Many[ModelSpec] = setting(
         (), "The models, two or more, or none: those that are given, as they are (a [[models]] table for each)."
     )

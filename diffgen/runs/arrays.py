@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -31,13 +32,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compress: bool = Fals
         ValueError: an array holds Python objects.
         RunError: the disk is full or the folder cannot be written.
     """
-    plain = {name: value for name, value in arrays.items() if not isinstance(value, np.ndarray)}
-    members: dict[str, Any] = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
-    for name, array in members.items():
-        if array.dtype.hasobject:
-            raise ValueError(f"the array {name!r} holds Python objects, which only a pickle could keep")
-    if plain:
-        members[_JSON_MEMBER] = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
+    members = _as_members(arrays)
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -45,6 +40,38 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compress: bool = Fals
             save(file, **members)
 
     write_whole(path, write, keep_as=keep_as)
+
+
+def packed(arrays: Mapping[str, Any]) -> bytes:
+    """The content of the file that :func:`write_arrays` would write.
+
+    Raises:
+        ValueError: an array holds Python objects.
+    """
+    file = io.BytesIO()
+    np.savez(file, **_as_members(arrays))
+    return file.getvalue()
+
+
+def unpacked(content: bytes) -> dict[str, Any]:
+    """What :func:`packed` was given; as careful as :func:`read_arrays`.
+
+    Raises:
+        ValueError: truncated, damaged, another kind of content, or it would unpack to too much.
+    """
+    return _read(io.BytesIO(content), len(content), only=None, unread=None)
+
+
+def _as_members(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of a file; values that are no arrays go in together as JSON."""
+    plain = {name: value for name, value in arrays.items() if not isinstance(value, np.ndarray)}
+    members: dict[str, Any] = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+    for name, array in members.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"the array {name!r} holds Python objects, which only a pickle could keep")
+    if plain:
+        members[_JSON_MEMBER] = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
+    return members
 
 
 def read_arrays(path: Path, *, only: str | None = None, unread: str | None = None) -> dict[str, Any]:
@@ -59,9 +86,14 @@ def read_arrays(path: Path, *, only: str | None = None, unread: str | None = Non
         OSError: missing, a symbolic link, no regular file, or the disk fails.
         ValueError: truncated, damaged, another kind of file, or it would unpack to too much.
     """
+    with open_regular(path, links=False) as file:
+        return _read(file, path.lstat().st_size, only=only, unread=unread)
+
+
+def _read(file: IO[bytes], size: int, *, only: str | None, unread: str | None) -> dict[str, Any]:
     try:
-        with open_regular(path, links=False) as file, zipfile.ZipFile(file) as archive:
-            members = _members(archive, path)
+        with zipfile.ZipFile(file) as archive:
+            members = _members(archive, size)
             if only is not None:
                 members = {only: members[only]}
             values: dict[str, Any] = {
@@ -79,12 +111,12 @@ def read_arrays(path: Path, *, only: str | None = None, unread: str | None = Non
     return values
 
 
-def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     """Name -> member, once there are not too many of them and what they say of their length is bounded."""
     found = archive.infolist()
     if len(found) > _MAX_MEMBERS:
         raise ValueError(f"it has {len(found):,} members")
-    allowed = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * path.lstat().st_size)
+    allowed = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * size)
     if sum(member.file_size for member in found) > allowed:
         raise ValueError(f"it would unpack to more than {allowed:,} bytes")
     members = {}

@@ -75,6 +75,10 @@ class Behaviours:
                 self.latest_query = query
         return news.astype(np.int64)
 
+    def meet(self, keys: Int64Array) -> None:
+        """Count behaviours as known that another search met, int64 (n, M + 1), without any pictures of them."""
+        self._met.update(map(tuple, keys.tolist()))
+
     def checkpoint(self) -> dict[str, Any]:
         """What was met, as arrays and JSON values."""
         width = len(next(iter(self._met), ()))

@@ -14,7 +14,7 @@ from pymoo.core.termination import NoTermination
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
 from diffgen.search.bandit import Bandit
-from diffgen.search.columns import Column, column, set_columns
+from diffgen.search.columns import Column, column, new_population, set_columns
 from diffgen.search.mating import ArrayMating
 from diffgen.search.niches import NicheSurvival
 from diffgen.search.operators import (
@@ -131,6 +131,30 @@ class Nsga2Search:
             individual.evaluated.update(_EVALUATED)
         self.algorithm.tell(infills=self._offspring)
         self._forget()
+
+    def welcome(self, proposal: Proposal, answers: Answers) -> None:
+        """Let triggers from elsewhere compete for places in the population; genes that it holds are passed over."""
+        if not self.algorithm.is_initialized or not self.between_generations or proposal.genes is None:
+            return
+        genes, population = proposal.genes.cpu().numpy().astype(np.float64), self.algorithm.pop
+        held = {row.tobytes() for row in column(population, "X").astype(np.float32)}
+        drawable = np.isin(self.problem.space.part_of(genes), self.problem.space.opened)
+        new = [row for row in np.flatnonzero(drawable).tolist() if genes[row].astype(np.float32).tobytes() not in held]
+        if not new:
+            return
+        rows = torch.tensor(new)
+        guests = new_population(genes[new])
+        set_columns(guests, self.problem.judge(proposal.images[rows], answers.at(rows)))
+        for individual in guests.tolist():
+            individual.evaluated.update(_EVALUATED)
+        algorithm = self.algorithm
+        algorithm.pop = algorithm.survival.do(
+            self.problem,
+            Population.merge(population, guests),
+            n_survive=algorithm.pop_size,
+            algorithm=algorithm,
+            random_state=algorithm.random_state,
+        )
 
     def _forget(self) -> None:
         """Drop the generation that was begun, if any."""

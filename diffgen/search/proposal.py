@@ -76,6 +76,10 @@ class Answers:
     def __len__(self) -> int:
         return len(self.probabilities)
 
+    def at(self, rows: torch.Tensor) -> Answers:
+        """Those of some rows, int64 (n,)."""
+        return Answers(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
     @classmethod
     def none(cls, models: int, classes: int) -> Answers:
         """The answers to nothing."""

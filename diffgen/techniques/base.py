@@ -227,6 +227,14 @@ class Technique(ABC):
         """Whether the state can be kept now; False while a generation was proposed and told in part only."""
         return True
 
+    def welcome(self, proposal: Proposal, answers: Answers) -> None:  # noqa: B027 (most begin with real images alone)
+        """Take in triggers that another worker's search found, between two generations; nobody asks about them again.
+
+        Args:
+            proposal: their images and, of a source, their genes.
+            answers: what the models said of them.
+        """
+
     def outcomes(self) -> Mapping[str, Any]:
         """Arrays of what the technique itself counts, which a run keeps as outcomes.npz; empty: nothing is kept."""
         return {}

@@ -132,6 +132,9 @@ class DiffGan(Technique):
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         self._search.learn(proposal, answers)
 
+    def welcome(self, proposal: Proposal, answers: Answers) -> None:
+        self._search.welcome(proposal, answers)
+
     def checkpoint(self) -> Checkpoint:
         return self._search.checkpoint()
 

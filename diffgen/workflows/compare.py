@@ -24,7 +24,7 @@ from diffgen.comparison.named_settings import settled
 from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.pace import with_affordable_population
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
-from diffgen.comparison.prepared import ComparisonHooks, Given
+from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
 from diffgen.comparison.real_data import announce_sizes, load_for
 from diffgen.comparison.requirements import check_images, check_models, check_settings
 from diffgen.config import CompareConfig, replace, roles, to_dict
@@ -32,6 +32,8 @@ from diffgen.config.named import NamedSettings
 from diffgen.data import is_word
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import in_use, name_of
+from diffgen.islands.begin import check_islands
+from diffgen.islands.choice import search_of
 from diffgen.models import BlackBox
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
@@ -116,6 +118,7 @@ def run_comparison(
     given, specs = specs_for(models, config)
     check_settings(config)
     check_models(config, len(given))
+    check_islands(config)
     black_boxes = load_models(given, specs, device=place, batch_size=size)
     images, config = load_for(data, black_boxes, config, progress)
     check_images(config, images)
@@ -170,7 +173,10 @@ def run_comparison(
             attach_answers(black_boxes, folder)
             return folder
 
-        return search_and_report(Given(black_boxes, images, config, place, progress, hooks), open_folder)
+        objects = tuple(None if isinstance(each, str | os.PathLike) else each for each in given)
+        in_memory = data if _data_path(data) is None else None
+        search = search_of(config, Reopening(objects, in_memory, specs, in_use()))
+        return search_and_report(Given(black_boxes, images, config, place, progress, hooks, search=search), open_folder)
 
 
 def _new_folder(models: Sequence[BlackBox]) -> Path:

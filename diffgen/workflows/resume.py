@@ -15,11 +15,12 @@ from diffgen.comparison.line import CompareResult, attach_answers, search_and_re
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
-from diffgen.comparison.prepared import ComparisonHooks, Given
+from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.extensions import Extensions
+from diffgen.extensions import Extensions, in_use
+from diffgen.islands.choice import search_of
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
@@ -104,7 +105,9 @@ def resume_comparison(
         prepare_models(models, images, progress)
         _warn_of_changes(folder, run.device, progress)
         hooks.models_ready(models, images, run.config)
-        return search_and_report(Given(models, images, run.config, run.device, progress, hooks), lambda _: folder)
+        search = search_of(run.config, Reopening(tuple(given), data, options, in_use()))
+        own = Given(models, images, run.config, run.device, progress, hooks, search=search)
+        return search_and_report(own, lambda _: folder)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:

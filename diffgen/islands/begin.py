@@ -1,0 +1,118 @@
+"""What has to be right before workers begin: settings, threads, objects that can be sent, and the same things."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+
+import torch
+
+from diffgen.comparison.prepared import Prepared, Reopening
+from diffgen.config import CompareConfig, IslandConfig, roles
+from diffgen.errors import UserError
+from diffgen.islands.crew import Crew
+from diffgen.islands.messages import Job, Ready
+from diffgen.models.wording import reason
+
+_THRESHOLDS_APART = 0.05  # of each other; rounding is far below
+
+
+def check_islands(config: CompareConfig) -> None:
+    """See that a search with these settings can run on islands.
+
+    Raises:
+        UserError: it cannot.
+    """
+    islands = config.islands
+    if islands.used and config.budget.queries is not None and config.budget.queries < islands.workers:
+        raise UserError(
+            f"The budget of {config.budget.queries:,} queries is too small for {islands.workers} workers; give at "
+            "least one query to each."
+        )
+
+
+def threads_of(config: IslandConfig) -> int:
+    """Threads of each worker: of this machine its share of those that one process would use."""
+    if config.threads is not None:
+        return config.threads
+    return 1 if config.ray != "none" else max(1, torch.get_num_threads() // config.workers)
+
+
+def job_of(prepared: Prepared, reopening: Reopening) -> Job:
+    """What the workers of a run need besides its folder; notes in the manifest with how many threads they compute.
+
+    Raises:
+        UserError: a model may be asked about so many images only, or something cannot be sent to another process.
+    """
+    config, folder = prepared.config.islands, prepared.folder
+    for role, model in zip(roles(prepared.models), prepared.models, strict=True):
+        if model.answers.images_left is not None:
+            raise UserError(
+                f"Model {role} has a --query-budget, which several workers cannot share; leave one of them out."
+            )
+    _check_sendable(reopening)
+    threads = int(folder.manifest.get("worker_threads") or threads_of(config))
+    folder.save_manifest(worker_threads=threads)
+    return Job(folder.path.absolute(), reopening, prepared.real, config.workers, threads)
+
+
+def make_crew(prepared: Prepared, reopening: Reopening) -> Crew:
+    """The workers of a run, not started yet; says what is to be known of their number.
+
+    Raises:
+        UserError: they cannot be made.
+    """
+    config, progress, job = prepared.config.islands, prepared.progress, job_of(prepared, reopening)
+    if config.ray != "none":
+        from diffgen.islands.ray_actors import RayActors
+
+        return RayActors(job, config.ray, gpus=prepared.device.type == "cuda", progress=progress)
+    from diffgen.islands.processes import Processes
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if config.workers > cores:
+        progress.warn(
+            f"{config.workers} workers share {cores} core{'s' if cores > 1 else ''}; that is faster only where models "
+            "spend their time waiting, such as remote ones."
+        )
+    return Processes(job)
+
+
+def _check_sendable(given: Reopening) -> None:
+    """See that everything that was given as an object can go to another process.
+
+    Raises:
+        UserError: something cannot.
+    """
+    own, models = given.extensions, given.models
+    parts = [(f"Model {role}", each) for role, each in zip(roles(models), models, strict=True)]
+    parts += [("The technique", own.technique), ("The generator", own.generator), ("The filters", own.filters)]
+    for what, thing in parts:
+        try:
+            pickle.dumps(thing)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"{what} cannot be sent to workers ({reason(error)}); give a file, or something that a module defines "
+                "by name, or leave --workers out."
+            ) from error
+
+
+def refusal(own: Ready, theirs: Ready) -> str | None:
+    """Why a worker may not take part, as a sentence, or None: it works with the same things as this process."""
+    differ = [
+        f"{name} {theirs.made_of.get(name, 'missing')} instead of {text}"
+        for name, text in own.made_of.items()
+        if theirs.made_of.get(name) != text
+    ]
+    differ += [
+        f"the threshold of the filter {name} {theirs.thresholds.get(name, math.nan):.3g} instead of {value:.3g}"
+        for name, value in own.thresholds.items()
+        if not math.isclose(theirs.thresholds.get(name, math.nan), value, rel_tol=_THRESHOLDS_APART, abs_tol=1e-6)
+    ]
+    if not differ:
+        return None
+    return (
+        f"on {theirs.place} it has {', '.join(differ)}; install the same versions everywhere, and let all machines "
+        "share the cache folder (DIFFGEN_CACHE)."
+    )

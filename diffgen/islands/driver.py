@@ -1,0 +1,350 @@
+"""Runs a search on islands: starts workers, hands out epochs, replaces who dies, keeps what is found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from diffgen.comparison.announcements import Announcements, Counting
+from diffgen.comparison.checkpoints import Checkpointer, newest_usable
+from diffgen.comparison.joining import joined_before
+from diffgen.comparison.prepared import Prepared, Reopening
+from diffgen.comparison.technique_run import (
+    SearchOutcome,
+    count_of_behaviours,
+    filters_are_asked,
+    finished_before,
+)
+from diffgen.errors import RunError, UserError
+from diffgen.islands.begin import make_crew, refusal
+from diffgen.islands.collector import Collector
+from diffgen.islands.crew import Crew
+from diffgen.islands.island import ready
+from diffgen.islands.messages import Event, Failed, Ready, Report, Said, Tick
+from diffgen.search.archive import Archive
+
+ATTEMPTS = 3  # of an island in a row, without a report in between, until it is given up
+SECONDS_TO_START = 600.0
+_SECONDS_TO_STOP = 60.0
+_SECONDS_BETWEEN_LOOKS = 0.25
+
+
+def search_on_islands(prepared: Prepared, *, reopening: Reopening) -> SearchOutcome:
+    """Search until the budget is used up or the user stops it; resume from the folder's checkpoint if there is one.
+
+    Raises:
+        UserError: the workers cannot begin where they run, or another version of diffgen wrote the checkpoint.
+        RunError: no worker is left, or the disk is full; what was reported until then is in the folder.
+    """
+    found = newest_usable(prepared.folder, prepared.progress)
+    if found is not None and found[0].get("finished", False):
+        return finished_before(prepared, *found)
+    crew = make_crew(prepared, reopening)
+    try:
+        driver = Driver(prepared, crew)
+        if found is not None:
+            driver.restore(*found)
+        return driver.run()
+    finally:
+        crew.close()
+
+
+class Driver:
+    """One search on islands.
+
+    Args:
+        prepared: what it works with.
+        crew: its workers.
+    """
+
+    def __init__(self, prepared: Prepared, crew: Crew) -> None:
+        config = prepared.config
+        self._prepared, self._crew = prepared, crew
+        self._archive = Archive(prepared.images.image_shape, sink=prepared.folder.write_part)
+        self.evaluator = Collector(
+            config.islands,
+            self._archive,
+            count_of_behaviours(prepared),
+            margin=prepared.real.summary.margin,
+            asks_filters=filters_are_asked(prepared),
+            saturation_queries=config.saturation_queries if config.until == "saturated" else None,
+        )
+        count = config.islands.workers
+        self._outcome = SearchOutcome()
+        self._checkpointer = Checkpointer(prepared.folder, self.evaluator, self, self._outcome.history)
+        self._live = _Live(self)
+        self._attempts = [0] * count
+        self._begun: dict[int, int] = {}  # worker -> latest epoch that it was told to search
+        self._idle: set[int] = set()  # ready, and not told where to begin
+        self._starting: dict[int, float] = {}
+        self._before = 0.0
+        self._started: float | None = None
+        self._gan: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of searching so far."""
+        return self._before if self._started is None else self._before + time.monotonic() - self._started
+
+    @property
+    def saturated(self) -> bool:
+        """Whether too long nothing new was found."""
+        return self.evaluator.saturated
+
+    def restore(self, state: Mapping[str, Any], triggers: Any) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            UserError: another version of diffgen wrote it, or it is not of a search on as many islands.
+        """
+        self._archive.restore(triggers)
+        try:
+            self.evaluator.behaviours.restore(state, self._archive)
+            self.evaluator.restore(state, triggers)
+            self._before = float(state["seconds"])
+            self._outcome.history.update(state["history"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            folder = self._prepared.folder
+            raise UserError(
+                f"This diffgen cannot go on from the checkpoint of {folder.path}, which version "
+                f"{folder.manifest.get('version', 'unknown')} wrote; resume it with that version or start a new run."
+            ) from error
+        queries = self.evaluator.queries
+        self._prepared.progress.say(f"Going on after {queries:,} queries and {len(self._archive):,} triggers.")
+
+    def run(self) -> SearchOutcome:
+        """The whole search; see :func:`search_on_islands`."""
+        prepared, outcome, collector = self._prepared, self._outcome, self.evaluator
+        progress, config, folder = prepared.progress, prepared.config, prepared.folder
+        self._start_all()
+        by_time = config.budget.seconds is not None
+        total = config.budget.seconds if by_time else config.budget.queries
+        with progress.stage("Searching for disagreements", total=total) as stage, progress.stop.heeding():
+            announce = Announcements(progress, stage, self._live, folder.path, by_time=by_time)
+            self._started = time.monotonic()
+            try:
+                while not collector.over and not progress.stop.stopped:
+                    self._hand_out()
+                    self._hear(self._crew.events(_SECONDS_BETWEEN_LOOKS))
+                    self._check_starts()
+                    while collector.merge():
+                        self._checkpointer.after_generation()
+                    announce()
+                if progress.stop.stopped:
+                    self._stop()
+            except BaseException as error:
+                self._keep_what_was_found(error)
+                raise
+            outcome.queries, outcome.seconds = collector.queries, self.seconds
+            outcome.interrupted, outcome.saturated = progress.stop.stopped, collector.saturated
+            self._conclude()
+            announce()
+        self._note_gan()
+        outcome.source = joined_before(prepared)
+        outcome.images = self._archive.image_column()
+        return outcome
+
+    # -- workers -----------------------------------------------------------------------------------------------------
+
+    def _searching(self) -> list[int]:
+        """The islands that are to search on."""
+        return [number for number, each in enumerate(self.evaluator.islands) if not each.ended]
+
+    def _start(self, number: int) -> None:
+        self._starting[number] = time.monotonic()
+        self._crew.start(number)
+
+    def _start_all(self) -> None:
+        """Start the workers, and wait until all have opened everything.
+
+        Raises:
+            UserError: one cannot.
+            RunError: one does not come up.
+        """
+        numbers, refusals = self._searching(), list[Failed]()
+        progress = self._prepared.progress
+        with progress.stage(f"Starting {len(numbers)} workers", total=len(numbers)) as stage:
+            for number in numbers:
+                self._start(number)
+            while self._starting:
+                for number, event in self._crew.events(_SECONDS_BETWEEN_LOOKS):
+                    if isinstance(event, Failed):
+                        self._starting.pop(number, None)
+                        refusals.append(Failed(f"Worker {number + 1} cannot begin: {event.text}", event.by_user))
+                    else:
+                        self._take(number, event)
+                self._check_starts()
+                stage.reach(len(self._idle))
+        if refusals:
+            text = " ".join(dict.fromkeys(f"{each.text.rstrip('.')}." for each in refusals))
+            raise (UserError if any(each.by_user for each in refusals) else RunError)(text)
+
+    def _check_starts(self) -> None:
+        late = [number for number, since in self._starting.items() if time.monotonic() - since > SECONDS_TO_START]
+        for number in late:
+            self._crew.end(number)
+            self._failed(number, Failed(f"it was not ready after {SECONDS_TO_START:g} s"))
+
+    def _hand_out(self) -> None:
+        """Tell every worker what it may do by now."""
+        collector = self.evaluator
+        for number in sorted(self._idle):
+            # what it has reported before it died is merged first: there it goes on
+            if not collector.islands[number].reports:
+                self._idle.discard(number)
+                self._crew.tell(number, collector.beginning(number, self._triggers(), self.seconds))
+                self._begun[number] = collector.merged
+        for number, latest in self._begun.items():
+            for epoch in range(latest + 1, collector.granted + 1):
+                self._crew.tell(number, collector.task(number, epoch))
+            self._begun[number] = collector.granted
+
+    def _triggers(self) -> Any:
+        """All triggers, as an island that begins again needs some of them."""
+        self._archive.flush(everything=True)
+        return self._prepared.folder.read_triggers(images=self._archive.image_column())
+
+    def _hear(self, events: list[tuple[int, Event]]) -> None:
+        for number, event in events:
+            self._take(number, event)
+
+    def _take(self, number: int, event: Event) -> None:
+        if isinstance(event, Ready):
+            self._starting.pop(number, None)
+            if (why := refusal(ready(self._prepared), event)) is not None:
+                self._crew.end(number)
+                self._failed(number, Failed(why, by_user=True))
+            else:
+                self._idle.add(number)
+        elif isinstance(event, Tick):
+            self._live.tick(number, event)
+        elif isinstance(event, Said):
+            progress = self._prepared.progress
+            (progress.warn if event.warning else progress.say)(f"Worker {number + 1}: {event.text}")
+        elif isinstance(event, Report):
+            self._attempts[number] = 0
+            self._gan = event.gan or self._gan
+            self.evaluator.islands[number].reports.append(event)
+            self._live.tick(number, Tick(event.queries, 0))
+            if event.exhausted:
+                self._prepared.progress.warn(f"Worker {number + 1}: model {event.exhausted} may not be asked further.")
+            if event.ended:
+                self._begun.pop(number, None)
+                self._crew.end(number)
+        else:
+            self._failed(number, event)
+
+    def _failed(self, number: int, event: Failed) -> None:
+        """Let another worker take the place of one that is gone, or give the island up."""
+        collector, warn = self.evaluator, self._prepared.progress.warn
+        was_begun = self._begun.pop(number, None) is not None
+        self._starting.pop(number, None)
+        self._idle.discard(number)
+        if self._started is None:
+            raise (UserError if event.by_user else RunError)(f"Worker {number + 1} cannot begin: {event.text}")
+        if self._prepared.progress.stop.stopped or collector.islands[number].ended:
+            return
+        self._attempts[number] += 1
+        text = event.text.rstrip(".")
+        if self._attempts[number] < ATTEMPTS:
+            what = "searched" if was_begun else "started"
+            warn(
+                f"Worker {number + 1} broke off while it {what} ({text}); another one takes its place and does again "
+                "what it had not reported."
+            )
+            self._start(number)
+            return
+        collector.islands[number].ended = True
+        if not self._searching():
+            raise RunError(f"No worker is left; the last one broke off {ATTEMPTS} times in a row: {text}.")
+        warn(
+            f"Worker {number + 1} broke off {ATTEMPTS} times in a row ({text}); the search goes on with the others, "
+            "and its share of the queries is not asked."
+        )
+
+    def _stop(self) -> None:
+        """Let all workers end in good order, and merge what they report."""
+        self._crew.stop()
+        given_up = time.monotonic() + _SECONDS_TO_STOP
+        while self._begun and time.monotonic() < given_up:
+            self._hear(self._crew.events(_SECONDS_BETWEEN_LOOKS))
+        while self.evaluator.merge():
+            self._checkpointer.after_generation()
+        self.evaluator.merge_rest()
+
+    # -- what is kept ------------------------------------------------------------------------------------------------
+
+    def _note_gan(self) -> None:
+        """Note in the manifest which GAN joined the search of an island."""
+        if self._gan is not None and self._prepared.folder.manifest.get("gan") != self._gan:
+            self._prepared.folder.save_manifest(gan=self._gan)
+
+    def _conclude(self) -> None:
+        collector, folder, progress = self.evaluator, self._prepared.folder, self._prepared.progress
+        self._checkpointer.record()
+        outcomes = [each.outcomes for each in collector.islands if each.outcomes]
+        if outcomes:
+            names = outcomes[0].keys()
+            folder.write_arrays("outcomes", {name: np.concatenate([each[name] for each in outcomes]) for name in names})
+        if progress.stop.stopped:
+            self._archive.flush(everything=True)
+            return
+        if collector.saturated:
+            queries = self._prepared.config.saturation_queries
+            progress.say(f"The search ends here: no new behaviour in the last {queries:,} queries.")
+        self._note_gan()
+        self._checkpointer.finish()
+
+    def _keep_what_was_found(self, error: BaseException) -> None:
+        """Write what was reported; another error on the way must not hide the first."""
+        try:
+            self.evaluator.merge_rest()
+            self._archive.flush(everything=True)
+        except RunError as second:
+            error.add_note(str(second))
+
+
+class _Live:
+    """A search as it is announced: with what the islands have asked since their last reports.
+
+    Args:
+        driver: of the search.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._asked: dict[int, int] = {}
+        self.evaluator: Counting = _LiveCount(driver.evaluator, self)
+        self.saturation_queries = driver.evaluator.saturation_queries
+
+    def tick(self, number: int, tick: Tick) -> None:
+        """Take in how far an island is."""
+        self._asked[number] = tick.queries
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of searching so far."""
+        return self._driver.seconds
+
+    @property
+    def queries(self) -> int:
+        """Queries of all islands."""
+        islands = self._driver.evaluator.islands
+        return sum(max(each.queries, self._asked.get(number, 0)) for number, each in enumerate(islands))
+
+
+class _LiveCount:
+    """The collector, with as many queries as were asked and not as were merged."""
+
+    def __init__(self, collector: Collector, live: _Live) -> None:
+        self._collector, self._live = collector, live
+        self.archive, self.behaviours, self.margin = collector.archive, collector.behaviours, collector.margin
+        self.asks_filters = collector.asks_filters
+
+    @property
+    def queries(self) -> int:
+        """Of all islands."""
+        return self._live.queries

@@ -1,0 +1,253 @@
+"""One island: opens a run folder, searches with a whole technique of its own, and reports."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import torch
+
+import diffgen
+from diffgen.comparison.joining import Joining
+from diffgen.comparison.line import prepare_again
+from diffgen.comparison.machine import versions
+from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.preflight import prepare_models
+from diffgen.comparison.prepared import ComparisonHooks, Given, Prepared
+from diffgen.comparison.technique_run import make_loop, restore_loop
+from diffgen.config import Budget, CompareConfig, replace
+from diffgen.config.split import SEEDS
+from diffgen.events import Event, Message, Progress, StopToken
+from diffgen.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Said, Tick, table_of
+from diffgen.models.isolation.patience import impatient
+from diffgen.models.loading import file_digest
+from diffgen.runs.arrays import packed, unpacked
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.triggers import TriggerTable
+from diffgen.search.archive import Archive
+from diffgen.search.loop import SearchLoop
+from diffgen.search.proposal import Answers, Proposal
+from diffgen.tasks.classification import label_numbers
+
+_SECONDS_BETWEEN_TICKS = 0.25
+
+
+class JobFolder(RunFolder):
+    """A run folder that is read alone: what others would write into the manifest is remembered here."""
+
+    def save_manifest(self, **changes: Any) -> None:
+        """Remember ``changes``; the collector writes them."""
+        self.manifest = {**self.manifest, **changes}
+
+
+def config_of(config: CompareConfig, island: int, islands: int) -> CompareConfig:
+    """The settings of a run as those of one of its islands: a seed of its own, and a share of the queries."""
+    budget = config.budget
+    if budget.queries is not None:
+        share = budget.queries // islands + (island < budget.queries % islands)
+        budget = Budget(budget.seconds, max(1, share))
+    seed = int(np.random.default_rng([config.seed, island]).integers(SEEDS))
+    return replace(config, budget=budget, seed=seed)
+
+
+def ready(prepared: Prepared) -> Ready:
+    """What a worker, or the collector, works with."""
+    pipeline, artifact = prepared.pipeline, prepared.source.artifact
+    thresholds = pipeline.calibration.thresholds.tolist() if pipeline.filters else []
+    trained = {
+        "cells": blake2b(prepared.cells.centroids.numpy().tobytes(), digest_size=8).hexdigest(),
+        "GAN": "none" if artifact is None else file_digest(artifact)[:16],
+    }
+    return Ready(
+        platform.node(),
+        {"diffgen": diffgen.__version__, **versions(), **trained},
+        {each.name: float(value) for each, value in zip(pipeline.filters, thresholds, strict=True)},
+    )
+
+
+class Island:
+    """One of the searches of a run.
+
+    Args:
+        job: what it works on.
+        number: of the island, from 0.
+        emit: takes sentences and how far it is.
+        stop: ends its search in good order.
+
+    Raises:
+        UserError: something that it needs is not there, where it runs.
+    """
+
+    def __init__(self, job: Job, number: int, emit: Callable[[Tick | Said], None], stop: StopToken) -> None:
+        torch.set_num_threads(job.threads)
+        self._job, self._emit, self._stop = job, emit, stop
+        self._speaks = False  # what is said on the way to the search, the driver has said already
+        folder = RunFolder.open(job.run)
+        self._folder = JobFolder(folder.path, folder.manifest)
+        self._extensions = job.reopening.extensions.of_run(folder.manifest, folder.path)
+        with self._extensions.in_use():
+            self._prepared = self._prepare(number)
+        self._found: list[TriggerTable] = []
+        self._noted: dict[int, tuple[int, float]] = {}  # number in the archive -> cell and violation
+        self._last_tick = 0.0
+        self._ended = False
+        self._loop: SearchLoop
+        self._joining: Joining
+
+    def _prepare(self, number: int) -> Prepared:
+        reopening, progress = self._job.reopening, Progress(self._heard, self._stop)
+        run = OpenedRun(self._folder)
+        models = run.models(reopening.models, options=reopening.options)
+        images = run.data(reopening.data, purpose="search", progress=progress)
+        for model in models:
+            model.answers.attach(None)
+        prepare_models(models, images, progress)
+        config = config_of(run.config, number, self._job.islands)
+        given = Given(models, images, config, run.device, progress, ComparisonHooks())
+        return prepare_again(given, self._folder, self._job.real)
+
+    def _heard(self, event: Event) -> None:
+        if self._speaks and isinstance(event, Message) and event.level != "detail":
+            self._emit(Said(event.text, event.level == "warning"))
+
+    @property
+    def ready(self) -> Ready:
+        """What it has opened."""
+        return ready(self._prepared)
+
+    def begin(self, begin: Begin) -> None:
+        """Take up the search where a report ended, or from its beginning.
+
+        Raises:
+            UserError: another version of diffgen wrote the state.
+        """
+        with self._at_work():
+            prepared = self._prepared
+            archive = Archive(prepared.images.image_shape, sink=self._found.append)
+            state: Mapping[str, Any] = {} if begin.state is None else unpacked(begin.state)
+            self._loop = make_loop(prepared, archive, margin=self._job.real.summary.margin)
+            self._loop.technique = _Noting(self._loop.technique, self._noted)
+            self._loop.saturation_queries = None  # the collector looks at all islands
+            self._joining = Joining(prepared, self._loop)
+            if begin.archive is not None:
+                archive.restore(table_of(begin.archive))
+            if begin.state is not None:
+                self._joining.restore(state)
+                restore_loop(self._loop, state, self._folder)
+            self._loop.start(queries=state.get("queries", 0), seconds=begin.seconds)
+
+    def epoch(self, epoch: Epoch) -> Report | None:
+        """Search for an epoch; None where the search has ended before.
+
+        Raises:
+            RunError: a model failed.
+        """
+        if self._ended:
+            return None
+        with self._at_work():
+            self._welcome(epoch.migrants)
+            self._joining.after_generation()
+            for _ in range(self._prepared.config.islands.generations):
+                if not self._loop.generation(self._tick):
+                    break
+                self._joining.after_generation()
+            return self._report(epoch.number)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """While the block runs, in whichever thread, it knows the run's own objects and ends in good order."""
+        self._speaks = True
+        with self._extensions.in_use(), impatient(self._stop):
+            yield
+        self._speaks = False
+
+    def _tick(self) -> None:
+        if time.monotonic() - self._last_tick >= _SECONDS_BETWEEN_TICKS:
+            self._last_tick = time.monotonic()
+            evaluator = self._loop.evaluator
+            self._emit(Tick(evaluator.queries, len(evaluator.archive)))
+
+    def _welcome(self, migrants: Migrants) -> None:
+        """Put what others found into the archive, and before the technique."""
+        evaluator, device = self._loop.evaluator, self._prepared.device
+        assert evaluator.behaviours is not None
+        if migrants.columns is not None:
+            table, cells = table_of(migrants.columns), migrants.cells
+            known = len(evaluator.archive)
+            numbers = evaluator.archive.add(table)
+            fresh, rows = np.flatnonzero(numbers >= known), torch.from_numpy(numbers)
+            news = np.zeros(len(table), dtype=np.int64)
+            news[fresh] = evaluator.behaviours.add(
+                table.images[fresh], table.labels[fresh], cells[fresh], numbers[fresh], query=evaluator.queries
+            )
+            self._noted.update({int(numbers[row]): (int(cells[row]), 0.0) for row in fresh.tolist()})
+            classes = evaluator.black_boxes[0].num_classes
+            answers = Answers(
+                torch.from_numpy(table.answers(np.arange(len(table)), classes)),
+                torch.from_numpy(table.divergence),
+                archive_numbers=rows,
+                label_pairs=label_numbers(torch.from_numpy(table.labels), classes),
+                cells=torch.from_numpy(cells),
+                violation=torch.zeros(len(table)),
+                news=torch.from_numpy(news),
+            )
+            genes = None if table.genes is None else torch.from_numpy(table.genes)
+            images = torch.from_numpy(table.images).to(device)
+            self._loop.technique.welcome(Proposal(images, int(table.generation.max()), genes), answers)
+        if migrants.met is not None:
+            evaluator.behaviours.meet(migrants.met)
+
+    def _report(self, epoch: int) -> Report:
+        loop, evaluator = self._loop, self._loop.evaluator
+        whole = loop.technique.between_generations
+        self._ended = loop.room() < 1 or not whole
+        evaluator.archive.flush(everything=True)
+        table = TriggerTable.joined(self._found) if self._found else None
+        first = len(evaluator.archive) - (0 if table is None else len(table))
+        noted = [self._noted[number] for number in range(first, len(evaluator.archive))]
+        self._found.clear()
+        self._noted.clear()
+        return Report(
+            epoch,
+            evaluator.queries,
+            None if table is None else table.columns(),
+            np.array([cell for cell, _ in noted], dtype=np.int64),
+            np.array([violation for _, violation in noted], dtype=np.float32),
+            None if self._ended else packed(self._state()),
+            self._ended,
+            dict(loop.technique.outcomes()) if self._ended else {},
+            self._folder.manifest.get("gan"),
+            "" if loop.exhausted_model is None else loop.exhausted_model.name,
+        )
+
+    def _state(self) -> dict[str, Any]:
+        """What the search goes on from, between two generations."""
+        evaluator = self._loop.evaluator
+        assert evaluator.behaviours is not None
+        known = {**evaluator.behaviours.checkpoint(), "queries": evaluator.queries}
+        return {**self._loop.technique.checkpoint(), **known}
+
+
+class _Noting:
+    """A technique whose answers are looked at on their way: cell and violation of every trigger are noted."""
+
+    def __init__(self, technique: Any, noted: dict[int, tuple[int, float]]) -> None:
+        self._technique = technique
+        self._noted = noted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._technique, name)
+
+    def learn(self, proposal: Proposal, answers: Answers) -> None:
+        """See :class:`diffgen.techniques.Technique`."""
+        rows = np.flatnonzero(answers.archive_numbers.numpy() >= 0)
+        columns = (answers.archive_numbers, answers.cells, answers.violation)
+        numbers, cells, violation = (each.numpy()[rows].tolist() for each in columns)
+        for number, cell, by in zip(numbers, cells, violation, strict=True):
+            self._noted.setdefault(number, (cell, by))
+        self._technique.learn(proposal, answers)

@@ -1,0 +1,158 @@
+"""What workers and the collector tell each other; all of it can be sent to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffgen.comparison.preflight import RealAnswers
+from diffgen.comparison.prepared import Reopening
+from diffgen.runs.images import ImageColumn
+from diffgen.runs.triggers import TriggerTable
+from diffgen.types import Float32Array, Int64Array
+
+Columns = Mapping[str, NDArray[Any]]  # of a table of triggers, images among them
+
+
+def table_of(columns: Columns) -> TriggerTable:
+    """The table that ``columns`` were taken from."""
+    rest = dict(columns)
+    return TriggerTable.from_columns(ImageColumn.of(rest.pop("images")), rest)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker needs to begin, besides what the run folder says.
+
+    Attributes:
+        run: the run folder, as a whole path.
+        reopening: what is not in it.
+        real: what the models say of the real images, which nobody asks about again.
+        islands: how many there are.
+        threads: of each worker, for torch and for models.
+    """
+
+    run: Path
+    reopening: Reopening
+    real: RealAnswers
+    islands: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker has opened everything.
+
+    Attributes:
+        place: the machine that it runs on.
+        made_of: name -> text, what must be the same everywhere: versions, and digests of what was trained.
+        thresholds: of each filter, which may be rounded otherwise.
+    """
+
+    place: str
+    made_of: Mapping[str, str]
+    thresholds: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where an island begins, or goes on.
+
+    Attributes:
+        state: of its last report, or None: it begins.
+        archive: its triggers until then, or None: there are none.
+        seconds: that the search has taken until now.
+    """
+
+    state: bytes | None
+    archive: Columns | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Migrants:
+    """What an island is told at the beginning of an epoch.
+
+    Attributes:
+        columns: pictures that others were the first to find, or None: there are none.
+        cells: int64 (n,), theirs.
+        met: int64 (k, M + 1), behaviours that others have met.
+    """
+
+    columns: Columns | None = None
+    cells: Int64Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    met: Int64Array | None = None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Search for some generations, the first epoch being 1."""
+
+    number: int
+    migrants: Migrants
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an island did in an epoch.
+
+    Attributes:
+        epoch: its number.
+        queries: of the island, so far.
+        columns: all triggers that its archive did not hold before, or None: there are none.
+        cells: int64 (n,) of these.
+        violation: float32 (n,), by how much the filters reject them; 0 where they were not asked.
+        state: where it goes on from; None where the budget ended or somebody stopped it within a generation.
+        ended: it searches no more.
+        outcomes: what the technique itself counted, where it has ended.
+        gan: digest of a GAN that has joined, or None.
+        exhausted: name of a model that may not be asked any further, or nothing.
+    """
+
+    epoch: int
+    queries: int
+    columns: Columns | None
+    cells: Int64Array
+    violation: Float32Array
+    state: bytes | None
+    ended: bool
+    outcomes: Mapping[str, Any] = field(default_factory=dict)
+    gan: str | None = None
+    exhausted: str = ""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """How far an island is within an epoch: its queries and triggers so far."""
+
+    queries: int
+    triggers: int
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence for the user."""
+
+    text: str
+    warning: bool
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A worker cannot go on, and is there no more.
+
+    Attributes:
+        text: why, as a clause with a subject.
+        by_user: it is something that the user can mend.
+    """
+
+    text: str
+    by_user: bool = False
+
+
+Event = Ready | Report | Tick | Said | Failed

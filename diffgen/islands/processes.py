@@ -1,0 +1,138 @@
+"""Workers as processes of this machine, newly started ones and no forks."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from diffgen.events import StopToken
+from diffgen.islands.failure import failed
+from diffgen.islands.messages import Begin, Epoch, Event, Failed, Job
+
+_SECONDS_TO_END = 2.0
+_STOP = "stop"
+
+
+class Processes:
+    """The workers of a run as processes; see :class:`diffgen.islands.driver.Crew`.
+
+    Args:
+        job: what they work on.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._workers: dict[int, tuple[SpawnProcess, Connection]] = {}
+
+    def start(self, number: int) -> None:
+        """Start the worker of an island."""
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, self._job, number), name=f"diffgen-island-{number}")
+        process.daemon = True
+        process.start()
+        theirs.close()
+        self._workers[number] = process, ours
+
+    def tell(self, number: int, message: Begin | Epoch) -> None:
+        """Hand a worker its next task; one that is dead is heard of in :meth:`events`."""
+        self._send(number, message)
+
+    def stop(self) -> None:
+        """Let all workers end in good order."""
+        for number in self._workers:
+            self._send(number, _STOP)
+
+    def _send(self, number: int, message: Any) -> None:
+        if number in self._workers:
+            try:
+                self._workers[number][1].send(message)
+            except (BrokenPipeError, ConnectionResetError):
+                return
+
+    def events(self, seconds: float) -> list[tuple[int, Event]]:
+        """What the workers have to say, after so many ``seconds`` at most."""
+        heard = wait([connection for _, connection in self._workers.values()], seconds)
+        found: list[tuple[int, Event]] = []
+        for number, (_, connection) in list(self._workers.items()):
+            if connection not in heard:
+                continue
+            event: Event
+            try:
+                event = connection.recv()
+            except (EOFError, ConnectionResetError):
+                event = Failed(self._how_it_ended(number))
+            if isinstance(event, Failed):
+                self.end(number)
+            found.append((number, event))
+        return found
+
+    def _how_it_ended(self, number: int) -> str:
+        process = self._workers[number][0]
+        process.join(_SECONDS_TO_END)
+        code = process.exitcode
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+            memory = ", as when memory is full" if -code == signal.SIGKILL else ""
+            return f"its process was ended by the signal {name}{memory}"
+        return f"its process ended with the code {code}"
+
+    def end(self, number: int) -> None:
+        """End a worker, whatever it is doing."""
+        process, connection = self._workers.pop(number)
+        connection.close()
+        process.join(_SECONDS_TO_END / 4)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+    def pids(self) -> dict[int, int]:
+        """The process of each island that has one."""
+        return {number: process.pid for number, (process, _) in self._workers.items() if process.pid is not None}
+
+    def close(self) -> None:
+        """End all workers."""
+        for number in list(self._workers):
+            self.end(number)
+
+
+def _serve(connection: Connection, job: Job, number: int) -> None:
+    """The whole life of a worker."""
+    # Ctrl-C reaches every process of a terminal; the one that was started says what is to be done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stop, tasks = StopToken(), queue.Queue[Begin | Epoch]()
+    threading.Thread(target=_listen, args=(connection, stop, tasks), daemon=True).start()
+    try:
+        from diffgen.islands.island import Island
+
+        island = Island(job, number, connection.send, stop)
+        connection.send(island.ready)
+        while True:
+            task = tasks.get()
+            if isinstance(task, Begin):
+                island.begin(task)
+            elif (report := island.epoch(task)) is not None:
+                connection.send(report)
+    except BrokenPipeError:
+        os._exit(0)  # nobody is there any more
+    except Exception as error:  # whatever a model or a technique raises is what the driver hears
+        connection.send(failed(error))
+
+
+def _listen(connection: Connection, stop: StopToken, tasks: queue.Queue[Begin | Epoch]) -> None:
+    """Take in what the driver says, also while the worker computes; without a driver there is nothing to compute."""
+    while True:
+        try:
+            message = connection.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        if message == _STOP:
+            stop.stop()
+        else:
+            tasks.put(message)

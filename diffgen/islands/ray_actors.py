@@ -1,0 +1,235 @@
+"""Workers as actors of a Ray cluster, on whichever machines it has."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections import deque
+from importlib import import_module
+from typing import Any
+
+from diffgen.errors import UserError
+from diffgen.events import Progress, StopToken
+from diffgen.islands.failure import failed
+from diffgen.islands.island import Island
+from diffgen.islands.messages import Begin, Epoch, Event, Failed, Job, Ready, Report, Said, Tick
+from diffgen.models.wording import reason
+
+_SECONDS_TO_CONNECT = 5.0
+_OBJECT_STORE = 200 * 2**20  # bytes, of a cluster that is started for a run; reports are a few MB
+_ADDRESS = re.compile(r"(?:ray://)?(?P<host>[^/:\s]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
+_WORK, _TALK = "work", "talk"
+
+
+class RayIsland:
+    """An island as an actor; it works in one thread and can be talked to in another."""
+
+    def __init__(self, job: Job, number: int) -> None:
+        self._job, self._number = job, number
+        self._stop = StopToken()
+        self._said: deque[Tick | Said] = deque(maxlen=1_000)
+        self._island: Island | None = None
+
+    def open(self) -> Ready | Failed:
+        """Open everything."""
+        try:
+            self._island = Island(self._job, self._number, self._said.append, self._stop)
+            return self._island.ready
+        except Exception as error:  # the driver hears of it
+            return failed(error)
+
+    def work(self, task: Begin | Epoch) -> Report | Failed | None:
+        """Do a task; None: there is nothing to report."""
+        assert self._island is not None
+        try:
+            if isinstance(task, Begin):
+                self._island.begin(task)
+                return None
+            return self._island.epoch(task)
+        except Exception as error:  # the driver hears of it
+            return failed(error)
+
+    def talk(self) -> list[Tick | Said]:
+        """What was said since the last call."""
+        return [self._said.popleft() for _ in range(len(self._said))]
+
+    def stop(self) -> None:
+        """End the search in good order."""
+        self._stop.stop()
+
+
+class RayActors:
+    """The workers of a run as actors; see :class:`diffgen.islands.crew.Crew`.
+
+    Args:
+        job: what they work on.
+        address: of the cluster, or "auto".
+        gpus: whether they compute on GPUs, which are shared out among them.
+        progress: where to say what is to be known of the cluster.
+
+    Raises:
+        UserError: Ray is not installed, or no cluster answers.
+    """
+
+    def __init__(self, job: Job, address: str, *, gpus: bool, progress: Progress) -> None:
+        self._ray = _ray()
+        self._began = not self._ray.is_initialized()
+        if self._began:
+            _connect(self._ray, address, job)
+        self._cpus, self._gpus = self._shares(job, gpus, progress)
+        self._job = self._ray.put(job)
+        self._actors: dict[int, Any] = {}
+        self._waiting: dict[Any, int] = {}  # what was asked -> the island
+        self._talks: dict[Any, int] = {}
+        self._replaced: set[int] = set()
+
+    def _shares(self, job: Job, gpus: bool, progress: Progress) -> tuple[float, float]:
+        """Cores and GPUs of each actor."""
+        there = self._ray.cluster_resources()
+        cores, own = there.get("CPU", 0.0), float(job.threads)
+        if cores < own * job.islands:
+            progress.warn(
+                f"The Ray cluster has {cores:g} cores for {job.islands} workers; that is faster only where models "
+                "spend their time waiting, such as remote ones."
+            )
+            own = min(1.0, round(cores / job.islands - 5e-4, 3)) if cores < job.islands else 1.0
+        if not gpus:
+            return max(own, 0.0), 0.0
+        return max(own, 0.0), min(1.0, round(there.get("GPU", 0.0) / job.islands - 5e-5, 4))
+
+    def start(self, number: int) -> None:
+        """Start the worker of an island; one that takes another's place begins also where no core is free."""
+        free = self._ray.available_resources().get("CPU", 0.0)
+        cpus = 0.0 if number in self._replaced and free < self._cpus else self._cpus
+        kind = self._ray.remote(
+            num_cpus=cpus,
+            num_gpus=self._gpus,
+            max_restarts=0,
+            scheduling_strategy="SPREAD",
+            concurrency_groups={_WORK: 1, _TALK: 2},
+        )(RayIsland)
+        self._replaced.add(number)
+        self._actors[number] = kind.remote(self._job, number)
+        self._ask(number, self._actors[number].open.options(concurrency_group=_WORK).remote())
+        self._listen(number)
+
+    def _ask(self, number: int, reference: Any) -> None:
+        self._waiting[reference] = number
+
+    def _listen(self, number: int) -> None:
+        self._talks[self._actors[number].talk.options(concurrency_group=_TALK).remote()] = number
+
+    def tell(self, number: int, message: Begin | Epoch) -> None:
+        """Hand a worker its next task."""
+        if number in self._actors:
+            self._ask(number, self._actors[number].work.options(concurrency_group=_WORK).remote(message))
+
+    def stop(self) -> None:
+        """Let all workers end in good order."""
+        for actor in self._actors.values():
+            actor.stop.options(concurrency_group=_TALK).remote()
+
+    def events(self, seconds: float) -> list[tuple[int, Event]]:
+        """What the workers have to say, after so many ``seconds`` at most."""
+        asked = list(self._waiting)
+        done, _ = self._ray.wait(asked, num_returns=1, timeout=seconds) if asked else ([], [])
+        if done:
+            done, _ = self._ray.wait(asked, num_returns=len(asked), timeout=0)
+        talks, _ = (
+            self._ray.wait(list(self._talks), num_returns=len(self._talks), timeout=0) if self._talks else ([], [])
+        )
+        found: list[tuple[int, Event]] = []
+        for reference in [*talks, *(each for each in asked if each in set(done))]:
+            number = self._talks.pop(reference, self._waiting.pop(reference, -1))
+            if number not in self._actors:
+                continue
+            found += [(number, event) for event in self._answers(number, reference, reference in talks)]
+        return found
+
+    def _answers(self, number: int, reference: Any, talk: bool) -> list[Event]:
+        """What an actor gave; one that is dead has failed."""
+        try:
+            answer = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            self.end(number)
+            return [Failed(f"its actor is gone: {reason(error)}")]
+        if talk:
+            self._listen(number)
+            return list(answer)
+        if isinstance(answer, Failed):
+            self.end(number)
+        return [] if answer is None else [answer]
+
+    def end(self, number: int) -> None:
+        """End a worker, whatever it is doing."""
+        actor = self._actors.pop(number, None)
+        if actor is not None:
+            self._ray.kill(actor)
+
+    def close(self) -> None:
+        """End all workers, and the cluster where it was started for them."""
+        for number in list(self._actors):
+            self.end(number)
+        if self._began:
+            self._ray.shutdown()
+
+
+def _ray() -> Any:
+    """The package, which is imported only here.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when it is imported
+    try:
+        return import_module("ray")
+    except ImportError as error:
+        raise UserError(
+            "Workers on a Ray cluster need Ray, which is not installed; install diffgen[ray], or leave --ray out."
+        ) from error
+
+
+def _connect(ray: Any, address: str, job: Job) -> None:
+    """Join a cluster, or start one.
+
+    Raises:
+        UserError: nothing answers at the address, or a cluster of another version.
+    """
+    usual: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address != "auto":
+        _check_answers(address)
+    try:
+        if address == "auto":
+            try:
+                ray.init(address="auto", **usual)
+            except ConnectionError:
+                cores = max(os.cpu_count() or 1, job.islands)
+                own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _OBJECT_STORE}
+                ray.init(address="local", **own, **usual)
+        else:
+            ray.init(address=address, **usual)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise UserError(
+            f"The Ray cluster {address} cannot be joined ({reason(error)}); see that it runs the same versions of Ray "
+            "and Python, and that its address is right."
+        ) from error
+
+
+def _check_answers(address: str) -> None:
+    """See that something answers at an address; Ray itself would try for minutes.
+
+    Raises:
+        UserError: nothing does, or it is no address.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise UserError(f"The Ray address {address!r} is not understood; write auto, host:port or ray://host:port.")
+    try:
+        with socket.create_connection((match["host"].strip("[]"), int(match["port"])), _SECONDS_TO_CONNECT):
+            return
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"No Ray cluster answers at {address} ({getattr(error, 'strerror', None) or error}); start one with "
+            "'ray start --head', or use --workers without --ray."
+        ) from error

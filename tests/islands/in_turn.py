@@ -1,0 +1,89 @@
+"""Islands that search in this process, one task at a time, in an order that is drawn."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from diffgen.events import StopToken
+from diffgen.islands.failure import failed
+from diffgen.islands.island import Island
+from diffgen.islands.messages import Begin, Epoch, Event, Failed, Job, Said, Tick
+
+Dies = Callable[[int, Epoch], bool]
+
+
+class InTurn:
+    """A crew; see :class:`diffgen.islands.crew.Crew`.
+
+    Args:
+        job: what they work on.
+        seed: of the order.
+        dies: whether a worker dies instead of doing a task, or after it, without a report.
+        after_report: called with every epoch that was reported.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        seed: int = 0,
+        dies: Dies = lambda number, epoch: False,
+        after_report: Callable[[int], None] = lambda epoch: None,
+    ) -> None:
+        self._job, self._rng, self._dies, self._after_report = job, np.random.default_rng(seed), dies, after_report
+        self._islands: dict[int, Island] = {}
+        self._tasks: dict[int, deque[Begin | Epoch]] = {}
+        self._said: list[tuple[int, Event]] = []
+        self._stop = StopToken()
+
+    def start(self, number: int) -> None:
+        def emit(event: Tick | Said) -> None:
+            self._said.append((number, event))
+
+        try:
+            self._islands[number] = Island(self._job, number, emit, self._stop)
+        except Exception as error:
+            self._said.append((number, failed(error)))
+            return
+        self._tasks[number] = deque()
+        self._said.append((number, self._islands[number].ready))
+
+    def tell(self, number: int, message: Begin | Epoch) -> None:
+        if number in self._tasks:
+            self._tasks[number].append(message)
+
+    def stop(self) -> None:
+        self._stop.stop()
+
+    def events(self, seconds: float) -> list[tuple[int, Event]]:
+        if self._said:
+            said, self._said = self._said, []
+            return said
+        busy = [number for number, tasks in self._tasks.items() if tasks]
+        if not busy:
+            return []
+        number = busy[int(self._rng.integers(len(busy)))]
+        task = self._tasks[number].popleft()
+        if isinstance(task, Begin):
+            self._islands[number].begin(task)
+            return []
+        if self._dies(number, task):
+            self.end(number)
+            return [(number, Failed("it was ended by a test"))]
+        try:
+            report = self._islands[number].epoch(task)
+        except Exception as error:
+            self.end(number)
+            return [(number, failed(error))]
+        self._after_report(task.number)
+        return [] if report is None else [(number, report)]
+
+    def end(self, number: int) -> None:
+        self._islands.pop(number, None)
+        self._tasks.pop(number, None)
+
+    def close(self) -> None:
+        self._islands.clear()
