@@ -77,6 +77,7 @@ class Driver:
         self._checkpointer = Checkpointer(prepared.folder, self.evaluator, self, self._outcome.history)
         self._live = _Live(self)
         self._attempts = [0] * count
+        self._reported = [0] * count  # latest epoch of each worker
         self._begun: dict[int, int] = {}  # worker -> latest epoch that it was told to search
         self._idle: set[int] = set()  # ready, and not told where to begin
         self._starting: dict[int, float] = {}
@@ -225,7 +226,7 @@ class Driver:
             progress = self._prepared.progress
             (progress.warn if event.warning else progress.say)(f"Worker {number + 1}: {event.text}")
         elif isinstance(event, Report):
-            self._attempts[number] = 0
+            self._attempts[number], self._reported[number] = 0, event.epoch
             self._gan = event.gan or self._gan
             self.evaluator.islands[number].reports.append(event)
             self._live.tick(number, Tick(event.queries, 0))
@@ -269,11 +270,14 @@ class Driver:
         """Let all workers end in good order, and merge what they report."""
         self._crew.stop()
         given_up = time.monotonic() + _SECONDS_TO_STOP
-        while self._begun and time.monotonic() < given_up:
+        while self._busy() and time.monotonic() < given_up:
             self._hear(self._crew.events(_SECONDS_BETWEEN_LOOKS))
-        while self.evaluator.merge():
-            self._checkpointer.after_generation()
+        # without a checkpoint: epochs that were cut short are searched again when the run is resumed
         self.evaluator.merge_rest()
+
+    def _busy(self) -> bool:
+        """Whether a worker has something to do that it has not reported."""
+        return any(epoch > self._reported[number] for number, epoch in self._begun.items())
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
@@ -322,7 +326,8 @@ class _Live:
 
     def tick(self, number: int, tick: Tick) -> None:
         """Take in how far an island is."""
-        self._asked[number] = tick.queries
+        # a worker that does again what another had not reported has been that far before
+        self._asked[number] = max(tick.queries, self._asked.get(number, 0))
 
     @property
     def seconds(self) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
+import threading
 from collections import deque
 from importlib import import_module
 from typing import Any
@@ -199,6 +201,7 @@ def _connect(ray: Any, address: str, job: Job) -> None:
     usual: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address != "auto":
         _check_answers(address)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         if address == "auto":
             try:
@@ -214,6 +217,12 @@ def _connect(ray: Any, address: str, job: Job) -> None:
             f"The Ray cluster {address} cannot be joined ({reason(error)}); see that it runs the same versions of Ray "
             "and Python, and that its address is right."
         ) from error
+    finally:
+        # Ray puts handlers of its own in the place of those that end a search in good order
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                if handler is not None:
+                    signal.signal(number, handler)
 
 
 def _check_answers(address: str) -> None:

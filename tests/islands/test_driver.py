@@ -1,0 +1,150 @@
+"""Searches on islands: the same whoever is faster, whoever dies, and wherever they break off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from diffgen.comparison.technique_run import SearchOutcome
+from diffgen.config import Budget, replace
+from diffgen.errors import RunError
+from diffgen.events import StageAdvanced, StopToken
+from diffgen.islands.island import config_of
+from diffgen.islands.messages import Epoch
+from tests.islands.conftest import CONFIG, Search
+from tests.recording import Recording
+
+Finished = tuple[SearchOutcome, dict[str, Any]]
+Make = Callable[..., Search]
+_GENERATION = 20
+
+
+def assert_same(search: Search, outcome: SearchOutcome, finished: Finished) -> None:
+    """Every column of every trigger, and the curves but for the seconds."""
+    wanted, columns = finished
+    assert outcome.queries == wanted.queries
+    assert outcome.history["queries"] == wanted.history["queries"]
+    assert outcome.history["triggers"] == wanted.history["triggers"]
+    found = search.columns
+    assert found.keys() == columns.keys()
+    for name, column in columns.items():
+        np.testing.assert_array_equal(found[name], column, err_msg=name)
+
+
+# -- what a run on islands is ----------------------------------------------------------------------------------------
+
+
+def test_the_budget_is_shared_out_and_nothing_counts_twice(finished: Finished) -> None:
+    outcome, found = finished
+    assert outcome.queries == 401
+    assert len(found["hashes"]) > 20
+    assert len({digest.tobytes() for digest in found["hashes"]}) == len(found["hashes"])
+    assert found["query"].min() >= 1
+    assert found["query"].max() <= outcome.queries
+    assert outcome.history["queries"] == sorted(outcome.history["queries"])
+
+
+def test_islands_have_shares_of_the_queries_and_seeds_of_their_own() -> None:
+    configs = [config_of(CONFIG, island, 2) for island in range(2)]
+    assert [each.budget.queries for each in configs] == [201, 200]
+    assert len({each.seed for each in configs}) == 2
+    assert configs == [config_of(CONFIG, island, 2) for island in range(2)]
+
+
+def test_it_is_the_same_whoever_is_faster(search: Make, finished: Finished) -> None:
+    run = search()
+    assert_same(run, run(seed=1), finished)
+
+
+def test_one_bar_for_all_islands(search: Make) -> None:
+    run = search()
+    run()
+    bars = [each for each in run.listener.events if isinstance(each, StageAdvanced) and "Searching" in each.name]
+    done = [each.done for each in bars]
+    assert done == sorted(done)
+    assert done[-1] == 401
+    assert bars[-1].figures["triggers"] == len(run.columns["query"])
+
+
+def test_migrants_change_what_is_found_but_not_before_the_third_epoch(search: Make, finished: Finished) -> None:
+    run = search(config=replace(CONFIG, islands=replace(CONFIG.islands, migrants=0)))
+    outcome = run()
+    found, wanted = run.columns, finished[1]
+    early = wanted["query"] <= 2 * 2 * CONFIG.islands.generations * _GENERATION
+    assert outcome.queries == 401
+    np.testing.assert_array_equal(found["images"][: early.sum()], wanted["images"][early])
+    assert {each.tobytes() for each in found["hashes"]} != {each.tobytes() for each in wanted["hashes"]}
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_workers_that_die_change_nothing(search: Make, finished: Finished) -> None:
+    rng, died = np.random.default_rng(3), list[tuple[int, int]]()
+
+    def dies(number: int, epoch: Epoch) -> bool:
+        if rng.random() < 0.4 and died[-2:] != [(number, epoch.number)] * 2:
+            died.append((number, epoch.number))
+            return True
+        return False
+
+    run = search()
+    assert_same(run, run(dies=dies), finished)
+    assert len(died) > 3
+    assert sum("another one takes its place" in line for line in run.listener.warnings) == len(died)
+
+
+def test_an_island_that_cannot_go_on_is_given_up_and_the_others_go_on(search: Make, told: Callable[..., None]) -> None:
+    run = search()
+    outcome = run(dies=lambda number, epoch: (number, epoch.number) == (1, 3))
+    # what the island had reported counts: two epochs
+    assert outcome.queries == 201 + 2 * CONFIG.islands.generations * _GENERATION
+    told("Workers", "one breaks off and another takes its place: a warning", run.listener.warnings[0])
+    told("Workers", "one breaks off again and again: a warning, the others go on", run.listener.warnings[-1])
+
+
+def test_no_worker_left_keeps_what_was_reported(search: Make, finished: Finished, told: Callable[..., None]) -> None:
+    run = search()
+    with pytest.raises(RunError) as caught:
+        run(dies=lambda number, epoch: epoch.number == 3)
+    told("Workers", "all break off again and again", caught.value)
+    kept, wanted = run.columns["images"], finished[1]["images"]
+    assert len(kept) > 0
+    np.testing.assert_array_equal(kept, wanted[: len(kept)])
+    assert_same(run, run(), finished)
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+@pytest.mark.usefixtures("checkpoint_after_every_epoch")
+def test_a_driver_that_is_gone_can_be_resumed(search: Make, finished: Finished, epoch: int) -> None:
+    def gone(reported: int) -> None:
+        if reported > epoch:
+            raise MemoryError
+
+    run = search()
+    with pytest.raises(MemoryError):
+        run(after_report=gone)
+    assert_same(run, run(seed=epoch), finished)
+
+
+@pytest.mark.usefixtures("checkpoint_after_every_epoch")
+def test_a_search_that_is_stopped_ends_in_good_order_and_goes_on(search: Make, finished: Finished) -> None:
+    stop = StopToken()
+    run = search(listener=Recording(stop))
+    outcome = run(after_report=lambda epoch: stop.stop() if epoch == 2 else None)
+    assert outcome.interrupted
+    assert 0 < outcome.queries < 401
+    run.listener = Recording()
+    assert_same(run, run(), finished)
+
+
+def test_saturation_is_that_of_all_islands(search: Make) -> None:
+    config = replace(CONFIG, until="saturated", saturation_queries=60, budget=Budget(queries=20_000))
+    first, second = search("first", config=config), search("second", config=config)
+    wanted = first()
+    assert wanted.saturated
+    assert wanted.queries < 20_000
+    assert_same(second, second(seed=5), (wanted, first.columns))
