@@ -158,7 +158,7 @@ def load(kind: Kind, name: str) -> Any:
     except Exception as error:  # whatever foreign code raises when it is imported
         package = "a package" if entry.dist is None else entry.dist.name
         raise UserError(
-            f"The {kind} {name} of {package} cannot be loaded ({type(error).__name__}: {error}); mend or remove that "
+            f"The {kind} {name} of {package} cannot be loaded ({type(error).__name__}: {error}); repair or remove that "
             "package."
         ) from error
 

@@ -88,7 +88,7 @@ def read_recipe(text: str) -> tuple[Step, ...]:
     for part in text.split("; "):
         match = _STEP.fullmatch(part)
         if match is None:
-            raise ValueError(f"{part!r} is no step of a recipe")
+            raise ValueError(f"{part!r} is not a step of a recipe")
         pairs = [_STRENGTH.fullmatch(each) for each in match["strengths"].split(", ") if match["strengths"]]
         if any(each is None for each in pairs):
             raise ValueError(f"{part!r} has a strength that is no number")

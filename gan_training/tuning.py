@@ -97,7 +97,9 @@ def tune(
             try:
                 study.optimize(work, n_trials=1, catch=(_TrialFailed,))
             except (OSError, StorageInternalError, json.JSONDecodeError) as error:
-                raise RunError(f"The study broke off ({error}); mend that, and the same command goes on.") from error
+                raise RunError(
+                    f"The study broke off ({error}); repair that, then run the same command to continue."
+                ) from error
             work.tell()
     return outcome(study, base, space, images)
 

@@ -47,9 +47,11 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("model_a", nargs="?", metavar="BASE", help="the model that is in use")
     parser.add_argument("model_b", nargs="?", metavar="CANDIDATE", help="the one that may replace it")
     parser.add_argument("--store", metavar="S", help="folder of accepted behaviours; need not exist yet")
-    parser.add_argument("--accept", metavar="RUN", help="put the new behaviours of this check into the store, and end")
+    parser.add_argument("--accept", metavar="RUN", help="put the new behaviours of this check into the store, and exit")
     parser.add_argument(
-        "--resume", metavar="RUN", help="go on with a check that broke off, with the limits that it was started with"
+        "--resume",
+        metavar="RUN",
+        help="continue a check that was interrupted, with the limits that it was started with",
     )
     every = list(every_setting(CheckConfig))
     title = (
@@ -128,7 +130,7 @@ def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
 
 def _accept(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
-        raise UserError("The store is missing; name the folder that shall know them with --store.")
+        raise UserError("The store is missing; name its folder with --store.")
     from diffgen.wording import count_of
 
     accepted = api.accept(arguments.accept, arguments.store)

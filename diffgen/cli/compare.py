@@ -31,7 +31,7 @@ examples:
   diffgen compare a.pt b.onnx c.pt2 --data val/            three models at once, up to sixteen
   diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 --json -o runs/mine
   diffgen compare a.pt b.onnx --data val/ --set search.population=200 --set search.niches=none
-  diffgen compare --resume runs/mine                       go on with a run that was broken off
+  diffgen compare --resume runs/mine                       continue a run that was interrupted
   diffgen compare a.pt b.onnx --data val/ --generator g.onnx --latent-dim 128   pictures from a network of your own
   diffgen compare a.pt b.onnx --data val/ --print-config > mine.toml
   diffgen compare --config mine.toml --seed 8              the same settings, but another seed
@@ -56,7 +56,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "models", nargs="*", metavar="MODEL", help=f"the models' files, two to {MAX_MODELS}; called A, B, ..."
     )
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was broken off")
+    parser.add_argument("--resume", metavar="RUN", help="continue a run that was interrupted")
     parser.set_defaults(run=run, options=add_options(parser, CompareConfig))
 
 
@@ -82,8 +82,10 @@ def add_options(
     )
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to write (default: a new one under runs/)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
-    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file; options go before them")
-    parser.add_argument("--print-config", action="store_true", help="print all settings as such a file, and end")
+    parser.add_argument("--config", metavar="FILE", help="read settings from a TOML file; options override it")
+    parser.add_argument(
+        "--print-config", action="store_true", help="print all settings in the form of such a file, and exit"
+    )
     for title, text, settings in more:
         of.add(parser.add_argument_group(title, text), settings)
     every = [each for each in every_setting(CompareConfig) if not each.key.startswith("models.")]
@@ -95,7 +97,7 @@ def add_options(
     names = groups["filters"].add_argument(
         "--filters",
         metavar="NAME[,NAME]",
-        help=f"default, paper (discriminator and SSIM 0.4, as published), none, or a list out of {', '.join(FILTERS)}",
+        help=f"default, paper (discriminator and SSIM 0.4, as published), none, or a list of {', '.join(FILTERS)}",
     )
     assert names.dest == "filters"
     for title, group in groups.items():

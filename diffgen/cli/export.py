@@ -30,19 +30,22 @@ def add_parser(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="where to (default: RUN-export)")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="folder to write (default: RUN-export)")
     parser.add_argument("--all", action="store_true", help="also the triggers that a filter rejected")
     parser.add_argument(
         "--for-training", metavar="FOLDER", help="labelled finds as train/CLASS/*.png and test/CLASS/*.png"
     )
     parser.add_argument(
-        "--test-share", type=float, metavar="X", help=f"with --for-training; default: {TrainingSetConfig().test_share}"
+        "--test-share",
+        type=float,
+        metavar="X",
+        help=f"with --for-training: share to test on; default: {TrainingSetConfig().test_share}",
     )
     parser.add_argument(
         "--seed",
         type=int,
         metavar="N",
-        help=f"of that division; default: {TrainingSetConfig().seed}",
+        help=f"seed of that division; default: {TrainingSetConfig().seed}",
     )
     parser.add_argument("--force", action="store_true", help="replace an earlier export in that folder")
     options.add_talk(parser)

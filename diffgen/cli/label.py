@@ -35,11 +35,15 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--export", metavar="FOLDER", help="write a label sheet into a new folder")
-    action.add_argument("--import", dest="sheets", metavar="CSV", nargs="+", help="take filled-in sheets, one a person")
-    action.add_argument("--oracle", metavar="MODEL", nargs="+", help="reference models; all must say the same")
-    action.add_argument("--intended", action="store_true", help="the class that the generator was asked for")
+    action.add_argument(
+        "--import", dest="sheets", metavar="CSV", nargs="+", help="read filled-in sheets, one for each person"
+    )
+    action.add_argument(
+        "--oracle", metavar="MODEL", nargs="+", help="label by reference models, where all say the same"
+    )
+    action.add_argument("--intended", action="store_true", help="use the class that the generator was asked for")
     sheet = parser.add_argument_group("with --export")
-    sheet.add_argument("--count", type=int, metavar="N", help="pictures (default: what --margin asks for)")
+    sheet.add_argument("--count", type=int, metavar="N", help="number of pictures (default: what --margin needs)")
     sheet.add_argument(
         "--confidence", type=float, default=defaults.confidence, metavar="P", help="default: %(default)s"
     )

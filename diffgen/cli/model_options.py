@@ -15,7 +15,7 @@ from diffgen.errors import UserError
 from diffgen.tasks.classification import listed
 
 _DESCRIPTION = (
-    "What is not given here is taken from the sidecar beside the model's file (net.onnx.toml), then as usual."
+    "What is not given here is read from the sidecar beside the model's file (net.onnx.toml); else defaults hold."
 )
 _ALL = (
     "Applies to all models; prefix an option with --a-, --b-, ... (--a-mean, --b-arch) for one of them. " + _DESCRIPTION

@@ -14,8 +14,8 @@ def add_talk(parser: argparse.ArgumentParser) -> None:
     """-q, -v, --json, and where a program reads how far it is."""
     talk = parser.add_argument_group("output")
     talk.add_argument("--state-file", metavar="FILE", help=argparse.SUPPRESS)
-    talk.add_argument("-q", "--quiet", action="store_true", help="nothing but results and warnings")
-    talk.add_argument("-v", "--verbose", action="store_true", help="say more on the way")
+    talk.add_argument("-q", "--quiet", action="store_true", help="print only results and warnings")
+    talk.add_argument("-v", "--verbose", action="store_true", help="print more details")
     talk.add_argument(
         "--json", action="store_true", help="print the figures as one JSON object, the last line of stdout"
     )
@@ -27,22 +27,22 @@ def add_machine(parser: argparse.ArgumentParser, *, default: str | None = "auto"
     machine.add_argument(
         "--device", default=default, metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
     )
-    machine.add_argument("--batch-size", default=default, metavar="auto|N", help="images handed to a network at once")
+    machine.add_argument("--batch-size", default=default, metavar="auto|N", help="images that a network gets at once")
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """--resize, --fit and --skip-broken: how real images are read."""
-    parser.add_argument("--resize", metavar="N|HxW", help="bring images of any size to this one first")
+    parser.add_argument("--resize", metavar="N|HxW", help="resize all images to this size first")
     parser.add_argument(
         "--fit",
         choices=("crop", "pad", "stretch"),
         default="crop",
         metavar="crop|pad|stretch",
-        help="how images of other proportions are brought to a size: keep the middle (crop, default), all with black "
-        "beside it, or all in other proportions",
+        help="what resizing does to other proportions: keep the middle (crop, default), keep everything and add black "
+        "(pad), or distort (stretch)",
     )
     parser.add_argument(
-        "--skip-broken", action="store_true", help="go on without image files that cannot be used, and name them"
+        "--skip-broken", action="store_true", help="leave out image files that cannot be used, and name them"
     )
 
 

@@ -35,7 +35,7 @@ def add_parser(verbs: Any) -> None:
         "--rule",
         choices=("selector", "soft-vote", "confidence"),
         default="selector",
-        help="selector (default), or ask both: the mean of their probabilities, or the surer one",
+        help="selector (default), or ask both: the mean of their probabilities, or the more certain one",
     )
     parser.add_argument("--force", action="store_true", help="replace the CSV file")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")

@@ -37,20 +37,20 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="an ONNX file that computes in floating point")
     parser.add_argument("--data", metavar="D", required=True, help="real images, as for compare; better with labels")
-    parser.add_argument("-o", "--out", metavar="FILE", help="where to (default: MODEL-int8.onnx beside the model)")
+    parser.add_argument("-o", "--out", metavar="FILE", help="file to write (default: MODEL-int8.onnx beside the model)")
     parser.add_argument("--force", action="store_true", help="replace the file and the sidecar that are there")
     options.add_reading(parser)
     group = parser.add_argument_group("quantization")
     how = group.add_mutually_exclusive_group()
     how.add_argument("--static", action="store_true", help="measure the ranges of activations beforehand (default)")
     how.add_argument(
-        "--dynamic", action="store_true", help="find them anew for every batch, on which answers then depend"
+        "--dynamic", action="store_true", help="measure them anew for every batch; answers then depend on the batch"
     )
     group.add_argument("--per-channel", action="store_true", help="one scale for each channel of the weights")
     group.add_argument("--reduce-range", action="store_true", help="weights of 7 bits, for x86 without VNNI")
-    _choice(group, "format", usual.format, "of a static one: QuantizeLinear pairs, or operators on integers")
-    _choice(group, "activations", usual.activations, "type of the activations of a static one")
-    _choice(group, "calibration", usual.calibration, "how ranges follow from activations")
+    _choice(group, "format", usual.format, "form of a static version: QuantizeLinear pairs, or operators on integers")
+    _choice(group, "activations", usual.activations, "type of the activations of a static version")
+    _choice(group, "calibration", usual.calibration, "how ranges are computed from activations")
     group.add_argument("--calibrate-on", metavar="D2", help="measure ranges on these images instead, say training ones")
     group.add_argument(
         "--images",
@@ -59,7 +59,7 @@ def add_parser(verbs: Any) -> None:
         metavar="N",
         help=f"maximum number of calibration images (default: {usual.images})",
     )
-    group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images handed to a network at once")
+    group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images that a network gets at once")
     model_options.add_preprocessing_options(Options(parser))
     options.add_talk(parser)
     parser.set_defaults(run=run)

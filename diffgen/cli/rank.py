@@ -35,8 +35,12 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--export", metavar="FOLDER", help="write a short list to label into a new folder")
-    action.add_argument("--import", dest="sheets", metavar="CSV", nargs="+", help="filled-in sheets, one a person")
-    parser.add_argument("--count", type=int, metavar="N", help="with --export: most pictures (default: 100)")
+    action.add_argument(
+        "--import", dest="sheets", metavar="CSV", nargs="+", help="filled-in sheets, one for each person"
+    )
+    parser.add_argument(
+        "--count", type=int, metavar="N", help="with --export: maximum number of pictures (default: 100)"
+    )
     parser.add_argument("--data", metavar="D", help="with --export: real images to rank on (default: the run's)")
     parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")

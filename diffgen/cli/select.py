@@ -40,7 +40,7 @@ def add_parser(verbs: Any) -> None:
         "--features",
         choices=("auto", "domain", "vgg16", "pixels"),
         default=defaults.features,
-        help="what the forest sees (default: VGG16 where its weights are, else an encoder of the run's data)",
+        help="what the forest looks at (default: VGG16 where its weights are, else an encoder of the run's data)",
     )
     parser.add_argument("--features-weights", metavar="FILE", help="torchvision's weights of VGG16")
     parser.add_argument("--trees", type=int, default=defaults.trees, metavar="N", help="default: %(default)s")
@@ -50,7 +50,9 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--source", choices=("human", "oracle", "intended"), help="labels to use (default: the best of each picture)"
     )
-    parser.add_argument("--limit", type=int, default=defaults.limit, metavar="N", help="most triggers to learn from")
+    parser.add_argument(
+        "--limit", type=int, default=defaults.limit, metavar="N", help="maximum number of triggers to learn from"
+    )
     parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
     parser.add_argument("--force", action="store_true", help="replace the selector of the run")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")

@@ -127,7 +127,7 @@ class Options:
                 continue
             option = max(action.option_strings or (name,), key=len)
             raise UserError(
-                f"{what} that is resumed keeps what it was started with; leave {option} out (beside --resume may stand "
+                f"{what} that is resumed keeps what it was started with; leave {option} out (--resume goes only with "
                 "other places of models and --data, how models are opened, -q, -v and --json)."
             )
 

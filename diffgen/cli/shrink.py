@@ -27,7 +27,7 @@ def add_parser(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
-    parser.add_argument("--limit", type=int, metavar="N", help="most triggers (default: 24)")
+    parser.add_argument("--limit", type=int, metavar="N", help="maximum number of triggers (default: 24)")
     parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
     model_options.add_model_options(Options(parser))
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")

@@ -39,18 +39,18 @@ def add_parser(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("data", nargs="?", metavar="DATA", help="real images, as for compare; better with labels")
-    parser.add_argument("--resize", type=int, metavar="N", help="bring images of any size to NxN pixels first")
+    parser.add_argument("--resize", type=int, metavar="N", help="resize all images to NxN pixels first")
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the GAN to this file, its page beside it")
-    parser.add_argument("--anew", action="store_true", help="train although there is such a GAN already")
+    parser.add_argument("--anew", action="store_true", help="train again, although this GAN exists already")
     parser.add_argument("--force", action="store_true", help="replace FILE and its page")
     training = parser.add_argument_group("training")
     long = training.add_mutually_exclusive_group()
     long.add_argument("--quick", action="store_true", help="a minute or two for 10,000 images of 28 pixels")
-    long.add_argument("--thorough", action="store_true", help="a quarter of an hour for these")
-    training.add_argument("--steps", type=int, metavar="N", help="updates (default: by schedule and size)")
+    long.add_argument("--thorough", action="store_true", help="a quarter of an hour for as many")
+    training.add_argument("--steps", type=int, metavar="N", help="number of updates (default: by schedule and size)")
     training.add_argument("--seed", type=int, metavar="N", help=f"seed (default: {defaults.gan.seed})")
     training.add_argument(
-        "--draws", type=int, metavar="N", help=f"times that the finished GAN is scored (default: {defaults.draws})"
+        "--draws", type=int, metavar="N", help=f"how many times the finished GAN is scored (default: {defaults.draws})"
     )
     training.add_argument(
         "--features",

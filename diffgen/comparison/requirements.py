@@ -88,7 +88,7 @@ def check_settings(config: CompareConfig) -> None:
         )
     if answers is not None and not learns:
         raise UserError(
-            f"Nothing learns from the answers {answers}; add learned to --filters, or leave --learned-from out."
+            f"No filter learns from the answers {answers}; add learned to --filters, or leave --learned-from out."
         )
     given = extensions.in_use().generator
     if given is not None and not needs.source:
@@ -143,7 +143,7 @@ def check_settings(config: CompareConfig) -> None:
     if own.file is not None and needs.discriminator and own.discriminator is None:
         raise UserError(
             f"The technique {config.technique} asks a discriminator how real its pictures are, and the generator "
-            f'{own.file} comes without; add --discriminator, or set fidelity = "none" under '
+            f'{own.file} has none; add --discriminator, or set fidelity = "none" under '
             f"[search.{config.technique}] in a --config file."
         )
     if own.file is not None and not needs.source and own.discriminator is None:

@@ -137,7 +137,7 @@ def _place(name: str, value: Any, folder: Path) -> str:
     try:
         return data_path(value, folder) if name == "data" else located_path(name, value, folder)
     except OSError as error:
-        raise SettingError(name, f"is {value[:40]!r}, which is no path ({error.strerror}).") from error
+        raise SettingError(name, f"is {value[:40]!r}, which is not a path ({error.strerror}).") from error
 
 
 def _known(kind: type[Any]) -> list[str]:

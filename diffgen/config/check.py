@@ -72,7 +72,7 @@ class Limits:
     )
     max_new_behaviours: Maybe[int] = setting(
         None,
-        "Most behaviours that the search finds and the store does not know; what a search finds are examples.",
+        "Maximum number of behaviours that the search finds and the store does not know.",
         option="--max-new-behaviours",
         metavar="N|none",
         common=True,
@@ -80,8 +80,8 @@ class Limits:
     )
     max_regression_faults: Maybe[int] = setting(
         None,
-        "Most labelled real images on which the base is right and the candidate wrong (default: fails if they are "
-        f"shown to be above {GROSS_REGRESSION_FAULTS:.0%} of them).",
+        "Maximum number of labelled real images on which the base is right and the candidate wrong (default: fails "
+        f"if they are shown to be above {GROSS_REGRESSION_FAULTS:.0%} of them).",
         option="--max-regression-faults",
         metavar="N",
         common=True,
@@ -89,8 +89,8 @@ class Limits:
     )
     max_new_faults: Maybe[int] = setting(
         None,
-        "Most behaviours that the store does not know in which the candidate is wrong where the base is right, as the "
-        "jury says.",
+        "Maximum number of behaviours that the store does not know in which, as the jury says, the candidate is wrong "
+        "and the base right.",
         option="--max-new-faults",
         metavar="N|none",
         common=True,
@@ -150,7 +150,7 @@ class CheckConfig:
         metavar="N",
         ge=0,
     )
-    pictures: int = setting(4, "Most pictures of one behaviour that the store keeps.", ge=1)
+    pictures: int = setting(4, "Maximum number of pictures of one behaviour that the store keeps.", ge=1)
     reach: float = setting(
         1.25,
         "A picture is known when one in the store is no further away, in the domain encoder's feature space, than this "

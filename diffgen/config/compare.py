@@ -64,7 +64,7 @@ class CompareConfig:
     )
     until: Literal["budget", "saturated"] = setting(
         "budget",
-        "saturated: end sooner, when the last saturation_queries queries found no new behaviour.",
+        "budget, or saturated: end sooner, when the last saturation_queries queries found no new behaviour.",
         option="--until",
     )
     saturation_queries: int = setting(
@@ -82,14 +82,14 @@ class CompareConfig:
     )
     batch_size: Maybe[int] = setting(
         None,
-        "Images handed to a network at once (default: chosen for the device).",
+        "Images that a network gets at once (default: chosen for the device).",
         option="--batch-size",
         metavar="auto|N",
     )
     verify_limit: int = setting(
         500,
-        "Most triggers that the models are asked about again alone after the search, what the report shows first; "
-        "the rest in batches composed otherwise.",
+        "Maximum number of triggers that the models are asked about again one by one after the search, those that the "
+        "report shows first; the others are asked about in batches.",
         ge=0,
         le=10**9,
     )
@@ -124,7 +124,7 @@ class CompareConfig:
         option="--fit",
     )
     skip_broken: bool = setting(
-        False, "Go on without image files that cannot be used, and name them.", option="--skip-broken"
+        False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
     )
     gan_file: FileName = setting(
         None,

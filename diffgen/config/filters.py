@@ -132,7 +132,7 @@ class FilterConfig:
     )
     near_duplicate: float = setting(
         0.95,
-        "Correlation of their thumbnails from which on two triggers of one label pair count as one.",
+        "Two triggers of one label pair count as one when their thumbnails correlate at least this much.",
         gt=0,
         le=1,
     )

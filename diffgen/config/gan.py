@@ -92,7 +92,7 @@ class GeneratorConfig:
     )
     prior: Literal["normal", "uniform"] = setting(
         "normal",
-        "Distribution of its latent vectors in its training: N(0, 1), or U(-1, 1).",
+        "Distribution of the latent vectors that the generator was trained with: N(0, 1), or U(-1, 1).",
         option="--prior",
     )
     pixels: Literal["auto", "-1..1", "0..1", "0..255"] = setting(
@@ -102,14 +102,14 @@ class GeneratorConfig:
     )
     discriminator: FileName = setting(
         None,
-        "Such a file that maps images of that range to one score each, higher for more real (default: no discriminator "
+        "File like the generator's that maps images to one score each, higher for more real (default: no discriminator "
         "filter).",
         option="--discriminator",
         metavar="FILE",
     )
     encoder: FileName = setting(
         None,
-        "Such a file that maps images of that range to latent vectors, for techniques that begin with real images.",
+        "File like the generator's that maps images to latent vectors, for techniques that begin with real images.",
         option="--generator-encoder",
         metavar="FILE",
     )
@@ -131,16 +131,21 @@ class TuningConfig:
         "Where the study is kept: a file, or a database's URL as Optuna takes it (default: beside the GAN).",
     )
     learning_rates: Many[float] = setting(
-        (5e-5, 2e-3), "Least and largest of both learning rates, searched on a logarithmic scale."
+        (5e-5, 2e-3), "Smallest and largest of both learning rates, searched on a logarithmic scale."
     )
     batch_sizes: Many[int] = setting((32, 64, 128), "Batch sizes to choose from.")
     widths: Many[int] = setting((16, 32, 48), "Widths to choose from.")
     latent_dims: Many[int] = setting((32, 64, 100), "Lengths of the latent vector to choose from.")
-    shortest: float = setting(0.5, "Least share of the schedule's updates; the longest is all of them.", gt=0, le=1)
-    ema_complement: Many[float] = setting((5e-4, 1e-2), "Least and largest of 1 - ema_decay, on a logarithmic scale.")
-    transformed: Many[float] = setting((0.0, 0.8), "Least and largest share of transformed images in a batch.")
+    shortest: float = setting(0.5, "Smallest share of the schedule's updates; the largest is all of them.", gt=0, le=1)
+    ema_complement: Many[float] = setting(
+        (5e-4, 1e-2), "Smallest and largest of 1 - ema_decay, on a logarithmic scale."
+    )
+    transformed: Many[float] = setting((0.0, 0.8), "Smallest and largest share of transformed images in a batch.")
     startup: int = setting(
-        4, "Trials drawn at random before the sampler learns from them, and before any is pruned.", ge=1, le=10**6
+        4,
+        "Number of trials drawn at random before the sampler learns from them, and before any is pruned.",
+        ge=1,
+        le=10**6,
     )
     warmup: int = setting(2, "Readings that a trial gets before it may be pruned.", ge=0, le=10**6)
     draws: int = setting(2, "How often a trial's GAN is scored.", ge=1, le=10**7)

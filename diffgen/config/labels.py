@@ -24,7 +24,7 @@ class LabelConfig:
         **_SHARE,
     )
     margin: float = setting(0.05, "Margin of error of a share.", option="--margin", metavar="P", **_SHARE)
-    seed: int = setting(0, "Which pictures are drawn, and their order.", option="--seed", metavar="N", ge=0)
+    seed: int = setting(0, "Seed of the choice of pictures and of their order.", option="--seed", metavar="N", ge=0)
 
 
 @settings("training_set")
@@ -39,4 +39,4 @@ class TrainingSetConfig:
         ge=0.01,
         le=0.9,
     )
-    seed: int = setting(0, "Which pictures these are.", option="--seed", metavar="N", ge=0)
+    seed: int = setting(0, "Seed of the choice of pictures to test on.", option="--seed", metavar="N", ge=0)

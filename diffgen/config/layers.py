@@ -136,12 +136,12 @@ def located_path(key: str, value: str, folder: Path) -> str:
     if is_address(value):
         return value
     if "\0" in value:
-        raise SettingError(key, f"is {value!r}, which is no path; give one that is.")
+        raise SettingError(key, f"is {value!r}, which is not a path; give one that is.")
     try:
         return str((folder / value).absolute())
     except (OSError, ValueError) as error:
         raise SettingError(
-            key, f"is {value!r}, which is no path ({error}); give that of a file or a folder."
+            key, f"is {value!r}, which is not a path ({error}); give that of a file or a folder."
         ) from error
 
 

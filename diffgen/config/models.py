@@ -123,11 +123,15 @@ class RemoteConfig:
         metavar="NAME",
     )
     query_budget: Maybe[int] = setting(
-        None, "Most images sent to a remote model, repeated ones too.", ge=1, option="--query-budget", metavar="N"
+        None,
+        "Maximum number of images sent to a remote model, repeated ones included.",
+        ge=1,
+        option="--query-budget",
+        metavar="N",
     )
     timeout: Maybe[float] = setting(
         None,
-        "Seconds that one answer of a remote model may take (default: 60).",
+        "Longest time to wait for an answer of a remote model, in seconds (default: 60).",
         gt=0,
         le=MAX_TIMEOUT,
         option="--timeout",
@@ -135,7 +139,7 @@ class RemoteConfig:
     )
     retries: Maybe[int] = setting(
         None,
-        "How often a request that failed is made again (default: 8).",
+        "How many times a failed request is tried again (default: 8).",
         ge=0,
         le=MAX_RETRIES,
         option="--retries",
@@ -184,7 +188,7 @@ class Opening:
     )
     allow_remote: bool = setting(False, "Send pictures to the address in a run folder.", option="--allow-remote")
     isolate: Isolate | None = setting(
-        None, "Open files where they can only compute: auto (default), on, off.", option="--isolate"
+        None, "Open model files in a process that can only compute: auto (default), on, off.", option="--isolate"
     )
     model_timeout: Maybe[float] = setting(
         None,

@@ -22,12 +22,12 @@ class QuantizeConfig:
     )
     format: Literal["qdq", "qoperator"] = setting(
         "qdq",
-        "Form of a static one: QuantizeLinear and DequantizeLinear around each operator (qdq), or integer operators.",
+        "Form of a static version: QuantizeLinear and DequantizeLinear around operators (qdq), or integer operators.",
         option="--format",
     )
     activations: Literal["uint8", "int8"] = setting(
         "uint8",
-        "Type of the activations of a static one; onnxruntime advises uint8 on x86, int8 on ARM.",
+        "Type of the activations of a static version; onnxruntime advises uint8 on x86, int8 on ARM.",
         option="--activations",
     )
     per_channel: bool = setting(
@@ -40,8 +40,8 @@ class QuantizeConfig:
     )
     calibration: Literal["minmax", "entropy", "percentile"] = setting(
         "minmax",
-        "How ranges follow from the activations: their extremes, the range that keeps most of their entropy, or their "
-        "99.999th percentile.",
+        "How ranges are computed from the activations: their extremes, the range that keeps most of their entropy, "
+        "or their 99.999th percentile.",
         option="--calibration",
     )
     images: int = setting(
@@ -59,6 +59,6 @@ class QuantizeConfig:
     )
     fit: FitRule = setting("crop", "How images of other proportions are brought to that size.", option="--fit")
     skip_broken: bool = setting(
-        False, "Go on without image files that cannot be used, and name them.", option="--skip-broken"
+        False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
     )
     preprocessing: Preprocessing = setting(factory=Preprocessing)

@@ -95,20 +95,22 @@ class SearchConfig:
     reducer: Literal["pca", "umap"] = setting(
         "pca", "What shortens pictures before they are clustered.", option="--reducer"
     )
-    reducer_dim: int = setting(20, "Length that they are shortened to.", ge=1, le=65_536)
+    reducer_dim: int = setting(20, "Length that pictures are shortened to before they are clustered.", ge=1, le=65_536)
     umap_neighbors: int = setting(5, "UMAP's number of neighbours.", ge=2, le=10_000)
     umap_min_dist: float = setting(0.1, "UMAP's least distance between points.", **_SHARE)
-    min_cluster_size: int = setting(3, "Fewest points in a cluster of HDBSCAN.", ge=2, le=10**6)
+    min_cluster_size: int = setting(3, "Minimum number of points in a cluster of HDBSCAN.", ge=2, le=10**6)
     cluster_sample: Maybe[int] = setting(
         1000,
-        "Most triggers that are clustered at once, evenly from all label pairs; none for the whole archive.",
+        "Maximum number of triggers clustered at once, evenly from all label pairs; none for the whole archive.",
         ge=1,
         le=10**6,
     )
     cluster_growth: float = setting(
         0.2, "Cluster again when the archive has grown by this share; 0 for every generation.", ge=0, le=10**6
     )
-    noise_representatives: int = setting(256, "Most noise points that stand for themselves.", ge=0, le=10**6)
+    noise_representatives: int = setting(
+        256, "Maximum number of noise points that stand for themselves.", ge=0, le=10**6
+    )
     techniques: OpenTables = setting(
         factory=dict, about="Settings of single techniques, each in a table of its own; that of one of yours is own."
     )

@@ -13,8 +13,8 @@ class SelectorConfig:
 
     features: Literal["auto", "domain", "vgg16", "pixels"] = setting(
         "auto",
-        "What the forest sees: VGG16 as published, an encoder of this data (domain), or pixels; auto: VGG16 where its "
-        "weights are, else domain.",
+        "What the forest looks at: VGG16 as published, an encoder of this data (domain), or pixels; auto: VGG16 where "
+        "its weights are, else domain.",
         option="--features",
     )
     features_weights: FileName = setting(
@@ -32,7 +32,7 @@ class SelectorConfig:
     )
     limit: int = setting(
         3000,
-        "Most triggers to learn from; if more are labelled, a random sample of that size is used.",
+        "Maximum number of triggers to learn from; if more are labelled, a random sample of that size is used.",
         option="--limit",
         metavar="N",
         ge=20,

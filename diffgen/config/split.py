@@ -19,7 +19,7 @@ class SplitConfig:
 
     holdout: float = setting(
         0.1,
-        "Share of the real images that is kept from training, to calibrate the filters and for the collapse guard.",
+        "Share of the real images on which nothing is trained; they calibrate the filters and guard the GAN.",
         gt=0,
         lt=1,
     )

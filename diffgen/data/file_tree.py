@@ -64,7 +64,9 @@ def stamp_of(paths: Iterable[Path]) -> str:
         except FileNotFoundError:
             found = None  # a link that leads nowhere, which the reading meets
         except OSError as error:
-            raise UserError(f"The file {str(path)!r} cannot be read ({error.strerror}); mend or remove it.") from error
+            raise UserError(
+                f"The file {str(path)!r} cannot be read ({error.strerror}); repair or remove it."
+            ) from error
         about = "" if found is None else f"{found.st_size}\0{found.st_mtime_ns}"
         digest.update(f"{path.absolute()}\0{about}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
@@ -86,7 +88,7 @@ def folder_tree(folder: Path, source: str) -> FileTree:
                 content = file.read(MAX_FILE_BYTES + 1)
         except OSError as error:
             raise UserError(
-                f"The file {'/'.join(parts)!r} in {source!r} cannot be read ({error.strerror}); mend or remove it."
+                f"The file {'/'.join(parts)!r} in {source!r} cannot be read ({error.strerror}); repair or remove it."
             ) from error
         if len(content) > MAX_FILE_BYTES:
             raise _too_large(parts, source)
@@ -140,7 +142,8 @@ def zip_tree(path: Path, source: str) -> Iterator[FileTree]:
         folders.update(parts[:depth] for parts in members for depth in range(1, len(parts)))
         if sum(member.file_size for member in members.values()) > MAX_ZIP_BYTES:
             raise UserError(
-                f"The zip {source!r} unpacks to more than {MAX_ZIP_BYTES // 2**30} GiB; leave out what is no image."
+                f"The zip {source!r} unpacks to more than {MAX_ZIP_BYTES // 2**30} GiB; leave out everything that is "
+                "not an image."
             )
         yield FileTree(
             files=tuple(sorted(members)),

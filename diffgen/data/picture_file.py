@@ -52,9 +52,9 @@ def decode(content: bytes, name: str, source: str) -> UInt8Array:
     except UserError:
         raise
     except UnidentifiedImageError as error:  # its own text names an address in memory
-        raise UserError(f"The image {name!r} in {source!r} is damaged or no image; mend or remove it.") from error
+        raise UserError(f"The image {name!r} in {source!r} is damaged or not an image; repair or remove it.") from error
     except Exception as error:  # Pillow's decoders raise a dozen types on damaged files, SyntaxError among them
-        raise UserError(f"The image {name!r} in {source!r} is damaged ({error}); mend or remove it.") from error
+        raise UserError(f"The image {name!r} in {source!r} is damaged ({error}); repair or remove it.") from error
 
 
 def encode_png(image: UInt8Array) -> bytes:

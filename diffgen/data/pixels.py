@@ -101,7 +101,8 @@ class GreyLevels:
             )
         if not (np.isfinite(lowest) and np.isfinite(highest)):
             raise UserError(
-                f"The images of {source!r} hold values that are no finite numbers; remove them and save the file again."
+                f"The images of {source!r} hold values that are not finite numbers; remove them and save the file "
+                "again."
             )
         if lowest < 0 or highest > _WHITE:
             raise UserError(

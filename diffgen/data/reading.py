@@ -70,7 +70,7 @@ class Broken:
         if count == 1:
             raise UserError(f"{first}, or leave it out with --skip-broken.")
         raise UserError(
-            f"{first}, mend also {_some(self.names[1:])}, or leave all {count:,} of the {self._count:,} images out "
+            f"{first}, repair also {_some(self.names[1:])}, or leave all {count:,} of the {self._count:,} images out "
             "with --skip-broken."
         )
 

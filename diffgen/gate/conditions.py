@@ -233,6 +233,6 @@ def _shift(name: str, shift: Shift | None, limit: float) -> Condition:
 
 
 def _missing(
-    name: str, limit: str, why: str = "the check broke off before, or there was no such image to ask about"
+    name: str, limit: str, why: str = "the check ended before that, or there was no such image to ask about"
 ) -> Condition:
     return Condition(name, Status.ERROR, limit, f"Not measured: {why}.")

@@ -81,7 +81,7 @@ class Acceptance:
 def _name(name: object) -> str:
     if isinstance(name, str) and _BEHAVIOUR.fullmatch(name):
         return name
-    raise ValueError(f"{name!r} is no name of a behaviour")
+    raise ValueError(f"{name!r} is not the name of a behaviour")
 
 
 def _count(value: object) -> int:
@@ -107,7 +107,7 @@ def _read_drop(entry: Mapping[str, Any] | None) -> AccuracyDrop | None:
 def _read_level(entry: Mapping[str, Any]) -> Level:
     shift = entry["shift"]
     if not (isinstance(shift, float | int) and 0 <= shift <= 1):
-        raise ValueError(f"{shift!r} is no shift of a probability")
+        raise ValueError(f"{shift!r} is not a shift of a probability")
     return Level(_count(entry["pictures"]), float(shift))
 
 

@@ -46,7 +46,7 @@ def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], 
         text = row["label"].strip()
         if text and text.casefold() not in values:
             raise UserError(
-                f"The label {text!r} in line {line} of {path} is no class; write one of "
+                f"The label {text!r} in line {line} of {path} is not a class; write one of "
                 f"{', '.join(list(class_names)[:12])}{', ...' if len(class_names) > 12 else ''} or {INVALID_WORD}."
             )
         found[identifier] = values[text.casefold()] if text else UNLABELLED
@@ -78,7 +78,7 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     except OSError as error:
         raise UserError(f"The sheet {path} cannot be read ({error.strerror}); check the path.") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"The sheet {path} is no text in UTF-8; save it as CSV in UTF-8.") from error
+        raise UserError(f"The sheet {path} is not text in UTF-8; save it as CSV in UTF-8.") from error
     first = text.partition("\n")[0]
     delimiter = ";" if first.count(";") > first.count(",") else ","
     try:
@@ -91,7 +91,7 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
         reader.fieldnames = names
         rows = [(reader.line_num, {name: str(row[name] or "") for name in ("id", "label")}) for row in reader]
     except csv.Error as error:
-        raise UserError(f"The sheet {path} is no CSV ({error}); save it as CSV in UTF-8.") from error
+        raise UserError(f"The sheet {path} is not CSV ({error}); save it as CSV in UTF-8.") from error
     if not rows:
         raise UserError(f"The sheet {path} has no rows; give one that was filled in.")
     return rows

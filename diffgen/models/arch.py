@@ -42,7 +42,9 @@ def build_network(spec: str) -> torch.nn.Module:
     try:
         network = factory()
     except Exception as error:
-        raise UserError(f"The factory {spec} fails ({reason(error)}); mend it, or name another with --arch.") from error
+        raise UserError(
+            f"The factory {spec} fails ({reason(error)}); repair it, or name another with --arch."
+        ) from error
     if not isinstance(network, torch.nn.Module):
         raise UserError(
             f"The factory {spec} gives a {type(network).__name__}; write one that returns the network, a "
@@ -73,7 +75,7 @@ def _find(spec: str) -> Callable[[], Any]:
         ) from error
     except Exception as error:
         raise UserError(
-            f"The module {module_name} of --arch {spec} cannot be imported ({reason(error)}); mend it."
+            f"The module {module_name} of --arch {spec} cannot be imported ({reason(error)}); repair it."
         ) from error
     where = module_name
     for name in path.split("."):

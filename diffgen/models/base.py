@@ -364,7 +364,7 @@ class BlackBox(ABC):
                 raise
             except Exception as error:
                 raise RunError(
-                    f"Model {self.name} failed on {counted(len(chunk), 'image')} ({reason(error)}); mend it."
+                    f"Model {self.name} failed on {counted(len(chunk), 'image')} ({reason(error)}); repair it."
                 ) from error
             if rows.shape[1] != self._columns:
                 raise RunError(f"Model {self.name} gave {rows.shape[1]} values per image, before {self._columns}.")

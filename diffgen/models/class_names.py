@@ -128,10 +128,10 @@ def _from_json(value: object) -> list[str]:
             raise ValueError("its numbers are not 0, 1, 2, ...")
         value = [numbered[number] for number in range(len(numbered))]
     if not isinstance(value, list):
-        raise ValueError("it is no list of names")
+        raise ValueError("it is not a list of names")
     last = [each[-1] if isinstance(each, list) and each else each for each in value]
     if not all(isinstance(each, str) for each in last):
-        raise ValueError("it is no list of names")
+        raise ValueError("it is not a list of names")
     return [each.strip() for each in last]
 
 
@@ -181,10 +181,10 @@ def _read_pairs(path: Path) -> list[tuple[str, str]]:
     except OSError as error:
         raise UserError(f"The label map {path} cannot be read ({error.strerror}); check its name.") from error
     except (ValueError, RecursionError, csv.Error) as error:
-        raise UserError(f"The label map {path} cannot be read ({error}); mend it.") from error
+        raise UserError(f"The label map {path} cannot be read ({error}); repair it.") from error
     if not isinstance(value, dict) or not all(isinstance(a, (str, int)) for a in value.values()):
         example = '"theirs" = "ours"' if kind == ".toml" else '{"theirs": "ours"}'
-        raise UserError(f"The label map {path} is no map from classes of B to classes of A; write {example}.")
+        raise UserError(f"The label map {path} is not a map from classes of B to classes of A; write {example}.")
     return [(str(b), str(a)) for b, a in value.items()]
 
 
@@ -208,6 +208,6 @@ def _class_of(text: str, classes: int, names: Sequence[str], role: str, path: Pa
     known = f" or {spoken_list([repr(name) for name in names[:_SHOWN]])}" if len(names) == classes else ""
     more = ", ..." if known and classes > _SHOWN else ""
     raise UserError(
-        f"The label map {path} names {text!r}, which is no class of {role}; give a number from 0 to {classes - 1}"
+        f"The label map {path} names {text!r}, which is not a class of {role}; give a number from 0 to {classes - 1}"
         f"{known}{more}."
     )

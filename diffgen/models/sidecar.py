@@ -50,7 +50,9 @@ def read_sidecar(model: Path) -> Sidecar:
         _check_known(key, path)
     names = values.pop("class_names", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise UserError(f"The class_names in the sidecar {path} are no list of different names; mend or remove them.")
+        raise UserError(
+            f"The class_names in the sidecar {path} are not a list of different names; repair or remove them."
+        )
     strange = next((name for name in names if not is_name(name)), None)
     if strange is not None:
         raise UserError(

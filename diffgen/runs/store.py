@@ -153,8 +153,8 @@ def _check_nothing_else(path: Path) -> None:
     if others:
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
         raise UserError(
-            f"The folder {path} is no store, and other things lie in it ({others[0]}{more}); name a store, or a new or "
-            "empty folder, with --store."
+            f"The folder {path} is not a store, and other things are in it ({others[0]}{more}); name a store, or a new "
+            "or empty folder, with --store."
         )
 
 

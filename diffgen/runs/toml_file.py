@@ -26,11 +26,11 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         with open_regular(path) as file:
             contents = file.read(_LARGEST + 1)
         if len(contents) > _LARGEST:
-            raise UserError(f"{what} {path} has more than {_LARGEST >> 20} MiB; mend or remove it.")
+            raise UserError(f"{what} {path} has more than {_LARGEST >> 20} MiB; repair or remove it.")
         return tomllib.loads(contents.decode("utf-8-sig"))
     except OSError as error:
         raise UserError(f"{what} {path} cannot be read ({error.strerror}); check its permissions.") from error
     except RecursionError as error:
-        raise UserError(f"{what} {path} is nested too deeply; mend or remove it.") from error
+        raise UserError(f"{what} {path} is nested too deeply; repair or remove it.") from error
     except ValueError as error:
-        raise UserError(f"{what} {path} is not valid TOML ({error}); mend or remove it.") from error
+        raise UserError(f"{what} {path} is not valid TOML ({error}); repair or remove it.") from error

@@ -55,7 +55,7 @@ class BatchHalver:
                 if not is_out_of_memory(error):
                     raise
                 if len(piece) <= 1:
-                    raise RunError("There is not memory enough for a single image; use a smaller model.") from error
+                    raise RunError("There is not enough memory for a single image; use a smaller model.") from error
                 smaller = len(piece) // 2
             else:
                 row += len(piece)

@@ -43,8 +43,10 @@ SHARES = (0.1, 0.2, 0.3)
 class ArgusSettings:
     """Settings of Argus."""
 
-    seeds: Maybe[int] = setting(None, "Most seeds that are used at all; none for every one.", ge=1, le=10**6)
-    others: int = setting(100, "Most images of each other class that seeds are led towards.", ge=1, le=10**6)
+    seeds: Maybe[int] = setting(None, "Maximum number of seeds; none for all.", ge=1, le=10**6)
+    others: int = setting(
+        100, "Maximum number of images of each other class that seeds are led towards.", ge=1, le=10**6
+    )
     fidelity: Literal["scorer", "none"] = setting(
         "scorer",
         "Which pictures are asked about: those that the scorer of the source, where it has one, takes for at least as "

@@ -70,7 +70,7 @@ class GiftbenchSettings:
     )
     population: int = setting(25, "Individuals of a generation.", ge=3, le=10**5)
     kept: int = setting(10, "The best of them, which are kept and bred from; never all of them.", ge=2, le=10**5)
-    generations: int = setting(60, "Most generations from one seed.", ge=1, le=10**6)
+    generations: int = setting(60, "Maximum number of generations from one seed.", ge=1, le=10**6)
 
 
 PRESETS: dict[str, SearchConfig] = {

@@ -35,8 +35,8 @@ class LatteSettings:
     """Settings of Latte."""
 
     anchors: int = setting(10, "Images of each class that seeds are led towards.", ge=1, le=10**6)
-    shortest: float = setting(0.05, "Least share of the way to an anchor.", ge=0, le=1)
-    longest: float = setting(0.3, "Greatest share of the way to an anchor.", gt=0, le=1)
+    shortest: float = setting(0.05, "Smallest share of the way to an anchor.", ge=0, le=1)
+    longest: float = setting(0.3, "Largest share of the way to an anchor.", gt=0, le=1)
 
 
 class Latte(Interpolation):

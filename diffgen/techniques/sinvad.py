@@ -75,10 +75,12 @@ class SinvadSettings:
     )
     population: int = setting(50, "Individuals of a generation.", ge=3, le=10**5)
     kept: int = setting(10, "The best of them, which are kept and bred from; never all of them.", ge=2, le=10**5)
-    generations: int = setting(60, "Most generations from one seed.", ge=1, le=10**6)
+    generations: int = setting(60, "Maximum number of generations from one seed.", ge=1, le=10**6)
     spread: float = setting(1.0, "Standard deviation of the first generation about its seed.", gt=0, le=100)
     step: float = setting(0.1, "Standard deviation of the first mutations.", gt=0, le=100)
-    shrinking: float = setting(0.7, "What it is multiplied by when the best has not changed.", gt=0, lt=1)
+    shrinking: float = setting(
+        0.7, "Factor on the standard deviation of mutations when the best has not changed.", gt=0, lt=1
+    )
     smallest_step: float = setting(0.001, "A search ends with mutations smaller than this.", gt=0, le=1)
     restored: float = setting(0.5, "Share of the genes of a child that become the seed's again.", ge=0, lt=1)
     passes: int = setting(3, "Hill climbing: how often it goes through all genes.", ge=1, le=10**6)

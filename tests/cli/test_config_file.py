@@ -148,7 +148,7 @@ def test_nothing_is_passed_over_beside_resume(verb: str, words: list[str], diffg
     outcome = diffgen_command(verb, "--resume", "nowhere", *words)
     assert outcome.code == 2
     long = "--output" if words[0] == "-o" else words[0]
-    assert f"leave {long} out (beside --resume may stand" in outcome.err
+    assert f"leave {long} out (--resume goes only with" in outcome.err
     assert len(outcome.err.strip().splitlines()) == 1
 
 

@@ -159,8 +159,8 @@ def test_truth_values_are_black_and_white(tmp_path: Path) -> None:
     [
         ((IMAGES / 127.5 - 1).astype(np.float32), "-1 to 1"),
         (IMAGES.astype(np.int64) * 2, "0 to 5"),
-        (np.where(IMAGES > 9, np.nan, 0.5), "no finite numbers"),
-        (np.where(IMAGES > 9, np.inf, 0.5), "no finite numbers"),
+        (np.where(IMAGES > 9, np.nan, 0.5), "not finite numbers"),
+        (np.where(IMAGES > 9, np.inf, 0.5), "not finite numbers"),
         (IMAGES.astype(complex), "complex128"),
         (IMAGES.astype("U3"), "<U3"),
         (IMAGES.astype("M8[s]"), "datetime64"),

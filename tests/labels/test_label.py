@@ -228,7 +228,7 @@ def test_latent_vectors_that_cannot_be(entry: object, tmp_path: Path) -> None:
 MISTAKES = {
     "unknown id": (lambda rows: [("t000000000000", 1), *rows], "is none of this run's"),
     "twice": (lambda rows: [*rows, rows[0]], "twice"),
-    "no class": (lambda rows: [(rows[0][0], 12), *rows[1:]], "is no class; write one of 0, 1, 2"),
+    "no class": (lambda rows: [(rows[0][0], 12), *rows[1:]], "is not a class; write one of 0, 1, 2"),
     "no label": (lambda rows: [(rows[0][0], ""), *rows[1:]], "no label for 1 of 59 pictures .* --partial"),
     "empty sheet": (lambda rows: [(identifier, "") for identifier, _ in rows], "label its pictures first"),
     "no rows": (lambda rows: [], "has no rows"),
@@ -260,7 +260,7 @@ def test_sheets_that_do_not_match(run: RunFolder, truth_rows: list[tuple[str, ob
         (b"\xff\xfe\x00label", "no text in UTF-8"),
         (b"picture,class\n1,2\n", "no columns 'id' and 'label'"),
         (b"", "no columns 'id' and 'label'"),
-        (b'id,label\n"t1,2\n', "is no CSV"),
+        (b'id,label\n"t1,2\n', "is not CSV"),
     ],
 )
 def test_files_that_are_no_sheets(content: bytes, message: str, run: RunFolder, tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ def test_a_model_that_raises_in_mid_run_is_named_with_its_reason(images, told):
 
     box = prepared(moody, images, name="Moody")
     with pytest.raises(
-        RunError, match=r"^Model Moody failed on 5 images \(ValueError: not today\); mend it\.$"
+        RunError, match=r"^Model Moody failed on 5 images \(ValueError: not today\); repair it\.$"
     ) as caught:
         box.predict(np.full((5, 1, 28, 28), 255, dtype=np.uint8))
     assert isinstance(caught.value.__cause__, ValueError)

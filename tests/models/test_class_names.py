@@ -73,7 +73,7 @@ def test_every_way_to_write_a_label_map(tmp_path, name, text):
     [
         ("m.txt", "", "neither .toml, .json nor .csv"),
         ("m.toml", "a = ", "cannot be read"),
-        ("m.json", "[1, 2]", "is no map from classes of B"),
+        ("m.json", "[1, 2]", "is not a map from classes of B"),
         ("m.json", '{"chien": [1]}', "is no map"),
         ("m.csv", "chien,dog,1", "Line 1 .* has 3 columns; give two"),
         ("m.json", '{"chien": "dog", "chat": "cat"}', r"leaves out 1 class of B \(poisson\)"),
@@ -83,10 +83,10 @@ def test_every_way_to_write_a_label_map(tmp_path, name, text):
         (
             "m.json",
             '{"hund": "dog"}',
-            "names 'hund', which is no class of B; give a number from 0 to 2 or 'chien', 'chat' or",
+            "names 'hund', which is not a class of B; give a number from 0 to 2 or 'chien', 'chat' or",
         ),
-        ("m.json", '{"chien": 3}', "names '3', which is no class of A"),
-        ("m.json", '{"chien": -1}', "which is no class of A"),
+        ("m.json", '{"chien": 3}', "names '3', which is not a class of A"),
+        ("m.json", '{"chien": -1}', "which is not a class of A"),
     ],
 )
 def test_what_does_not_fit_is_told(tmp_path, name, text, message, told):
@@ -141,9 +141,9 @@ def test_every_way_to_write_class_names(tmp_path, name, text):
         ("names.txt", "cat\n\u001b[2Jdog\n", "Name 2 .* not printable"),
         ("names.txt", "cat\n", "are 1; give one name a line"),
         ("names.txt", "", "are 0; give one name a line"),
-        ("names.json", "7", "it is no list of names"),
+        ("names.json", "7", "it is not a list of names"),
         ("names.json", '{"0": "cat", "2": "dog"}', "its numbers are not 0, 1, 2"),
-        ("names.json", '["cat", 7]', "it is no list of names"),
+        ("names.json", '["cat", 7]', "it is not a list of names"),
         ("names.json", "[" * 100_000, "cannot be read"),
     ],
 )

@@ -57,8 +57,8 @@ def test_it_is_read_and_options_win_over_it(model, images):
         ("mean = true", "give a list of numbers"),
         ("size = [1, 2, 3]", "give height and width"),
         ("size = true", "give a list of whole numbers"),
-        ("class_names = ['a', 'a']", "no list of different names"),
-        ("class_names = [1, 2]", "no list of different names"),
+        ("class_names = ['a', 'a']", "not a list of different names"),
+        ("class_names = [1, 2]", "not a list of different names"),
         ('class_names = ["a", "\\u001b[31mb"]', "hold .* which is not printable text"),
         (
             "arch = 'nets:build'",
@@ -75,13 +75,13 @@ def test_every_mistake_is_told(model, text, message, told):
 
 
 def test_one_that_is_nested_very_deeply(model, told):
-    with pytest.raises(UserError, match=r"net\.pt\.toml is nested too deeply; mend or remove it") as caught:
+    with pytest.raises(UserError, match=r"net\.pt\.toml is nested too deeply; repair or remove it") as caught:
         load(beside(model, f"mean = {'[' * 5000}{']' * 5000}"))
     told("Sidecars", "5,000 brackets", caught.value)
 
 
 def test_one_that_is_very_large(model, told):
-    with pytest.raises(UserError, match=r"has more than 4 MiB; mend or remove it") as caught:
+    with pytest.raises(UserError, match=r"has more than 4 MiB; repair or remove it") as caught:
         load(beside(model, "#" * (4 << 20) + "\n"))
     told("Sidecars", "4 MiB of a comment", caught.value)
 

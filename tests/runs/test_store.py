@@ -223,7 +223,7 @@ def test_a_folder_that_is_no_store_is_left_alone(
         lambda: read_store(tmp_path / "mine"),
         lambda: add_to_store(tmp_path / "mine", [behaviour(load("digits:test").images[:2])]),
     ):
-        with pytest.raises(UserError, match="is no store, and other things lie in it") as caught:
+        with pytest.raises(UserError, match="is not a store, and other things are in it") as caught:
             attempt()
     assert [each.name for each in (tmp_path / "mine").iterdir()] == [name]
     if name == "index.html":  # one for all of them

@@ -292,8 +292,8 @@ class Child:
             if left <= 0:
                 self._kill()
                 self._ended = (
-                    f"Model {self._name} was ended because {self._timeout:g} s passed before {doing}; give it longer "
-                    "with --model-timeout SECONDS, or look for a loop in it."
+                    f"Model {self._name} was ended because {self._timeout:g} s passed before {doing}; allow more "
+                    "time with --model-timeout SECONDS, or look for a loop in it."
                 )
                 raise ModelDied(self._ended)
             until = hurried_until(self._longest)

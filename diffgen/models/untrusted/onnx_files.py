@@ -76,7 +76,7 @@ def _check(model: Path, name: str) -> None:
     shown = f"its weights are in {name[:_LONGEST]!r}"
     parts = PureWindowsPath(name).parts
     if not name.isprintable() or not parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
-        raise UntrustedError(f"{shown}, which is no name of a file beside it")
+        raise UntrustedError(f"{shown}, which does not name a file beside it")
     if ".." in parts:
         raise UntrustedError(f"{shown}, which leads out of its folder")
     weights = model.parent / name
@@ -89,4 +89,4 @@ def _check(model: Path, name: str) -> None:
     if not any(target.is_relative_to(folder) for folder in (model.parent.resolve(), model.resolve().parent)):
         raise UntrustedError(f"{shown}, a link that leads out of its folder")
     if not stat.S_ISREG(found.st_mode) or found.st_size == 0:  # those in /proc have no size
-        raise UntrustedError(f"{shown}, which is no regular file with something in it")
+        raise UntrustedError(f"{shown}, which is not a regular file with something in it")

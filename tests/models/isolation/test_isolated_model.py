@@ -172,7 +172,7 @@ def test_a_model_that_loops_is_ended(scripted: Callable[..., Path], images: Imag
     box = load(scripted(Looping()), model_timeout=1.5)
     child = child_of(box)
     with pytest.raises(
-        RunError, match=r"1.5 s passed before it answered 64 images; give it longer with --model-time"
+        RunError, match=r"1.5 s passed before it answered 64 images; allow more time with --model-time"
     ) as e:
         box.prepare(images)
     told("Isolated models", "a model that loops", e.value)
