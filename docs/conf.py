@@ -57,3 +57,4 @@ napoleon_use_rtype = False
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ.setdefault("DIFFGEN_CACHE", str(Path(__file__).parent / "_build" / "cache"))
 os.environ["NO_COLOR"] = "1"
+toc_object_entries_show_parents = "hide"

@@ -19,7 +19,7 @@ _TOLD = pytest.StashKey[dict[tuple[str, str], str]]()
 _PAGE = pytest.StashKey[dict[tuple[str, str], str]]()
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _INTRODUCTION = """\
-# Bad inputs, and what diffgen says
+# Error sentences: bad inputs, and what diffgen says
 
     pytest tests/cli tests/data tests/models tests/runs tests/workflows -m "not slow" --write-bad-inputs
 

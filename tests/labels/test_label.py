@@ -257,7 +257,7 @@ def test_sheets_that_do_not_match(run: RunFolder, truth_rows: list[tuple[str, ob
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff\xfe\x00label", "no text in UTF-8"),
+        (b"\xff\xfe\x00label", "not text in UTF-8"),
         (b"picture,class\n1,2\n", "no columns 'id' and 'label'"),
         (b"", "no columns 'id' and 'label'"),
         (b'id,label\n"t1,2\n', "is not CSV"),

@@ -74,7 +74,7 @@ def test_every_way_to_write_a_label_map(tmp_path, name, text):
         ("m.txt", "", "neither .toml, .json nor .csv"),
         ("m.toml", "a = ", "cannot be read"),
         ("m.json", "[1, 2]", "is not a map from classes of B"),
-        ("m.json", '{"chien": [1]}', "is no map"),
+        ("m.json", '{"chien": [1]}', "is not a map"),
         ("m.csv", "chien,dog,1", "Line 1 .* has 3 columns; give two"),
         ("m.json", '{"chien": "dog", "chat": "cat"}', r"leaves out 1 class of B \(poisson\)"),
         ("m.json", "{}", r"leaves out 3 classes of B \(chien, chat, poisson\)"),
