@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from diffgen.api import StageStarted as StageStarted
     from diffgen.api import Stopped as Stopped
     from diffgen.api import StopToken as StopToken
+    from diffgen.api import SweepResult as SweepResult
     from diffgen.api import Technique as Technique
     from diffgen.api import TechniqueContext as TechniqueContext
     from diffgen.api import TrainGanConfig as TrainGanConfig
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from diffgen.api import run_settings as run_settings
     from diffgen.api import select as select
     from diffgen.api import shrink as shrink
+    from diffgen.api import sweep as sweep
     from diffgen.api import technique_names as technique_names
     from diffgen.api import train_gan as train_gan
     from diffgen.api import verdict as verdict

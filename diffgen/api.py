@@ -114,6 +114,8 @@ if TYPE_CHECKING:
     from diffgen.workflows.select import select as select
     from diffgen.workflows.shrink import ShrinkResult as ShrinkResult
     from diffgen.workflows.shrink import shrink as shrink
+    from diffgen.workflows.sweep import SweepResult as SweepResult
+    from diffgen.workflows.sweep import sweep as sweep
     from diffgen.workflows.train_gan import TrainGanResult as TrainGanResult
     from diffgen.workflows.train_gan import train_gan as train_gan
     from diffgen.workflows.verdict import verdict as verdict
@@ -174,6 +176,7 @@ _HOMES = {
     "SheetResult": "diffgen.workflows.label",
     "ShortList": "diffgen.workflows.rank",
     "ShrinkResult": "diffgen.workflows.shrink",
+    "SweepResult": "diffgen.workflows.sweep",
     "Sight": "diffgen.workflows.watch",
     "Source": "diffgen.sources.base",
     "Space": "diffgen.sources.space",
@@ -227,6 +230,7 @@ _HOMES = {
     "run_settings": "diffgen.workflows.listing",
     "select": "diffgen.workflows.select",
     "shrink": "diffgen.workflows.shrink",
+    "sweep": "diffgen.workflows.sweep",
     "technique_names": "diffgen.techniques",
     "train_gan": "diffgen.workflows.train_gan",
     "verdict": "diffgen.workflows.verdict",
@@ -265,6 +269,7 @@ VERBS = (
     "run_settings",
     "select",
     "shrink",
+    "sweep",
     "train_gan",
     "verdict",
 )

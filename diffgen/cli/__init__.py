@@ -28,6 +28,7 @@ from diffgen.cli import (
     report,
     select,
     shrink,
+    sweep,
     train_gan,
     ui,
 )
@@ -49,6 +50,7 @@ examples:
   diffgen demo                                        a whole run on embedded digits, in some minutes
   diffgen compare a.onnx b.pt --data test/            search for 60 seconds, write a report
   diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
+  diffgen sweep sweep.toml --workers 4                many comparisons from one file, and one table
   diffgen check old.onnx new.onnx --data val/         may the new one replace the old one? for pipelines
   diffgen inspect a.onnx --data test/                 which pre-processing a model wants
   diffgen quantize a.onnx --data test/                its 8-bit version, and what that costs
@@ -78,6 +80,7 @@ VERBS = (
     train_gan,
     replay,
     shrink,
+    sweep,
     report,
     export,
     label,

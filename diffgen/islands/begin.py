@@ -30,6 +30,12 @@ def check_islands(config: CompareConfig) -> None:
             f"The budget of {config.budget.queries:,} queries is too small for {islands.workers} workers; give at "
             "least one query to each."
         )
+    if islands.ray != "none":
+        from diffgen.islands.ray_cluster import check_answers, package
+
+        package()
+        if islands.ray != "auto":
+            check_answers(islands.ray)
 
 
 def threads_of(config: IslandConfig) -> int:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import socket
-import threading
 from collections import deque
-from importlib import import_module
 from typing import Any
 
-from diffgen.errors import UserError
 from diffgen.events import Progress, StopToken
 from diffgen.islands.failure import failed
 from diffgen.islands.island import Island
 from diffgen.islands.messages import Begin, Epoch, Event, Failed, Job, Ready, Report, Said, Tick
+from diffgen.islands.ray_cluster import connect, package
 from diffgen.models.wording import reason
 
-_SECONDS_TO_CONNECT = 5.0
-_OBJECT_STORE = 200 * 2**20  # bytes, of a cluster that is started for a run; reports are a few MB
-_ADDRESS = re.compile(r"(?:ray://)?(?P<host>[^/:\s]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 _WORK, _TALK = "work", "talk"
 
 
@@ -75,10 +66,10 @@ class RayActors:
     """
 
     def __init__(self, job: Job, address: str, *, gpus: bool, progress: Progress) -> None:
-        self._ray = _ray()
+        self._ray = package()
         self._began = not self._ray.is_initialized()
         if self._began:
-            _connect(self._ray, address, job)
+            connect(self._ray, address, job.islands)
         self._cpus, self._gpus = self._shares(job, gpus, progress)
         self._job = self._ray.put(job)
         self._actors: dict[int, Any] = {}
@@ -175,70 +166,3 @@ class RayActors:
             self.end(number)
         if self._began:
             self._ray.shutdown()
-
-
-def _ray() -> Any:
-    """The package, which is imported only here.
-
-    Raises:
-        UserError: it is not installed.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when it is imported
-    try:
-        return import_module("ray")
-    except ImportError as error:
-        raise UserError(
-            "Workers on a Ray cluster need Ray, which is not installed; install diffgen[ray], or leave --ray out."
-        ) from error
-
-
-def _connect(ray: Any, address: str, job: Job) -> None:
-    """Join a cluster, or start one.
-
-    Raises:
-        UserError: nothing answers at the address, or a cluster of another version.
-    """
-    usual: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address != "auto":
-        _check_answers(address)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        if address == "auto":
-            try:
-                ray.init(address="auto", **usual)
-            except ConnectionError:
-                cores = max(os.cpu_count() or 1, job.islands)
-                own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _OBJECT_STORE}
-                ray.init(address="local", **own, **usual)
-        else:
-            ray.init(address=address, **usual)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise UserError(
-            f"The Ray cluster {address} cannot be joined ({reason(error)}); see that it runs the same versions of Ray "
-            "and Python, and that its address is right."
-        ) from error
-    finally:
-        # Ray puts handlers of its own in the place of those that end a search in good order
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in before.items():
-                if handler is not None:
-                    signal.signal(number, handler)
-
-
-def _check_answers(address: str) -> None:
-    """See that something answers at an address; Ray itself would try for minutes.
-
-    Raises:
-        UserError: nothing does, or it is no address.
-    """
-    match = _ADDRESS.fullmatch(address)
-    if match is None:
-        raise UserError(f"The Ray address {address!r} is not understood; write auto, host:port or ray://host:port.")
-    try:
-        with socket.create_connection((match["host"].strip("[]"), int(match["port"])), _SECONDS_TO_CONNECT):
-            return
-    except (OSError, OverflowError) as error:
-        raise UserError(
-            f"No Ray cluster answers at {address} ({getattr(error, 'strerror', None) or error}); start one with "
-            "'ray start --head', or use --workers without --ray."
-        ) from error

@@ -53,6 +53,15 @@ def test_many_classes(bench: Bench) -> None:
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
 
 
+@pytest.mark.slow
+def test_islands(bench: Bench) -> None:
+    small = ("--quick", "--passes", 1, "--population", 20)
+    said = bench("islands", "speed", "--workers", "1,2", "--milliseconds", 1, "--seconds", 1, *small)
+    assert said.count("\n| 1 | ") == 2
+    said = bench("islands", "kills", "--kills", 1, "--pause", 1, "--budget", "400q", *small)
+    assert said.rstrip().endswith("| 0 | yes |")
+
+
 def test_isolation(bench: Bench) -> None:
     said = json.loads(bench("isolation", "--rounds", 1, "--archive", 300).splitlines()[-1])
     assert said["isolated_over_own"] > 0

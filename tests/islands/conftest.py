@@ -29,6 +29,8 @@ from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.islands import driver
 from diffgen.islands.begin import job_of
+from diffgen.islands.crew import Crew
+from diffgen.islands.messages import Job
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.compare import run_comparison
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
@@ -102,8 +104,12 @@ class Search:
 
     def __call__(self, **how: Any) -> SearchOutcome:
         """Begin, or go on; ``how`` is that of :class:`tests.islands.in_turn.InTurn`."""
+        return self.on(lambda job: InTurn(job, **how))
+
+    def on(self, crew: Callable[[Job], Crew]) -> SearchOutcome:
+        """Begin, or go on, with workers that ``crew`` makes."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(driver, "make_crew", lambda prepared, reopening: InTurn(job_of(prepared, reopening), **how))
+            patch.setattr(driver, "make_crew", lambda prepared, reopening: crew(job_of(prepared, reopening)))
             now = replace(self.prepared, folder=RunFolder.open(self.run), progress=self.listener.progress)
             return driver.search_on_islands(now, reopening=Reopening(self.networks))
 

@@ -1,0 +1,221 @@
+"""What several workers bring, what dying workers cost, and whether islands should tell each other what they find.
+
+    python -m benchmarks.islands speed --workers 1,2,4 --milliseconds 0,5,20 --seconds 20
+    python -m benchmarks.islands kills --kills 20
+    python -m benchmarks.islands migration --seeds 1,2,3,4,5 --workers 4
+
+Two small classifiers of digits are compared by the technique ``seeds``. ``speed`` lets them sleep some milliseconds for
+each picture, as a model on a server would, but only while the search runs. One worker is the search in this process,
+with one thread as each of several has. ``kills`` ends workers by SIGKILL at random times and compares what was found
+with an undisturbed run. Processor seconds are those of all processes, from the beginning of the search to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.process_tree import processor_seconds
+from benchmarks.sleeping import Sleeping
+from diffgen import CompareResult, compare
+from diffgen.config import CompareConfig, FilterConfig, IslandConfig, SearchConfig, replace
+from diffgen.config.filters import JurySettings
+from diffgen.data import load
+from diffgen.events import Event, StageEnded, StageStarted
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.demo import convolutional_classifier, dense_classifier, save_torchscript, train_classifier
+
+_SEARCH = "Searching for disagreements"
+Line = tuple[object, ...]
+
+
+class Watch:
+    """Raises the flag while a search runs, and takes the processor time of it.
+
+    Attributes:
+        processor: seconds of all processes.
+        own: seconds of this process alone.
+    """
+
+    def __init__(self, flag: Path) -> None:
+        self.flag = flag
+        self.processor = self.own = 0.0
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted) and event.name == _SEARCH:
+            self.flag.touch()
+            self.processor, self.own = processor_seconds(os.getpid()), time.process_time()
+        elif isinstance(event, StageEnded) and event.name == _SEARCH:
+            # workers that were ended are counted in their parent's children, which processor_seconds includes
+            self.processor = processor_seconds(os.getpid()) - self.processor
+            self.own = time.process_time() - self.own
+            self.flag.unlink()
+
+
+def models(folder: Path, passes: int) -> tuple[Path, Path]:
+    """Two small classifiers of digits."""
+    training = load("digits:train")
+    for name, network in (("a", convolutional_classifier(10)), ("b", dense_classifier(10))):
+        save_torchscript(train_classifier(network, training, seed=0, passes=passes), folder / f"{name}.pt")
+    return folder / "a.pt", folder / "b.pt"
+
+
+def settings(arguments: argparse.Namespace) -> CompareConfig:
+    """Of all runs here."""
+    filters = FilterConfig(jury=JurySettings(shown=640)) if arguments.quick else FilterConfig()
+    return CompareConfig(technique="seeds", filters=filters, search=SearchConfig(population=arguments.population))
+
+
+def speed(arguments: argparse.Namespace, folder: Path) -> list[Line]:
+    """Queries a second and behaviours by number of workers and speed of models."""
+    files, flag = models(folder, arguments.passes), folder / "searching"
+    lines: list[Line] = []
+    for milliseconds in map(float, arguments.milliseconds.split(",")):
+        alone = 0.0
+        for workers in map(int, arguments.workers.split(",")):
+            watch = Watch(flag)
+            result = compare(
+                *(Sleeping(file, milliseconds, flag) for file in files),
+                data="digits",
+                config=replace(settings(arguments), islands=IslandConfig(workers=workers, threads=1)),
+                budget=f"{arguments.seconds:g}s",
+                output=folder / f"speed-{milliseconds:g}-{workers}",
+                events=watch,
+            )
+            rate = result.queries / result.seconds
+            alone = alone or rate
+            lines.append(
+                (
+                    f"{milliseconds:g}",
+                    workers,
+                    f"{result.queries:,}",
+                    f"{rate:,.0f}",
+                    f"{rate / alone:.2f}",
+                    f"{1000 * watch.processor / max(1, result.queries):.2f}",
+                    f"{1000 * watch.own / max(1, result.queries):.2f}",
+                    result.recognised_behaviours,
+                )
+            )
+            show(lines[-1])
+    return lines
+
+
+def kills(arguments: argparse.Namespace, folder: Path) -> list[Line]:
+    """A run whose workers are killed at random, and one that nobody disturbs."""
+    files = models(folder, arguments.passes)
+    config = replace(settings(arguments), islands=IslandConfig(workers=2, threads=1), seed=7)
+    whole = _columns(compare(*files, data="digits", config=config, budget=arguments.budget, output=folder / "whole"))
+    ended, heard = threading.Event(), list[str]()
+    killer = threading.Thread(target=_kill, args=(arguments, ended, heard))
+
+    def listen(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.name == _SEARCH:
+            killer.start()
+        elif isinstance(event, StageEnded) and event.name == _SEARCH:
+            ended.set()
+
+    disturbed = compare(
+        *files, data="digits", config=config, budget=arguments.budget, output=folder / "killed", events=listen
+    )
+    killer.join()
+    found = _columns(disturbed)
+    lost = set(map(bytes, whole["hashes"])) - set(map(bytes, found["hashes"]))
+    same = len(found["hashes"]) == len(whole["hashes"]) and bool((found["hashes"] == whole["hashes"]).all())
+    line = (len(heard), f"{disturbed.queries:,}", len(whole["hashes"]), len(lost), "yes" if same else "no")
+    show(line)
+    return [line]
+
+
+def _kill(arguments: argparse.Namespace, ended: threading.Event, killed: list[str]) -> None:
+    """Ends a worker of this process now and then."""
+    rng = random.Random(0)
+    while len(killed) < arguments.kills and not ended.wait(rng.uniform(0.5, 1.5) * arguments.pause):
+        workers = [child for child in _children() if "spawn_main" in child[1]]
+        if workers:
+            pid, _ = rng.choice(workers)
+            os.kill(pid, signal.SIGKILL)
+            killed.append(str(pid))
+
+
+def _children() -> list[tuple[int, str]]:
+    """Processes that this one has started, and their commands."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == os.getpid():
+                    found.append((int(entry.name), (entry / "cmdline").read_text().replace("\0", " ")))
+            except FileNotFoundError:
+                continue  # it has ended meanwhile
+    return found
+
+
+def _columns(result: CompareResult) -> dict[str, np.ndarray]:
+    return RunFolder.open(result.run).read_triggers().columns()
+
+
+def migration(arguments: argparse.Namespace, folder: Path) -> list[Line]:
+    """Recognised behaviours of islands that tell each other what they find, and of islands that do not."""
+    files, lines = models(folder, arguments.passes), list[Line]()
+    workers = int(arguments.workers.split(",")[0])
+    for migrants in map(int, arguments.migrants.split(",")):
+        found = []
+        for seed in map(int, arguments.seeds.split(",")):
+            islands = IslandConfig(workers=workers, threads=1, migrants=migrants)
+            config = replace(settings(arguments), islands=islands, seed=seed)
+            place = folder / f"migration-{migrants}-{seed}"
+            result = compare(*files, data="digits", config=config, budget=arguments.budget, output=place)
+            found.append(result.recognised_behaviours or 0)
+        lines.append((migrants, workers, f"{statistics.median(found):g}", ", ".join(map(str, found))))
+        show(lines[-1])
+    return lines
+
+
+_HEADS = {
+    "speed": ("ms", "workers", "queries", "queries/s", "times one", "CPU ms/query", "of the driver", "behaviours"),
+    "kills": ("kills", "queries", "triggers", "lost", "same run"),
+    "migration": ("migrants", "workers", "median of recognised behaviours", "by seed"),
+}
+
+
+def show(line: Line) -> None:
+    """Print a line of a table at once."""
+    print(f"| {' | '.join(map(str, line))} |", flush=True)
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=sorted(_HEADS))
+    parser.add_argument("--workers", default="1,2,4")
+    parser.add_argument("--milliseconds", default="0,5,20")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--budget", default="20000q")
+    parser.add_argument("--seeds", default="1,2,3,4,5")
+    parser.add_argument("--migrants", default="0,16")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--pause", type=float, default=6.0, help="mean seconds between two kills")
+    parser.add_argument("--population", type=int, default=100)
+    parser.add_argument("--passes", type=int, default=6)
+    parser.add_argument("--quick", action="store_true", help="a small jury: shows whether it runs")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    show(_HEADS[arguments.what])
+    show(("---",) * len(_HEADS[arguments.what]))
+    with tempfile.TemporaryDirectory() as folder:
+        {"speed": speed, "kills": kills, "migration": migration}[arguments.what](arguments, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""``diffgen sweep``: many comparisons from one file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from diffgen import api
+from diffgen.cli import options
+
+_EXAMPLES = """\
+examples:
+  diffgen sweep sweep.toml                 all comparisons of the file, one after the other
+  diffgen sweep sweep.toml --workers 4     four at once; the same command goes on where it was broken off
+
+The file:
+  output = "sweeps/first"
+  techniques = ["seeds", "dflare"]
+  seeds = [1, 2, 3]
+  budgets = ["20000q"]
+  [[pairs]]
+  name = "lenet"
+  models = ["a.pt", "b.onnx"]
+  data = "digits"
+  [settings.search]
+  population = 200
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add this verb to the parser."""
+    parser = verbs.add_parser(
+        "sweep",
+        help="many comparisons from one file",
+        description="Compare pairs of models x techniques x budgets x seeds, each in a run folder of its own, and "
+        "write one table (table.csv) and one page (report.html).",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("plan", metavar="FILE", help="TOML file that says what is compared")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="comparisons at once (default: 1)")
+    options.add_talk(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the sweep and print where its table is."""
+    progress = options.make_progress(arguments)
+    result = api.sweep(arguments.plan, workers=arguments.workers, events=progress.listener, stop=progress.stop)
+    failures = [each for each in result.outcomes if each.status == "failed"]
+    done = sum(each.status == "done" for each in result.outcomes)
+    print(
+        f"comparisons done  {done:,} of {len(result.outcomes):,}" + (f", {len(failures):,} failed" if failures else "")
+    )
+    print(f"report: {result.report}")
+    if arguments.json:
+        options.print_json(result.as_dict())
+    return 130 if result.interrupted else 3 if failures else 0

@@ -1,0 +1,104 @@
+"""What came of the comparisons of a sweep: one table, and a page of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from diffgen.errors import UserError
+from diffgen.report.html import asset, make_environment
+from diffgen.runs.files import write_text
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import read_finished
+from diffgen.sweeps.plan import Cell
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one comparison; figures are None where it did not come to its end.
+
+    Attributes:
+        run: its folder.
+        status: "done", "failed", or "open": it was not begun, or was broken off.
+        why: of one that failed, a sentence.
+    """
+
+    run: str
+    pair: str
+    technique: str
+    budget: str
+    seed: int
+    status: str
+    queries: int | None = None
+    seconds: float | None = None
+    triggers: int | None = None
+    valid_triggers: int | None = None
+    distinct_valid_triggers: int | None = None
+    behaviours: int | None = None
+    recognised_behaviours: int | None = None
+    label_pairs: int | None = None
+    why: str = ""
+
+
+_FIGURES = tuple(each.name for each in fields(Outcome) if each.name not in ("run", "status", "why"))[4:]
+
+
+def outcome_of(cell: Cell, run: Path, failure: str | None = None) -> Outcome:
+    """What came of a comparison, as its run folder says."""
+    known = (str(run), cell.pair, cell.technique, cell.budget, cell.seed)
+    if is_done(run):
+        results = read_finished(RunFolder.open(run))
+        return Outcome(*known, "done", **{name: getattr(results, name) for name in _FIGURES})
+    return Outcome(*known, "open" if failure is None else "failed", why=failure or "")
+
+
+def is_done(run: Path) -> bool:
+    """Whether a run came to its end, and can be read."""
+    try:
+        folder = RunFolder.open(run)
+        read_finished(folder)
+    except UserError:
+        return False
+    return folder.manifest.get("status") == "done"
+
+
+def write_table(outcomes: Sequence[Outcome], folder: Path) -> Path:
+    """Write table.csv and report.html of a sweep; gives the path of the page.
+
+    Raises:
+        RunError: the disk is full.
+    """
+    names = [each.name for each in fields(Outcome)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for each in outcomes:
+        writer.writerow(["" if (value := getattr(each, name)) is None else value for name in names])
+    write_text(folder / "table.csv", text.getvalue())
+    environment = make_environment()
+    page = environment.get_template("sweep.html.j2").render(
+        outcomes=outcomes,
+        medians=medians(outcomes),
+        figures=_FIGURES,
+        runs={each.run: Path(each.run).relative_to(folder).as_posix() for each in outcomes},
+        style=asset(environment, "style.css"),
+    )
+    write_text(folder / "report.html", page)
+    return folder / "report.html"
+
+
+def medians(outcomes: Sequence[Outcome]) -> list[tuple[tuple[str, str, str], int, dict[str, float | None]]]:
+    """Over the seeds: pair, technique and budget, how many seeds are done, and the median of each figure."""
+    groups: dict[tuple[str, str, str], list[Outcome]] = {}
+    for each in outcomes:
+        groups.setdefault((each.pair, each.technique, each.budget), []).append(each)
+    found = []
+    for key, group in groups.items():
+        done = [each for each in group if each.status == "done"]
+        values = {name: [value for each in done if (value := getattr(each, name)) is not None] for name in _FIGURES}
+        found.append((key, len(done), {name: statistics.median(own) if own else None for name, own in values.items()}))
+    return found

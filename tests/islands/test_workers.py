@@ -1,0 +1,130 @@
+"""Searches on real workers: processes, and actors of a Ray cluster of several nodes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from diffgen.errors import UserError
+from diffgen.events import Event, Progress, StageAdvanced
+from diffgen.islands.messages import Job
+from diffgen.islands.processes import Processes
+from tests.islands.conftest import Search
+from tests.islands.test_driver import Finished, assert_same
+from tests.recording import Recording
+
+Make = Callable[..., Search]
+
+
+class Once(Recording):
+    """Does something, once, when so many queries of a search were asked."""
+
+    def __init__(self, queries: int, then: Callable[[], None]) -> None:
+        super().__init__()
+        self._queries = queries
+        self._then = then
+        self.done = False
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        if isinstance(event, StageAdvanced) and event.name.startswith("Searching") and not self.done:
+            self.done = event.done >= self._queries
+            if self.done:
+                self._then()
+
+
+def test_processes_one_of_which_is_killed(search: Make, finished: Finished) -> None:
+    crews: list[Processes] = []
+
+    def make(job: Job) -> Processes:
+        crews.append(Processes(job))
+        return crews[0]
+
+    def kill() -> None:
+        os.kill(crews[0].pids()[1], signal.SIGKILL)
+
+    run = search(listener=Once(120, kill))
+    assert_same(run, run.on(make), finished)
+    assert run.listener.warnings[0].startswith(
+        "Worker 2 broke off while it searched (its process was ended by the signal SIGKILL"
+    )
+    assert crews[0].pids() == {}
+
+
+def test_every_worker_says_which_file_it_cannot_read(search: Make, told: Callable[..., None]) -> None:
+    run = search()
+    manifest = run.prepared.folder.manifest
+    files = {role: {**entry, "path": f"/no/such/{role}.pt"} for role, entry in manifest["files"].items()}
+    gone = Search(run.prepared, (None, None), run.run, run.listener)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(manifest, "files", files)
+        run = search("gone")
+    gone.run = run.run
+    with pytest.raises(UserError) as caught:
+        gone.on(Processes)
+    text = str(caught.value)
+    assert "Worker 1 cannot begin" in text
+    assert "Worker 2 cannot begin" in text
+    assert text.count("/no/such/A.pt") == 2
+    told("Workers", "a model's file that no worker can read", text)
+
+
+# -- Ray ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """Three nodes of a real Ray cluster on this machine; the first is the head."""
+    pytest.importorskip("ray", reason="Ray is not installed (pip install diffgen[ray])")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    usual = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+    made = Cluster(initialize_head=True, head_node_args={**usual, "include_dashboard": False})
+    for _ in range(2):
+        made.add_node(**usual)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.mark.slow
+def test_ray_a_node_of_which_goes(search: Make, finished: Finished, cluster: Any) -> None:
+    from diffgen.islands.ray_actors import RayActors
+
+    lost = list(cluster.worker_nodes)[-1]
+    run = search(listener=Once(120, lambda: cluster.remove_node(lost, allow_graceful=False)))
+
+    def make(job: Job) -> RayActors:
+        return RayActors(job, cluster.address, gpus=False, progress=Progress(run.listener))
+
+    assert_same(run, run.on(make), finished)
+
+
+@pytest.mark.slow
+def test_ray_an_actor_of_which_is_killed(search: Make, finished: Finished, cluster: Any) -> None:
+    from diffgen.islands.ray_actors import RayActors
+
+    made: list[RayActors] = []
+
+    def make(job: Job) -> RayActors:
+        made.append(RayActors(job, cluster.address, gpus=False, progress=Progress(run.listener)))
+        return made[0]
+
+    def kill() -> None:
+        import ray
+
+        ray.kill(made[0]._actors[0])
+
+    run = search(listener=Once(120, kill))
+    assert_same(run, run.on(make), finished)
+    assert "its actor is gone" in run.listener.warnings[-1]

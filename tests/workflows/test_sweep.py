@@ -1,0 +1,64 @@
+"""A sweep: what is done stays, what fails is named, and one table says all."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from diffgen.errors import UserError
+from diffgen.runs.lock import RunLock
+from diffgen.workflows.sweep import sweep
+from tests.recording import Recording
+
+_SETTINGS = """
+[settings]
+device = "cpu"
+filters = { names = ["neighbors"], jury = { shown = 6000 } }
+[settings.search]
+population = 20
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_is_gone_on_with_and_names_what_fails(model_files: dict[str, Path], tmp_path: Path) -> None:
+    pair = f'models = ["{model_files["a"]}", "{model_files["b"]}"]\ndata = "digits:test"\n'
+    file = tmp_path / "sweep.toml"
+    beginning = 'output = "out"\ntechniques = ["seeds"]\nbudgets = ["60q"]\n'
+    file.write_text(f'{beginning}seeds = [1]\n[[pairs]]\nname = "one"\n{pair}{_SETTINGS}')
+    first = sweep(file)
+    assert [each.status for each in first.outcomes] == ["done"]
+    assert first.outcomes[0].queries == 60
+    before = os.stat(Path(first.outcomes[0].run) / "results.json").st_mtime_ns
+    gone = f'[[pairs]]\nname = "gone"\nmodels = ["/no/a.pt", "{model_files["b"]}"]\ndata = "digits:test"\n'
+    file.write_text(f'{beginning}seeds = [1, 2]\n[[pairs]]\nname = "one"\n{pair}{gone}{_SETTINGS}')
+    listener = Recording()
+    second = sweep(file, workers=2, events=listener)
+    assert [each.status for each in second.outcomes] == ["done", "done", "failed", "failed"]
+    assert os.stat(Path(first.outcomes[0].run) / "results.json").st_mtime_ns == before
+    assert "/no/a.pt" in second.outcomes[2].why
+    assert listener.lines[0] == "1 of 4 comparisons are done already."
+    rows = list(csv.DictReader((tmp_path / "out" / "table.csv").read_text().splitlines()))
+    assert [row["status"] for row in rows] == ["done", "done", "failed", "failed"]
+    assert rows[1]["seed"] == "2"
+    page = Path(second.report).read_text()
+    assert "2 of 4 comparisons are done" in page
+    assert 'href="runs/one-seeds-60q-2/report.html"' in page
+
+
+def test_two_sweeps_in_one_folder(tmp_path: Path, told: Callable[..., None]) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    (tmp_path / "out").mkdir()
+    with RunLock(tmp_path / "out"), pytest.raises(UserError) as caught:
+        sweep(file)
+    told("Sweeps", "two at once in one folder", caught.value)
+
+
+def test_no_worker(tmp_path: Path, told: Callable[..., None]) -> None:
+    with pytest.raises(UserError) as caught:
+        sweep(tmp_path / "sweep.toml", workers=0)
+    told("Sweeps", "--workers 0", caught.value)
