@@ -26,7 +26,7 @@ _EXAMPLES = re.compile(r"^examples:\n((?:  .*\n?)+)", re.MULTILINE)
 def write_pages(reference: Path) -> None:
     """Write all pages below ``reference``/generated; files that would stay as they are keep their times."""
     pages = {f"{verb}.md": command_page(verb) for verb in verbs()}
-    pages |= {"settings.md": settings_page(), "python.md": python_page()}
+    pages |= {"commands.md": commands_page(), "settings.md": settings_page(), "python.md": python_page()}
     folder = reference / FOLDER
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.md"):
@@ -50,6 +50,21 @@ def verbs() -> dict[str, argparse.ArgumentParser]:
             if (of := getattr(action, "shows", None)) is not None:
                 of.reveal()
     return dict(choice.choices)
+
+
+def commands_page() -> str:
+    """The list of all verbs, with a sentence about each, and examples."""
+    (choice,) = (each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    about = {each.dest: _sentence(str(each.help)) for each in choice._choices_actions}
+    examples = _EXAMPLES.search(build_parser().description or "")
+    commands = [
+        re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in (examples[1] if examples else "").splitlines()
+    ]
+    lines = ["# Commands", "", "`diffgen COMMAND --help` shows the common options, `--help-all` every one.", ""]
+    lines += ["| | |", "|---|---|", *(f"| [diffgen {verb}]({verb}.md) | {about[verb]} |" for verb in verbs()), ""]
+    lines += ["## Examples", "", "| | |", "|---|---|"]
+    lines += [f"| `{_cell(each[0])}` | {_sentence(each[1]) if len(each) > 1 else ''} |" for each in commands]
+    return "\n".join([*lines, "", "```{toctree}", ":hidden:", "", *verbs(), "```", ""])
 
 
 def command_page(verb: str) -> str:
