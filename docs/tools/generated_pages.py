@@ -103,9 +103,11 @@ def command_page(verb: str) -> str:
 
 
 def options_of(verb: str) -> set[str]:
-    """Every option of a verb; of those that exist for each model once too, the one for all models."""
-    names = {name for action in verbs()[verb]._actions for name in action.option_strings}
-    return {short if (short := _OWN_MODEL.sub(r"--\1", name)) in names else name for name in names}
+    """Every option of a verb that is meant for users; of those that exist for each model once too, the one for all."""
+    actions = verbs()[verb]._actions
+    told = {name for action in actions if action.help != argparse.SUPPRESS for name in action.option_strings}
+    hidden = {name for action in actions for name in action.option_strings} - told
+    return told | {_OWN_MODEL.sub(r"--\1", name) for name in hidden if _OWN_MODEL.match(name)}
 
 
 def _metavar(action: argparse.Action) -> str:
