@@ -41,7 +41,7 @@ Models are TorchScript, torch.export (.pt2), ONNX, Keras (.keras, .h5) or Tensor
 data set and kept; the next comparison on the same data trains nothing.
 """
 # what may stand beside --resume, besides what is said of models
-BESIDE_RESUME = ("help", "help_all", "resume", "models", "data", "quiet", "verbose", "json")
+BESIDE_RESUME = ("help", "help_all", "resume", "models", "data", "quiet", "verbose", "json", "state_file")
 
 
 def add_parser(verbs: Any) -> None:

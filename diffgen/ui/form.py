@@ -8,6 +8,7 @@ from typing import Any, Literal, get_origin
 
 from diffgen.config import CheckConfig, CompareConfig, Limits
 from diffgen.config.layers import Layer, assignment, merged, nested
+from diffgen.config.named import keys
 from diffgen.config.schema import Setting, every_setting
 
 # what matters most, in the order of the form; the rest is written as NAME=VALUE
@@ -92,10 +93,20 @@ def said(fields: Sequence[Field], values: Sequence[Any]) -> dict[str, Any]:
     for each, value in zip(fields, values, strict=True):
         if value is None or value == "" or value == each.start:
             continue
-        if each.setting.kind is int and isinstance(value, float) and value.is_integer():
-            value = int(value)
-        found[each.setting.key] = value
+        found[each.setting.key] = _number(value) if each.setting.kind in (int, float) else value
     return found
+
+
+def _number(value: Any) -> Any:
+    """A number of a field, or what was written there, which the check of the setting then refuses or knows to read."""
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if number == value or isinstance(value, str):
+            return number
+    return value
 
 
 def more(text: str, kind: type[Any] = CompareConfig) -> list[str]:
@@ -135,13 +146,18 @@ def options(values: Mapping[str, Any], lines: Sequence[str], kind: type[Any] = C
 
 def python(models: Sequence[str], data: str, output: str, values: Mapping[str, Any], lines: Sequence[str]) -> str:
     """The same comparison as a Python program."""
-    settings = layer(values, lines)
-    named = "".join(f"\n    {name}={value!r}," for name, value in settings.items())
-    config = f"config = diffgen.load_settings({named}\n)\n" if named else ""
-    given = "".join(f"    {model!r},\n" for model in models)
-    rest = f"    data={data!r},\n" + ("    config=config,\n" if named else "") + f"    output={output!r},\n"
-    call = f"result = diffgen.compare(\n{given}{rest})\nprint(result.valid_triggers, result.run)\n"
-    return f"import diffgen\n\n{config}{call}"
+    options = {key: name for name, key in keys().items()} | {"technique": "technique"}
+    given = [*map(repr, models), f"data={data!r}"]
+    before = ""
+    if not lines and values.keys() <= options.keys():
+        given += [f"{options[key]}={value!r}" for key, value in values.items()]
+    else:
+        named = "".join(f"    {name}={value!r},\n" for name, value in layer(values, lines).items())
+        before = f"config = diffgen.load_settings(\n{named})\n"
+        given.append("config=config")
+    call = "".join(f"    {each},\n" for each in [*given, f"output={output!r}"])
+    end = "print(result.distinct_valid_triggers, result.run)\n"
+    return f"import diffgen\n\n{before}result = diffgen.compare(\n{call})\n{end}"
 
 
 def check_settings(values: Mapping[str, Any], lines: Sequence[str]) -> None:

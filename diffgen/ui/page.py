@@ -12,7 +12,7 @@ from markupsafe import Markup
 import diffgen
 from diffgen.ui import tab_behaviours, tab_check, tab_label, tab_live, tab_run, tab_runs
 from diffgen.ui.draw.parts import badge
-from diffgen.ui.shared import Shared
+from diffgen.ui.shared import Shared, choice
 
 _SECONDS = 5.0  # between two looks at which runs there are
 _FONTS = [Font(name) for name in ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")]
@@ -39,7 +39,7 @@ def build(shared: Shared) -> gr.Blocks:
     with gr.Blocks(title="diffgen", analytics_enabled=False, fill_width=False) as page:
         with gr.Row(elem_id="dg-head", equal_height=True):
             gr.HTML(_brand(), padding=False, label="brand")
-            run = gr.Dropdown(
+            run = choice(
                 shared.names(),
                 value=None,
                 label="Run",

@@ -114,7 +114,7 @@ def serve(runs: str, files: Sequence[str], address: Address, *, say: Callable[[s
     import uvicorn
 
     place, first = Place.of(runs, files)
-    listening = _listen(address)
+    listening = listen(address)
     token = address.token or (None if address.is_local else secrets.token_urlsafe(24))
     address = Address(address.host, listening.getsockname()[1], token)
     app = application(place, address, first=first)
@@ -130,12 +130,18 @@ def serve(runs: str, files: Sequence[str], address: Address, *, say: Callable[[s
     server.run(sockets=[listening])
 
 
-def _listen(address: Address) -> socket.socket:
+def listen(address: Address) -> socket.socket:
+    """A socket on an address; who comes before all is ready waits there.
+
+    Raises:
+        UserError: the address cannot be used.
+    """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((address.host, address.port))
+        listening.listen()
     except OSError as error:
         listening.close()
         raise UserError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from html import escape
 from typing import Any, TypeVar
 
 import gradio as gr
@@ -58,9 +59,9 @@ class Shared:
     def status(self, name: str) -> str:
         """Of a run: as :class:`diffgen.RunLine` has it, "starting", or empty where there is none."""
         line = self.line(name)
+        job = self.jobs.of(name, "compare", "check") if name else None
         if line is not None:
-            return line.status
-        job = self.jobs.of(name) if name else None
+            return "running" if job is not None and job.alive else line.status
         return "" if job is None else "starting" if job.alive else "broken off"
 
     def line(self, name: str | None) -> api.RunLine | None:
@@ -82,6 +83,16 @@ class Shared:
         return self.jobs.of(name, *verbs) if name else None
 
 
+def choice(options: Sequence[Any], **more: Any) -> gr.Dropdown:
+    """A choice whose options change while the page is open.
+
+    What was chosen is checked where it is used: Gradio would look among the options that there were at first.
+    """
+    made = gr.Dropdown(options, **more)
+    made.preprocess = lambda payload: payload
+    return made
+
+
 def html(value: Any = "", *, label: str, **more: Any) -> gr.HTML:
     """A piece of the page whose buttons can be picked; ``label`` names it for the API."""
     return gr.HTML(value, label=label, js_on_load=PICKS, padding=False, **more)
@@ -95,7 +106,7 @@ def told(function: F) -> F:
         try:
             return function(*given, **named)
         except DiffgenError as error:
-            said = str(Markup.escape(str(error)))
+            said = escape(str(error), quote=False)  # the box at the edge shows HTML
             raise gr.Error(said, duration=12, title="", print_exception=False) from error
 
     return heard  # type: ignore[return-value]

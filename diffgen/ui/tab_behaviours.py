@@ -15,7 +15,7 @@ from diffgen.types import Int64Array
 from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.parts import badge, joined, note, nothing, pager, picture_address, section, thumbnails
 from diffgen.ui.draw.picture import detail
-from diffgen.ui.shared import Shared, html, told, written
+from diffgen.ui.shared import Shared, choice, html, told, written
 from diffgen.ui.tab_live import said
 
 BEHAVIOURS, PICTURES = 12, 60  # on one page
@@ -33,15 +33,15 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     """Draw the tab."""
     with gr.Row():
         shown = gr.Dropdown(_SHOWN, value="distinct", label="Pictures", min_width=180)
-        verdict = gr.Dropdown([_ANY], value=_ANY, label="Who is wrong", min_width=180)
-        operator = gr.Dropdown([_ANY], value=_ANY, label="Made by", min_width=140)
-        model = gr.Dropdown([_ANY], value=_ANY, label="Model", min_width=120)
-        label = gr.Dropdown([_ANY], value=_ANY, label="says", min_width=120)
+        verdict = choice([_ANY], value=_ANY, label="Who is wrong", min_width=180)
+        operator = choice([_ANY], value=_ANY, label="Made by", min_width=140)
+        model = choice([_ANY], value=_ANY, label="Model", min_width=120)
+        label = choice([_ANY], value=_ANY, label="says", min_width=120)
     with gr.Row(equal_height=False):
         with gr.Column(scale=5, min_width=320):
             with gr.Row(visible=False) as pairs:
-                rows = gr.Dropdown([("A", 0)], value=0, label="Down", min_width=100)
-                columns = gr.Dropdown([("B", 1)], value=1, label="Across", min_width=100)
+                rows = choice([("A", 0)], value=0, label="Down", min_width=100)
+                columns = choice([("B", 1)], value=1, label="Across", min_width=100)
             table = html(label="matrix", elem_id="dg-matrix")
             clear = gr.Button("Show all fields", size="sm", visible=False)
         with gr.Column(scale=6, min_width=320):

@@ -16,11 +16,12 @@ from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.jobs import Job
-from diffgen.ui.shared import Shared, html, told, written
+from diffgen.ui.shared import Shared, choice, html, told, written
 
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
 _MESSAGES = 8
+_LONGEST_STAGE = 110
 _SEARCHES = ("compare", "check")
 
 
@@ -34,8 +35,8 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):
             with gr.Row(visible=False) as pairs:
-                rows = gr.Dropdown([("A", 0)], value=0, label="Down", min_width=100)
-                columns = gr.Dropdown([("B", 1)], value=1, label="Across", min_width=100)
+                rows = choice([("A", 0)], value=0, label="Down", min_width=100)
+                columns = choice([("B", 1)], value=1, label="Across", min_width=100)
             table = html(label="matrix", elem_id="dg-live-matrix")
         with gr.Column(scale=5, min_width=320):
             curves = gr.HTML(label="curves", padding=False)
@@ -166,7 +167,8 @@ def _state(line: api.RunLine | None, job: Job | None) -> Markup:
 
 
 def _stage(state: dict[str, Any]) -> Markup:
-    name = str(state.get("stage") or "Starting")
+    messages = state.get("messages") or [{"text": "Starting"}]
+    name = str(state.get("stage") or messages[-1]["text"])[:_LONGEST_STAGE]
     total, done = state.get("total"), state.get("done") or 0
     share = min(1.0, done / total) if total else None
     waited = time.time() - float(state.get("since") or state.get("started") or time.time())

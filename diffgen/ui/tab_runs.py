@@ -14,7 +14,7 @@ from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
 from diffgen.ui.draw.parts import badge, joined, nothing, section, table
 from diffgen.ui.place import HIDDEN, lines
-from diffgen.ui.shared import Shared, html, told, written
+from diffgen.ui.shared import Shared, choice, html, told, written
 
 _MOST = 200
 _FIGURES = {
@@ -34,7 +34,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
     listed = html(label="runs", elem_id="dg-runs")
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):
-            other = gr.Dropdown([], label="Beside the chosen run", value=None)
+            other = choice([], label="Beside the chosen run", value=None)
             beside = gr.HTML(label="beside", padding=False)
         with gr.Column(scale=4, min_width=320):
             links = gr.HTML(label="files", padding=False)

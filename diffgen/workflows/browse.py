@@ -149,7 +149,11 @@ class Finds:
         return tuple(self._verdicts)
 
     def numbers(self, wanted: Wanted) -> Int64Array:
-        """int64 (n,), ascending: the triggers that are looked for."""
+        """int64 (n,), ascending: the triggers that are looked for.
+
+        Raises:
+            UserError: a run of as many models has no such verdict.
+        """
         table = self.triggers
         rows = {
             "distinct": table.distinct if not table.has_jury else self._distinct,
@@ -158,6 +162,8 @@ class Finds:
             "all": table.confirmed,
         }[wanted.shown]
         if wanted.verdict is not None:
+            if wanted.verdict not in self._verdicts:
+                raise UserError(f"There is no verdict {wanted.verdict!r}; the run has {', '.join(self.verdicts)}.")
             rows = rows & self._verdicts[wanted.verdict]
         if wanted.operator:
             none = np.zeros(len(table), dtype=np.bool_)

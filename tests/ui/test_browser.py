@@ -1,0 +1,150 @@
+"""The page in a real browser: every tab, by mouse and by keyboard, narrow and wide, with the network blocked."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from diffgen.ui.labelling import Sheets
+from diffgen.ui.place import Place
+
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
+_CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
+if _CHROMIUM is None:
+    pytest.skip("There is no Chromium: apt-get install chromium", allow_module_level=True)
+
+TABS = ("Run", "Live", "Behaviours", "Label", "Check", "Runs")
+# what Gradio itself says into the console
+_USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def opened(browser: Any, page: str) -> Iterator[Callable[..., Any]]:
+    """Opens the page; at the end nothing went elsewhere, and the console is silent."""
+    contexts, foreign, said = [], [], []
+
+    def open_page(run: str = "done", *, width: int = 1440, scheme: str = "light") -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+
+        def gate(route: Any) -> None:
+            if route.request.url.startswith((page, "data:", "blob:")):
+                route.continue_()
+            else:
+                foreign.append(route.request.url)
+                route.abort()
+
+        context.route("**/*", gate)
+        found = context.new_page()
+        found.set_default_timeout(60_000)
+        found.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        found.on("pageerror", lambda error: said.append(str(error)))
+        found.goto(f"{page}?run={run}")
+        found.get_by_role("tab", name="Run", exact=True).first.wait_for()
+        playwright.expect(found.get_by_label("Run", exact=True).first).to_have_value(run)
+        return found
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert foreign == []
+    assert [each for each in said if not any(usual in each for usual in _USUAL)] == []
+
+
+def go(page: Any, tab: str) -> None:
+    """To a tab, also where it has gone into the menu of a narrow page."""
+    found = page.get_by_role("tab", name=tab, exact=True)
+    if not found.first.is_visible():
+        page.locator(".overflow-menu > button").click()
+    found.locator("visible=true").first.click()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_every_tab_fits_and_names_its_fields(opened: Callable[..., Any], width: int, scheme: str) -> None:
+    page = opened(width=width, scheme=scheme)
+    for tab in TABS:
+        go(page, tab)
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, tab
+        unnamed = page.evaluate(_UNNAMED)
+        assert unnamed == [], tab
+    assert page.evaluate("document.body.classList.contains('dark')") is (scheme == "dark")
+
+
+# visible things that can be used and that a screen reader could not name
+_UNNAMED = """() => [...document.querySelectorAll('#dg-tabs button, #dg-tabs input, #dg-tabs textarea, #dg-tabs img')]
+  .filter((each) => each.offsetParent && !each.closest('[aria-hidden=true]'))
+  .filter((each) => !(each.getAttribute('aria-label') || each.title || each.innerText?.trim() || each.alt !== undefined
+    || each.labels?.length || each.placeholder || each.closest('label') || each.closest('[aria-label]')))
+  .map((each) => each.outerHTML.slice(0, 150))"""
+
+
+def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) -> None:
+    page = opened()
+    go(page, "Behaviours")
+    matrix = page.locator("#dg-matrix button.dg-heat")
+    matrix.first.wait_for()
+    said = matrix.first.get_attribute("aria-label")
+    count = int(matrix.first.inner_text())
+    matrix.first.focus()
+    page.keyboard.press("Enter")
+    pictures = page.locator("#dg-pictures button.dg-thumb")
+    playwright.expect(pictures).to_have_count(count)
+    playwright.expect(page.locator("#dg-matrix button[aria-pressed=true]")).to_have_count(1)
+    page.locator("#dg-behaviours button.dg-group").first.focus()
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("#dg-behaviours button[aria-pressed=true]")).to_have_count(1)
+    pictures.first.focus()
+    page.keyboard.press("Space")
+    detail = page.locator("#dg-one .dg-detail")
+    detail.wait_for()
+    a, b = re.findall(r"says ([^,:]+)", said)
+    playwright.expect(detail.locator("h4")).to_have_text(f"A says {a}, B says {b}")
+    assert detail.locator("img").first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 28
+
+
+def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
+    page = opened("hostile")
+    go(page, "Behaviours")
+    page.locator("#dg-behaviours button.dg-group").first.wait_for()
+    text = page.locator("#dg-behaviours").inner_text() + page.locator("#dg-matrix").inner_text()
+    assert "<img src=x" in text
+    assert "{{constructor}}" in text
+    assert "${document.title" in text
+    assert page.title() != "hacked"
+
+
+def test_labels_by_keyboard_survive_a_reload(opened: Callable[..., Any], place: Place) -> None:
+    sheets = Sheets(place)
+    shutil.copytree(place.runs / "done", place.runs / "unlabelled")
+    sheets.make("unlabelled", 6)
+    page = opened("unlabelled")
+    go(page, "Label")
+    page.get_by_label("Who labels").fill("Ada")
+    page.keyboard.press("Enter")
+    page.locator(".dg-label-picture").wait_for()
+    page.locator(".dg-label").focus()
+    for key in ("3", "x", "7", "ArrowLeft", "8"):
+        page.keyboard.press(key)
+    playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled")
+    ids = sheets.ids("unlabelled")
+    page.wait_for_function("() => document.querySelector('.dg-label-problem').textContent === ''")
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("3 of 6")
+    assert sheets.said("unlabelled", "Ada") == {ids[0]: "3", ids[1]: "invalid", ids[2]: "8"}
+    page.reload()
+    go(page, "Label")
+    page.get_by_label("Who labels").fill("Ada")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture 4 of 6")

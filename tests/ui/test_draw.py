@@ -1,0 +1,113 @@
+"""Pieces of HTML: names are escaped, and what is drawn is what was counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from diffgen.ui.draw.curves import curve
+from diffgen.ui.draw.matrix import matrix
+from diffgen.ui.draw.models import contact_sheet
+from diffgen.ui.draw.parts import badge, cards, note, pager, table, thumbnails
+
+HOSTILE = "</b><script>alert(1)</script>\" onload='x'"
+
+
+class _Seen(HTMLParser):
+    """Elements and attributes of a piece."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.picks: dict[str, str] = {}
+        self.events: list[str] = []
+        self._pick: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._pick = dict(attrs).get("data-pick")
+        self.events += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        if self._pick is not None:
+            self.picks[self._pick] = data
+            self._pick = None
+
+
+def seen(piece: str) -> _Seen:
+    found = _Seen()
+    found.feed(piece)
+    return found
+
+
+def test_hostile_names_stay_text() -> None:
+    labels = np.array([[0, 1]])
+    pieces = [
+        note(HOSTILE, "bad"),
+        badge(HOSTILE),
+        cards([(HOSTILE, HOSTILE, HOSTILE)]),
+        table([HOSTILE], [[HOSTILE, HOSTILE]], HOSTILE),
+        thumbnails(HOSTILE, HOSTILE, [(1, HOSTILE, "plain")]),
+        matrix(labels, [HOSTILE, HOSTILE], (0, 1)),
+        curve([(0, 0), (1, 1)], HOSTILE, HOSTILE),
+    ]
+    for piece in pieces:
+        found = seen(piece)
+        assert "script" not in found.tags
+        assert not found.events
+
+
+@settings(max_examples=30)
+@given(arrays.arrays(np.int64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.integers(0, 9)), st.booleans())
+def test_the_matrix_counts_each_pair(labels: np.ndarray, swapped: bool) -> None:
+    pair = (2, 0) if swapped else (0, 1)
+    found = seen(matrix(labels, tuple("abcdefghij"), pair)).picks
+    expected = Counter(f"{row[pair[0]]},{row[pair[1]]}" for row in labels.tolist())
+    assert {key: int(text) for key, text in found.items()} == expected
+
+
+def test_of_many_classes_the_frequent_ones_are_drawn() -> None:
+    random = np.random.default_rng(0)
+    labels = np.concatenate([np.tile([[3, 900]], (50, 1)), random.integers(0, 1000, (300, 2))])
+    piece = matrix(labels, (), (0, 1))
+    assert seen(piece).picks["3,900"] == "50"
+    assert piece.count("<th ") <= 30
+    assert "more in other classes" in piece
+
+
+def test_a_contact_sheet_holds_every_picture_where_it_belongs() -> None:
+    images = np.random.default_rng(1).integers(0, 256, (13, 3, 5, 4), dtype=np.uint8)
+    sheet = contact_sheet(images)
+    assert sheet.shape == (3, 2 * 7 - 2, 10 * 6 - 2)
+    assert np.array_equal(sheet[:, :5, :4], images[0])
+    assert np.array_equal(sheet[:, 7:12, 12:16], images[12])
+
+
+@given(st.integers(0, 400), st.integers(1, 30), st.data())
+def test_a_pager_leads_to_pages_that_are_there(count: int, per_page: int, data: st.DataObject) -> None:
+    pages = max(1, -(-count // per_page))
+    page = data.draw(st.integers(0, pages - 1))
+    piece = pager(page, per_page, count, "pictures")
+    found = _Buttons()
+    found.feed(piece)
+    assert all(0 <= to < pages for to, off in found.pages if not off)
+    assert {to for to, off in found.pages if not off} == {
+        *([0, page - 1] if page else []),
+        *([page + 1, pages - 1] if page < pages - 1 else []),
+    }
+
+
+class _Buttons(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: list[tuple[int, bool]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        if tag == "button":
+            self.pages.append((int(found["data-page"] or 0), "disabled" in found))

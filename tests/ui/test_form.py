@@ -1,0 +1,86 @@
+"""The form says exactly what the command line says, whatever is chosen in it."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffgen import api
+from diffgen.cli import build_parser, compare
+from diffgen.config import CompareConfig, to_dict
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.ui import form
+
+_FIELDS = form.fields()
+
+
+def _values(field: form.Field) -> st.SearchStrategy[Any]:
+    """What a field can hold; also what the browser makes of it: whole numbers as fractions."""
+    usual = st.just(field.start)
+    if field.look == "switch":
+        return st.booleans()
+    if field.look == "choice":
+        return usual | st.sampled_from(field.setting.choices)
+    if field.look == "slider":
+        low, high, step = field.ends
+        steps = st.integers(0, int((high - low) / step) - 1)
+        return usual | steps.map(lambda at: round(low + at * step, 6))
+    return usual
+
+
+@settings(max_examples=25)
+@given(st.tuples(*map(_values, _FIELDS)), st.sampled_from([[], ["search.niches=behaviour"], ["gan.steps=7"]]))
+def test_the_words_give_the_settings_of_the_form(values: tuple[Any, ...], lines: list[str]) -> None:
+    chosen = form.said(_FIELDS, values)
+    words = ["compare", "a.onnx", "b.onnx", "--data", "digits", *form.options(chosen, lines)]
+    arguments = build_parser().parse_args(words)
+    arguments.progress = Progress()
+    config, _ = compare.config_from(arguments, {}, arguments.options.settings(arguments), CompareConfig())
+    expected = api.load_settings(**form.layer(chosen, lines))
+    assert {**to_dict(config), "models": ()} == {**to_dict(expected), "models": ()}
+
+
+def test_what_is_as_usual_is_not_said() -> None:
+    assert form.said(_FIELDS, [each.start for each in _FIELDS]) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "lines"),
+    [({}, []), ({"budget": "30s", "seed": 4}, []), ({"search.population": 80}, []), ({}, ["search.niches=none"])],
+)
+def test_the_program_is_python_that_names_everything(values: dict[str, Any], lines: list[str]) -> None:
+    program = form.python(["it's.onnx", 'b".onnx'], "digits", "runs/x", values, lines)
+    called = [each for each in ast.walk(ast.parse(program)) if isinstance(each, ast.Call)]
+    calls = {each.func.attr: each for each in called if isinstance(each.func, ast.Attribute)}
+    assert [ast.literal_eval(each) for each in calls["compare"].args] == ["it's.onnx", 'b".onnx']
+    if "load_settings" in calls:
+        named = {str(each.arg): ast.literal_eval(each.value) for each in calls["load_settings"].keywords}
+        assert to_dict(api.load_settings(**named)) == to_dict(api.load_settings(**form.layer(values, lines)))
+    else:
+        given = {each.arg: ast.literal_eval(each.value) for each in calls["compare"].keywords}
+        assert given == {"data": "digits", "output": "runs/x", **values}
+
+
+@pytest.mark.parametrize("text", ["nonsense", "search.populaton=3", "search.population"])
+def test_a_line_that_is_no_setting_is_refused(text: str) -> None:
+    with pytest.raises(UserError):
+        form.more(text)
+
+
+def test_a_value_out_of_range_is_refused_before_anything_starts() -> None:
+    with pytest.raises(UserError, match=r"search\.population"):
+        form.check_settings({"search.population": 1}, [])
+
+
+def test_limits_are_read_as_the_command_line_reads_them() -> None:
+    fields = form.limits()
+    said = form.said(fields, ["0.5%" if each.label == "max disagreement" else "3" for each in fields])
+    assert said["limits.max_disagreement"] == "0.5%"
+    assert said["limits.max_new_behaviours"] == 3
+    with pytest.raises(UserError, match="max_accuracy_drop"):
+        form.check_limits({"limits.max_accuracy_drop": "much"})

@@ -1,0 +1,57 @@
+"""Jobs are processes of their own: told apart, stopped, and known to a page that did not start them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from diffgen.errors import UserError
+from diffgen.ui.jobs import Jobs
+from diffgen.ui.place import Place
+from tests.ui.conftest import ASSETS
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return Place(tmp_path, (tmp_path,))
+
+
+def test_a_job_that_fails_says_why(here: Place) -> None:
+    job = Jobs(here).start("replay", "gone", [str(here.runs / "gone")])
+    again = Jobs(here).of("gone")  # as a page that was started anew sees it
+    assert again == job
+    while again.alive:
+        assert again.problem == ""
+        time.sleep(0.05)
+    assert "is not a run folder" in again.problem
+    assert again.command == f"diffgen replay {here.runs / 'gone'}"
+    assert again.state()["ended"] is True
+
+
+def test_one_job_a_run_and_a_stopped_one_ends(here: Place) -> None:
+    jobs = Jobs(here)
+    words = [str(ASSETS / "a.onnx"), str(ASSETS / "b.onnx"), "--data", "digits:test", "-o", str(here.runs / "run")]
+    first = jobs.start("compare", "run", words)
+    with pytest.raises(UserError, match="'diffgen compare' works on the run run"):
+        jobs.start("replay", "run", [])
+    first.stop()
+    until = time.monotonic() + 60
+    while first.alive:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert "interrupted" in first.problem
+    assert not (here.runs / "run").exists()
+    assert jobs.of("other") is None
+    assert jobs.of("run", "check") is None
+
+
+def test_old_jobs_are_forgotten(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffgen.ui.jobs._KEPT", 1)
+    jobs = Jobs(here)
+    for number in range(3):
+        job = jobs.start("report", f"run{number}", [str(here.runs / "none")])
+        while job.alive:
+            time.sleep(0.05)
+    assert [each.run for each in jobs.every()] == ["run2", "run1"]

@@ -1,0 +1,285 @@
+"""The page as another program asks it: the real server, a real client, real run folders, real processes."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from diffgen import api
+from diffgen.data.picture_file import decode
+from diffgen.runs.folder import RunFolder
+from diffgen.ui.place import Place
+from tests.ui.conftest import HOSTILE
+
+pytest.importorskip("gradio_client", reason="pip install 'diffgen[test]' brings it")
+httpx = pytest.importorskip("httpx", reason="it comes with gradio")
+
+_ALL = ("distinct", "any", "any", "any", "any")
+_PATIENCE = 240  # seconds that a job may take on a busy machine
+
+
+@pytest.fixture(scope="module")
+def client(page: str) -> Iterator[Any]:
+    from gradio_client import Client
+
+    yield Client(page, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def http(page: str) -> Iterator[Any]:
+    with httpx.Client(base_url=page, timeout=60) as found:
+        yield found
+
+
+def started(client: Any, **changes: Any) -> list[Any]:
+    """What the form holds, in the order of the endpoint, with some fields filled in."""
+    fields = client.view_api(return_format="dict", print_info=False)["named_endpoints"]["/start"]["parameters"]
+    values = [each["parameter_default"] if each["parameter_has_default"] else "" for each in fields]
+    for place, name in enumerate(("models", "data", "technique", "preset", "budget", "seed", "name", "more")):
+        values[place] = changes.get(name, values[place])
+    return values
+
+
+def ended(client: Any, run: str) -> dict[str, Any]:
+    """What Live shows when the run's process is over."""
+    until = time.monotonic() + _PATIENCE
+    while (seen := client.predict(run, api_name="/live"))["alive"]:
+        assert time.monotonic() < until, seen
+        time.sleep(0.3)
+    found: dict[str, Any] = seen
+    return found
+
+
+def test_the_page_comes_from_here_alone(http: Any) -> None:
+    page = http.get("/")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    loaded = re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']([^\"']+)", page.text)
+    assert loaded
+    assert not [each for each in loaded if "//" in each]
+    assert "fonts.googleapis" not in page.text
+    config = http.get("/config").json()
+    assert config["analytics_enabled"] is False
+    for sheet in (each for each in loaded if ".css" in each):
+        assert not re.findall(r"url\([\"']?https?:", http.get(sheet).text)
+
+
+def test_a_foreign_page_is_refused(http: Any, place: Place) -> None:
+    foreign = {"Origin": "http://evil.example"}
+    assert http.post("/gradio_api/queue/join", json={}, headers=foreign).status_code == 403
+    assert http.post("/labels/done/Eve", json={"id": "x", "label": "1"}, headers=foreign).status_code == 403
+    assert http.get("/", headers={"Host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../../etc/passwd", "/files/../manifest.json", "{runs}/a.onnx"])
+def test_no_other_file_is_served(http: Any, place: Place, path: str) -> None:
+    path = path.format(runs=place.runs)
+    for route in ("/gradio_api/file=", "/file=", "/files/", "/labels/done/"):
+        answer = http.get(f"{route}{path}")
+        assert answer.status_code in (400, 403, 404), (route, path)
+
+
+def test_pictures_are_those_of_the_run(http: Any, place: Place) -> None:
+    images = RunFolder.open(place.runs / "done").read_triggers().images
+    for number in (0, 57, len(images) - 1):
+        answer = http.get(f"/files/done/picture/{number}.png")
+        assert answer.headers["content-type"] == "image/png"
+        assert np.array_equal(decode(answer.content, "picture", "page"), images[number, 0])
+    assert http.get(f"/files/done/picture/{len(images)}.png").status_code == 404
+    assert http.get("/files/nothing/picture/0.png").text.startswith("There is no run 'nothing'")
+
+
+def test_the_zip_holds_what_export_writes(http: Any, place: Place, tmp_path: Path) -> None:
+    answer = http.get("/files/done/export.zip")
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+        found = {name.removeprefix("done/"): packed.read(name) for name in packed.namelist() if not name.endswith("/")}
+    written = api.export(place.runs / "done", tmp_path / "export")
+    files = {str(each.relative_to(written.folder)): each for each in Path(written.folder).rglob("*") if each.is_file()}
+    assert found.keys() == files.keys()
+    pictures = [name for name in files if name.endswith(".png")]
+    assert pictures
+    assert all(found[name] == files[name].read_bytes() for name in pictures)
+
+
+def test_a_report_is_a_page_of_nowhere(http: Any, place: Place) -> None:
+    assert http.get("/files/done/report.html").text == "The run done has no report yet."
+    api.draw_report(place.runs / "done")
+    policy = http.get("/files/done/report.html").headers["content-security-policy"]
+    assert policy.startswith("sandbox")
+    assert "allow-same-origin" not in policy
+    assert "default-src 'none'" in policy
+
+
+def test_runs_behaviours_and_pictures(client: Any, place: Place) -> None:
+    assert set(client.predict(api_name="/runs")) >= {"done", "unfinished", "hostile"}
+    found = client.predict("done", *_ALL, api_name="/behaviours")
+    finds = api.browse(place.runs / "done")
+    assert found["pictures"] == len(finds.numbers(api.Wanted()))
+    first = finds.find(found["first"][0])
+    said = client.predict("done", found["first"][0], api_name="/picture")
+    assert all(
+        f"{role} says {finds.class_names[label]}" in said
+        for role, label in zip("AB", first.picture.labels, strict=True)
+    )
+    assert "has no trigger 123456" in client.predict("done", 123456, api_name="/picture")
+
+
+def test_hostile_names_stay_text(client: Any) -> None:
+    found = client.predict("hostile", *_ALL, api_name="/behaviours")
+    pages = [client.predict("hostile", number, api_name="/picture") for number in found["first"]]
+    assert any("&lt;img src=x" in page for page in pages)
+    assert not any(HOSTILE[0] in page for page in pages)
+
+
+def test_two_people_label_and_their_kappa_is_told(client: Any, http: Any, place: Place) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
+    client.predict("done", "Ada", 12, api_name="/draw_sheet")
+    sheet = (place.runs / ".ui" / "labels" / "done" / "labels.csv").read_text(encoding="utf-8")
+    ids = re.findall(r"^t[0-9a-f]{12}", sheet, re.MULTILINE)
+    assert len(ids) == 12
+    said = {"Ada": [*"332211009988"], "Bo": [*"33221100998", "invalid"]}
+    for person, labels in said.items():
+        for identifier, label in zip(ids, labels, strict=True):
+            answer = http.post(f"/labels/done/{person}", json={"id": identifier, "label": label})
+            assert answer.status_code == 204
+    outcome = client.predict("done", api_name="/put_labels")
+    kappa = cohen_kappa_score(said["Ada"], said["Bo"])
+    assert f"kappa {kappa:.2f}" in outcome
+    assert "11 pictures have a class, 0 show none, 1 are undecided" in outcome
+    outcomes, sources = api.label_counts(place.runs / "done")
+    assert sources["human"] == sum(outcomes.values()) == 11
+    with pytest.raises(Exception, match="Somebody has begun"):
+        client.predict("done", "Ada", 5, api_name="/draw_sheet")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/labels/done/Ada", {"id": "t000000000000", "label": "1"}, 404),
+        ("/labels/done/Ada", {"label": "1"}, 400),
+        ("/labels/done/..%2fEve", {"id": "x", "label": "1"}, 404),
+        ("/labels/nothing/Ada", {"id": "x", "label": "1"}, 404),
+    ],
+)
+def test_a_wrong_vote_is_refused(http: Any, path: str, body: dict[str, str], status: int) -> None:
+    assert http.post(path, json=body).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"models": "a.onnx"}, "needs 2 to"),
+        ({"models": "a.onnx\nnothing.onnx"}, "is missing"),
+        ({"models": "a.onnx\n/etc/passwd"}, "not in the folders that this page may read"),
+        ({"data": "/etc"}, "not in the folders that this page may read"),
+        ({"data": ""}, "The data is missing"),
+        ({"budget": "soon"}, "The budget 'soon' is not understood"),
+        ({"name": "../x"}, "is no name of a run"),
+        ({"name": "done"}, "There is a run 'done' already"),
+        ({"more": "search.populaton=5"}, "search.populaton"),
+        ({"more": "search.population=1"}, "search.population"),
+        ({"technique": "diffgan", "preset": "nonsense"}, "nonsense"),
+    ],
+)
+def test_wrong_input_starts_nothing(client: Any, place: Place, changes: dict[str, str], sentence: str) -> None:
+    before = sorted(place.runs.glob(".ui/jobs/*"))
+    good = {"models": "a.onnx\nb.onnx", "data": "digits:test", "name": "never"}
+    with pytest.raises(Exception, match=re.escape(sentence)):
+        client.predict(*started(client, **{**good, **changes}), api_name="/start")
+    assert sentence in client.predict(*started(client, **{**good, **changes}), api_name="/command")[0]
+    assert sorted(place.runs.glob(".ui/jobs/*")) == before
+
+
+def test_a_wrong_file_is_told_of_where_it_was_given(client: Any, place: Place) -> None:
+    (place.runs / "wrong.onnx").write_bytes(b"no model")
+    cards, _ = client.predict("a.onnx\nwrong.onnx", "digits:test", api_name="/inspect")
+    assert "a.onnx" in cards
+    assert "right on 898 images" in cards
+    assert re.search(r"B: The (file|model)[^<]*wrong\.onnx", cards)
+
+
+def test_a_run_goes_its_whole_way(client: Any, place: Place) -> None:
+    """Started, watched, looked through, asked again, put beside another one, deleted; in processes of their own."""
+    more = "data_labels=ignore\nfilters.names=[]\nsearch.population=50"
+    form = started(
+        client,
+        models="a.onnx\nb.onnx",
+        data="digits:test",
+        technique="real_data",
+        budget="400q",
+        name="whole",
+        more=more,
+    )
+    command, program = client.predict(*form, api_name="/command")
+    assert command.startswith("diffgen compare ")
+    assert "diffgen.compare(" in program
+    client.predict(*form, api_name="/start")
+    with pytest.raises(Exception, match=r"already|works on the run"):
+        client.predict(*form, api_name="/start")
+    seen = ended(client, "whole")
+    assert (seen["status"], seen["problem"]) == ("done", "")
+    assert seen["figures"]["queries"] == 400
+    assert seen["triggers"] == seen["figures"]["triggers"] > 0
+    found = client.predict("whole", "all", *_ALL[1:], api_name="/behaviours")
+    assert found["pictures"] > 0
+    assert "made from real image" in client.predict("whole", found["first"][0], api_name="/picture")
+    assert "Settings that differ" in client.predict("whole", "done", api_name="/beside")
+    assert "no check" in client.predict("whole", api_name="/verdict")
+    with pytest.raises(Exception, match="not its name"):
+        client.predict("whole", "hole", api_name="/delete")
+    assert (place.runs / "whole" / "manifest.json").exists()
+    client.predict("whole", "whole", api_name="/delete")
+    assert not (place.runs / "whole").exists()
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_and_resumed_and_checked(client: Any, place: Place) -> None:
+    form = started(client, models="a.onnx\nb.onnx", data="digits:test", technique="seeds", budget="20000q", name="long")
+    client.predict(*form, api_name="/start")
+    until = time.monotonic() + _PATIENCE
+    while client.predict("long", api_name="/live")["triggers"] == 0:
+        assert time.monotonic() < until
+        time.sleep(0.5)
+    client.predict("long", api_name="/stop")
+    stopped = ended(client, "long")
+    assert stopped["status"] == "interrupted"
+    assert 0 < stopped["figures"]["queries"] < 20000
+    client.predict("long", api_name="/resume")
+    done = ended(client, "long")
+    assert (done["status"], done["figures"]["queries"]) == ("done", 20000)
+    client.predict("long", api_name="/replay")
+    ended(client, "long")
+    words = ["a.onnx", "b.onnx", "digits:test", "1000q", 0, "regressions", "gate", *[""] * 8]
+    client.predict(*words, api_name="/start_check")
+    ended(client, "gate")
+    assert "Conditions" in client.predict("gate", api_name="/verdict")
+    client.predict("gate", "regressions", api_name="/accept")
+    assert (place.runs / "regressions").is_dir()
+
+
+def test_the_command_serves_on_this_machine_alone(place: Place) -> None:
+    words = [sys.executable, "-m", "diffgen", "ui", str(place.runs), "--files", str(place.runs), "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        found = re.search(r"http://(127\.0\.0\.1):(\d+)/ ", said)
+        assert found, said
+        try:
+            answer = httpx.get(found[0].strip(), timeout=60)
+            assert answer.status_code == 200
+            ports = Path("/proc/net/tcp").read_text(encoding="ascii")
+            bound = [line.split()[1] for line in ports.splitlines() if f":{int(found[2]):04X} 00000000:0000" in line]
+            assert bound == [f"0100007F:{int(found[2]):04X}"]
+        finally:
+            process.terminate()
+    assert process.returncode in (0, 130, -15)

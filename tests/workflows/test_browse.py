@@ -1,0 +1,205 @@
+"""Runs are listed, watched and looked through; every way that is fast gives what a plain loop gives."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.tasks.classification import by_verdict
+from diffgen.workflows.browse import DRAWN, Finds, Wanted, browse
+from diffgen.workflows.compare import compare
+from diffgen.workflows.listing import delete_run, describe_run, list_runs, run_settings
+from diffgen.workflows.preview import preview
+from diffgen.workflows.watch import Watcher
+from tests.workflows.test_old_runs import ASSETS, UNFINISHED
+
+OLD = ASSETS / "run-0.1.0-near-duplicates"
+
+
+@pytest.fixture(scope="module")
+def finds() -> Finds:
+    return browse(OLD)
+
+
+@pytest.fixture(scope="module")
+def of_seeds(tmp_path_factory: pytest.TempPathFactory) -> Finds:
+    """A run whose pictures were made from real images, with neither jury nor filters."""
+    folder = tmp_path_factory.mktemp("seeds") / "run"
+    models = (ASSETS / "a.onnx", ASSETS / "b.onnx")
+    compare(
+        *models,
+        data="digits:test",
+        technique="real_data",
+        budget="400q",
+        data_labels="ignore",
+        filters="none",
+        output=folder,
+    )
+    return browse(folder)
+
+
+def _plain(found: Finds, wanted: Wanted) -> list[int]:
+    """The same triggers, one after the other."""
+    table, numbers = found.triggers, []
+    verdicts = by_verdict(table.faults)
+    report = table.distinct_by_verdict
+    for row in range(len(table)):
+        shown = {
+            "distinct": any(rows[row] for rows in report.values()) if table.has_jury else table.distinct[row],
+            "valid": table.valid[row],
+            "rejected": table.confirmed[row] and not table.valid[row],
+            "all": table.confirmed[row],
+        }[wanted.shown]
+        steps = {step.operator for step in table.origin(row).recipe}
+        drawn = table.origin(row).seed is None
+        said = table.labels[row].tolist()
+        if wanted.verdict == "":
+            shown = shown and not table.recognised[row]
+        elif wanted.verdict is not None:
+            shown = shown and verdicts[wanted.verdict][row]
+        if wanted.operator:
+            shown = shown and (drawn if wanted.operator == DRAWN else wanted.operator in steps)
+        if wanted.label is not None:
+            shown = shown and (wanted.label in said if wanted.model is None else said[wanted.model] == wanted.label)
+        shown = shown and all(label in (None, said[model]) for model, label in enumerate(wanted.said))
+        if shown:
+            numbers.append(row)
+    return numbers
+
+
+def test_filters_give_what_a_plain_loop_gives(finds: Finds, of_seeds: Finds) -> None:
+    some = 0
+    for found in (finds, of_seeds):
+        operators = ["", *list(found.operators)[:3]]
+        for shown, verdict, operator, label in product(
+            ("distinct", "valid", "rejected", "all"), (None, "", "A", "all"), operators, (None, 3)
+        ):
+            for model, said in ((None, ()), (1, ()), (None, (8, None))):
+                wanted = Wanted(shown, verdict, operator, label, model, said)  # type: ignore[arg-type]
+                assert found.numbers(wanted).tolist() == _plain(found, wanted)
+                some += len(found.numbers(wanted)) > 0
+    assert some > 50
+
+
+def test_a_verdict_that_there_cannot_be_is_refused(finds: Finds) -> None:
+    with pytest.raises(UserError, match="There is no verdict 'Q'"):
+        finds.numbers(Wanted(verdict="Q"))
+
+
+def test_behaviours_divide_the_pictures(finds: Finds) -> None:
+    numbers = finds.numbers(Wanted("all"))
+    lines = finds.behaviours(numbers)
+    assert sorted(number for line in lines for number in line.rows.tolist()) == numbers.tolist()
+    for line in lines:
+        rows = finds.triggers.behaviours[line.rows]
+        assert (rows == (*line.labels, line.cell)).all()
+    counts = [len(line.rows) for line in lines]
+    assert counts == sorted(counts, reverse=True)
+    assert finds.behaviours(numbers[:0]) == ()
+
+
+def test_one_picture_is_told_whole(of_seeds: Finds) -> None:
+    number = int(of_seeds.numbers(Wanted("all"))[0])
+    find = of_seeds.find(number)
+    assert find.picture.identifier == number
+    assert np.array_equal(find.picture.image, of_seeds.triggers.images[number])
+    assert find.answers.shape == (2, 10)
+    assert find.answers.argmax(axis=1).tolist() == list(find.picture.labels)
+    assert find.picture.origin.startswith("made from real image")
+    assert find.seed is not None
+    seed = of_seeds.seed(number)
+    assert seed is not None
+    assert seed.shape == find.picture.image.shape
+
+
+def test_what_was_drawn_has_no_seed(finds: Finds) -> None:
+    assert finds.seed(0) is None
+    assert list(finds.operators) == [DRAWN]
+
+
+@pytest.mark.parametrize("number", [-1, 123, 10**9])
+def test_a_trigger_that_is_not_there_is_refused(finds: Finds, number: int) -> None:
+    with pytest.raises(UserError, match="has no trigger"):
+        finds.find(number)
+
+
+def test_an_unfinished_run_cannot_be_browsed_but_watched() -> None:
+    run = ASSETS / UNFINISHED
+    with pytest.raises(UserError, match="did not come to its end"):
+        browse(run)
+    table = RunFolder.open(run).read_triggers()
+    watcher = Watcher(run)
+    sight = watcher.look()
+    assert sight.triggers == len(table) > 0
+    assert np.array_equal(sight.labels, table.labels)
+    assert sight.kinds == len({tuple(row) for row in table.labels.tolist()})
+    for query, count, kinds in sight.curve:
+        assert query == table.query[count - 1]
+        assert kinds == len({tuple(row) for row in table.labels[:count].tolist()})
+    assert np.array_equal(watcher.image(count - 1), table.images[count - 1])
+    assert watcher.find(0).picture.labels == tuple(table.labels[0].tolist())
+
+
+def test_a_watcher_sees_what_is_added_and_what_was_taken_back(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(ASSETS / UNFINISHED, tmp_path / "run"))
+    folder = RunFolder.open(run)
+    watcher = Watcher(run)
+    before = watcher.look()
+    assert watcher.look() is before  # nothing new: nothing is read again
+    table = folder.read_triggers()
+    folder.write_part(table)
+    after = watcher.look()
+    assert after.triggers == 2 * before.triggers
+    assert np.array_equal(watcher.image(before.triggers), watcher.image(0))
+    folder.save_manifest(parts=folder.manifest["parts"][:1])
+    assert watcher.look().triggers == folder.manifest["parts"][0]["rows"]
+    with pytest.raises(UserError, match="has no trigger"):
+        watcher.image(after.triggers)
+
+
+def test_runs_are_listed_the_newest_first_damaged_ones_too(tmp_path: Path) -> None:
+    for name in (OLD.name, UNFINISHED):
+        shutil.copytree(ASSETS / name, tmp_path / name)
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "manifest.json").write_text("{", encoding="utf-8")
+    (tmp_path / "no-run").mkdir()
+    lines = {line.name: line for line in list_runs(tmp_path)}
+    assert lines.keys() == {OLD.name, UNFINISHED, "damaged"}
+    assert lines["damaged"].status == "damaged"
+    assert "cannot be read" in lines["damaged"].problem
+    assert lines[UNFINISHED].status == "broken off"
+    assert not lines[UNFINISHED].figures
+    assert (lines[OLD.name].status, lines[OLD.name].models) == ("done", ("a.onnx", "b.onnx"))
+    created = [line.created for line in list_runs(tmp_path)]
+    assert created == sorted(created, reverse=True)
+    assert run_settings(tmp_path / OLD.name)["gan.width"] == 8
+
+
+def test_a_deleted_run_takes_nothing_else_with_it(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+    (run / "notes.txt").write_text("mine", encoding="utf-8")
+    delete_run(run)
+    assert [each.name for each in run.iterdir()] == ["notes.txt"]
+    whole = Path(shutil.copytree(OLD, tmp_path / "whole"))
+    delete_run(whole)
+    assert not whole.exists()
+    with pytest.raises(UserError, match="is not a run folder"):
+        delete_run(tmp_path)
+
+
+def test_a_preview_shows_every_class_alike() -> None:
+    found = preview("digits:test", count=20)
+    assert found.labels is not None
+    assert np.bincount(found.labels).tolist() == [2] * 10
+    assert (found.count, sum(found.per_class), found.shape) == (898, 898, (1, 28, 28))
+    assert np.array_equal(found.images, preview("digits:test", count=20).images)
+
+
+def test_a_line_of_no_run_says_why(tmp_path: Path) -> None:
+    assert "is not a run folder" in describe_run(tmp_path).problem
