@@ -11,13 +11,15 @@ from diffgen.events import Progress
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:
-    """-q, -v, --json, and where a program reads how far it is."""
+    """-q, -v, --json and --state-file."""
     talk = parser.add_argument_group("output")
-    talk.add_argument("--state-file", metavar="FILE", help=argparse.SUPPRESS)
     talk.add_argument("-q", "--quiet", action="store_true", help="print only results and warnings")
     talk.add_argument("-v", "--verbose", action="store_true", help="print more details")
     talk.add_argument(
         "--json", action="store_true", help="print the figures as one JSON object, the last line of stdout"
+    )
+    talk.add_argument(
+        "--state-file", metavar="FILE", help="keep how far it is in FILE, as JSON, for a program that watches it"
     )
 
 

@@ -132,10 +132,11 @@ class Place:
 
     def free_name(self, wanted: str) -> str:
         """A name for a new run that no run has: the wanted one, or with a number behind it."""
-        stem = re.sub(r"[^\w.+@-]+", "-", wanted).strip("-.") or "run"
+        stem = re.sub(r"[^\w.+@-]+|\.{2,}", "-", wanted)
+        stem = re.sub(r"^\W+|\W+$", "", stem)[:100] or "run"
         taken = {each.name for each in self.runs.iterdir()}
-        numbers = (f"{stem[:100]}-{number}" for number in range(2, len(taken) + 3))
-        return next(name for name in (stem[:100], *numbers) if name not in taken)
+        numbers = (f"{stem}-{number}" for number in range(2, len(taken) + 3))
+        return next(name for name in (stem, *numbers) if name not in taken)
 
 
 def lines(place: Place) -> tuple[api.RunLine, ...]:

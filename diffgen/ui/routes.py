@@ -16,10 +16,12 @@ from starlette.requests import Request
 from diffgen import api
 from diffgen.data.picture_file import encode_png
 from diffgen.errors import DiffgenError, UserError
+from diffgen.ui.draw.strip import strip_of
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.seen import Seen
 
 _LONGEST_VOTE = 4096  # bytes
+_LONGEST_STRIP = 100  # pictures
 # A report may come from a stranger: it may run its own script, but as a page of nowhere, and asks nobody.
 _REPORT_POLICY = (
     "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; img-src data: 'self'; "
@@ -39,7 +41,14 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
 
     @app.get("/files/{run}/picture/{number}.png")
     def picture(run: str, number: int) -> Response:
-        return _png(seen.picture(run, number))
+        return _png(seen.pictures(run, [number])[0])
+
+    @app.get("/files/{run}/sheet.png")
+    def strip(run: str, n: str) -> Response:
+        numbers = [int(each) for each in n.split(",") if each.isascii() and each.isdigit()]
+        if not 0 < len(numbers) <= _LONGEST_STRIP or len(n) > 20 * _LONGEST_STRIP:
+            raise UserError(f"Name 1 to {_LONGEST_STRIP} triggers, as in ?n=3,17.")
+        return _png(strip_of(seen.pictures(run, numbers)))
 
     @app.get("/files/{run}/seed/{number}.png")
     def seed(run: str, number: int) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,8 @@ class Seen:
         with self._lock:
             return self._watcher(name).look()
 
-    def picture(self, name: str, number: int) -> UInt8Array:
-        """uint8 (C, H, W): one trigger, of a run that goes on too.
+    def pictures(self, name: str, numbers: Sequence[int]) -> UInt8Array:
+        """uint8 (len(numbers), C, H, W): some triggers, of a run that goes on too.
 
         Raises:
             UserError: there is no such run or trigger.
@@ -60,7 +61,7 @@ class Seen:
         with self._lock:
             watcher = self._watcher(name)
             watcher.look()
-            return watcher.image(number)
+            return watcher.images(numbers)
 
     def find(self, name: str, number: int) -> api.Find:
         """One trigger: with all that is known where the run came to its end, else with what the search wrote.

@@ -13,7 +13,7 @@ from diffgen.errors import DiffgenError, UserError
 from diffgen.tasks.classification import role_name, who_is_wrong
 from diffgen.types import Int64Array
 from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.parts import badge, joined, note, nothing, pager, picture_address, section, thumbnails
+from diffgen.ui.draw.parts import badge, joined, note, nothing, pager, section, strip_pieces, thumbnails
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.shared import Shared, choice, html, told, written
 from diffgen.ui.tab_live import said
@@ -226,16 +226,17 @@ def _groups(
         '<button type="button" class="dg-group" data-pick="{}" aria-pressed="{}"><span class="dg-group-text">'
         '<b>{}</b><span>{}</span></span><span class="dg-group-pictures" aria-hidden="true">{}</span></button>'
     )
-    image = Markup('<img src="{}" alt="" loading="lazy">')
+    here = lines[page * BEHAVIOURS : (page + 1) * BEHAVIOURS]
+    pieces = iter(strip_pieces(name, stamp, [number for each in here for number in each.leading]))
     drawn = joined(
         one.format(
             ",".join(map(str, (*each.labels, each.cell))),
             "true" if each is chosen else "false",
             ", ".join(f"{role_name(at)}: {names[said]}" for at, said in enumerate(each.labels)),
             _about(each, len(finds.models)),
-            joined(image.format(picture_address(name, number, stamp=stamp)) for number in each.leading),
+            joined(next(pieces) for _ in each.leading),
         )
-        for each in lines[page * BEHAVIOURS : (page + 1) * BEHAVIOURS]
+        for each in here
     )
     if not lines:
         return section("Behaviours", nothing("No picture is like that; loosen a filter."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,14 +82,14 @@ class Watcher:
         self._sight = self._seen()
         return self._sight
 
-    def image(self, number: int) -> UInt8Array:
-        """uint8 (C, H, W): the picture of a trigger that the last look saw.
+    def images(self, numbers: Sequence[int]) -> UInt8Array:
+        """uint8 (len(numbers), C, H, W): pictures of triggers that the last look saw.
 
         Raises:
-            UserError: there is none of that number, or its part cannot be read.
+            UserError: there is none of such a number, or its part cannot be read.
         """
-        table, row = self._placed(number)
-        return table.images_of(np.array([row]))[0]
+        placed = [self._placed(number) for number in numbers]
+        return np.stack([table.images_of(np.array([row]))[0] for table, row in placed])
 
     def find(self, number: int) -> Find:
         """One of these triggers, as far as it is known before anybody has judged it.

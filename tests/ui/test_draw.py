@@ -14,6 +14,7 @@ from diffgen.ui.draw.curves import curve
 from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.models import contact_sheet
 from diffgen.ui.draw.parts import badge, cards, note, pager, table, thumbnails
+from diffgen.ui.draw.strip import strip_of
 
 HOSTILE = "</b><script>alert(1)</script>\" onload='x'"
 
@@ -111,3 +112,12 @@ class _Buttons(HTMLParser):
         found = dict(attrs)
         if tag == "button":
             self.pages.append((int(found["data-page"] or 0), "disabled" in found))
+
+
+def test_a_strip_of_large_pictures_is_small_and_of_small_ones_exact() -> None:
+    small = np.random.default_rng(2).integers(0, 256, (3, 1, 9, 7), dtype=np.uint8)
+    assert np.array_equal(strip_of(small), np.concatenate(list(small), axis=2))
+    large = np.random.default_rng(2).integers(0, 256, (2, 3, 480, 192), dtype=np.uint8)
+    strip = strip_of(large)
+    assert strip.shape == (3, 96, 2 * 38)
+    assert abs(strip[:, :, :38].astype(float).mean() - large[0].astype(float).mean()) < 1

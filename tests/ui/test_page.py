@@ -95,6 +95,10 @@ def test_pictures_are_those_of_the_run(http: Any, place: Place) -> None:
         assert answer.headers["content-type"] == "image/png"
         assert np.array_equal(decode(answer.content, "picture", "page"), images[number, 0])
     assert http.get(f"/files/done/picture/{len(images)}.png").status_code == 404
+    strip = decode(http.get("/files/done/sheet.png?n=7,3,3").content, "strip", "page")
+    assert np.array_equal(strip, np.concatenate([images[7, 0], images[3, 0], images[3, 0]], axis=1))
+    for wrong in ("", "x", ",".join(["1"] * 101), "999999"):
+        assert http.get(f"/files/done/sheet.png?n={wrong}").status_code == 404
     assert http.get("/files/nothing/picture/0.png").text.startswith("There is no run 'nothing'")
 
 
@@ -133,9 +137,12 @@ def test_runs_behaviours_and_pictures(client: Any, place: Place) -> None:
     assert "has no trigger 123456" in client.predict("done", 123456, api_name="/picture")
 
 
-def test_hostile_names_stay_text(client: Any) -> None:
+def test_hostile_names_stay_text(client: Any, place: Place) -> None:
     found = client.predict("hostile", *_ALL, api_name="/behaviours")
-    pages = [client.predict("hostile", number, api_name="/picture") for number in found["first"]]
+    first = next(each for each in found["behaviours"] if 0 in each["labels"])
+    labels = api.browse(place.runs / "hostile").triggers.labels
+    number = next(number for number in found["first"] if labels[number].tolist() == first["labels"])
+    pages = [client.predict("hostile", number, api_name="/picture")]
     assert any("&lt;img src=x" in page for page in pages)
     assert not any(HOSTILE[0] in page for page in pages)
 
@@ -205,7 +212,7 @@ def test_a_wrong_file_is_told_of_where_it_was_given(client: Any, place: Place) -
     cards, _ = client.predict("a.onnx\nwrong.onnx", "digits:test", api_name="/inspect")
     assert "a.onnx" in cards
     assert "right on 898 images" in cards
-    assert re.search(r"B: The (file|model)[^<]*wrong\.onnx", cards)
+    assert re.search(r"B: [^<]*wrong\.onnx", cards)
 
 
 def test_a_run_goes_its_whole_way(client: Any, place: Place) -> None:

@@ -142,7 +142,7 @@ def test_an_unfinished_run_cannot_be_browsed_but_watched() -> None:
     for query, count, kinds in sight.curve:
         assert query == table.query[count - 1]
         assert kinds == len({tuple(row) for row in table.labels[:count].tolist()})
-    assert np.array_equal(watcher.image(count - 1), table.images[count - 1])
+    assert np.array_equal(watcher.images([count - 1, 0]), table.images[[count - 1, 0]])
     assert watcher.find(0).picture.labels == tuple(table.labels[0].tolist())
 
 
@@ -156,11 +156,11 @@ def test_a_watcher_sees_what_is_added_and_what_was_taken_back(tmp_path: Path) ->
     folder.write_part(table)
     after = watcher.look()
     assert after.triggers == 2 * before.triggers
-    assert np.array_equal(watcher.image(before.triggers), watcher.image(0))
+    assert np.array_equal(watcher.images([before.triggers]), watcher.images([0]))
     folder.save_manifest(parts=folder.manifest["parts"][:1])
     assert watcher.look().triggers == folder.manifest["parts"][0]["rows"]
     with pytest.raises(UserError, match="has no trigger"):
-        watcher.image(after.triggers)
+        watcher.images([after.triggers])
 
 
 def test_runs_are_listed_the_newest_first_damaged_ones_too(tmp_path: Path) -> None:

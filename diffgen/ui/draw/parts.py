@@ -76,16 +76,25 @@ def picture_address(run: str, number: int, what: str = "picture", stamp: str = "
     return f"files/{quote(run)}/{what}/{number}.png?{quote(stamp)}"
 
 
-def thumbnails(run: str, stamp: str, shown: Sequence[tuple[int, str, str]], *, large: bool = False) -> Markup:
+def strip_pieces(run: str, stamp: str, numbers: Sequence[int]) -> list[Markup]:
+    """Small pictures of some triggers: pieces of one strip that is loaded once, whatever their number."""
+    address = f"files/{quote(run)}/sheet.png?n={','.join(map(str, numbers))}&{quote(stamp)}"
+    piece = Markup(
+        '<span class="dg-piece" style="background-image:url(&quot;{}&quot;);background-size:{}% 100%;'
+        'background-position:{}% 0"></span>'
+    )
+    last = max(1, len(numbers) - 1)
+    return [piece.format(address, 100 * len(numbers), round(100 * at / last, 4)) for at in range(len(numbers))]
+
+
+def thumbnails(run: str, stamp: str, shown: Sequence[tuple[int, str, str]]) -> Markup:
     """Pictures that can be picked: (number, what a screen reader says, tone of the frame)."""
-    one = Markup(
-        '<button type="button" class="dg-thumb dg-{}" data-pick="{}" aria-label="{}" title="{}">'
-        '<img src="{}" alt="" loading="lazy" decoding="async"></button>'
-    )
+    one = Markup('<button type="button" class="dg-thumb dg-{}" data-pick="{}" aria-label="{}" title="{}">{}</button>')
+    pieces = strip_pieces(run, stamp, [number for number, _, _ in shown])
     body = joined(
-        one.format(tone, number, text, text, picture_address(run, number, stamp=stamp)) for number, text, tone in shown
+        one.format(tone, number, text, text, piece) for (number, text, tone), piece in zip(shown, pieces, strict=True)
     )
-    return Markup('<div class="dg-thumbs{}">{}</div>').format(" dg-large" if large else "", body)
+    return Markup('<div class="dg-thumbs">{}</div>').format(body)
 
 
 def pager(page: int, per_page: int, count: int, what: str) -> Markup:
