@@ -20,12 +20,14 @@ from diffgen.ui.tab_live import said
 
 BEHAVIOURS, PICTURES = 12, 60  # on one page
 _ANY = "any"
+INTO_VIEW = """() => requestAnimationFrame(() => [...document.querySelectorAll('.dg-detail')].filter(
+  (each) => each.offsetParent).forEach((each) => each.scrollIntoView({behavior: 'smooth', block: 'nearest'})))"""
 _UNNAMED = "the jury cannot name it"
 _SHOWN = [
-    ("valid, one of each near-duplicate", "distinct"),
-    ("valid, all", "valid"),
+    ("valid and distinct", "distinct"),
+    ("valid, alike ones too", "valid"),
     ("rejected by a filter", "rejected"),
-    ("all that the models confirmed", "all"),
+    ("all", "all"),
 ]
 
 
@@ -135,7 +137,8 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         finds = shared.seen.finds(name)
         return detail(finds.find(int(number)), name, shared.stamp(name), finds.models, finds.class_names)
 
-    number.change(show, [run, number], [one], api_name="picture", show_progress="hidden")
+    shown_now = number.change(show, [run, number], [one], api_name="picture", show_progress="hidden")
+    shown_now.then(None, None, None, js=INTO_VIEW)
 
     def ask(verb: str) -> Any:
         def asked(name: str | None) -> Any:

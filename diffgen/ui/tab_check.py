@@ -40,10 +40,11 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             with gr.Accordion("Limits", open=False):
                 own = [component(each) for each in form.limits()]
             start = gr.Button("Start the check", variant="primary")
-            line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
+            with gr.Accordion("The same without this page", open=False):
+                line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
         with gr.Column(scale=7, min_width=320):
+            accept = gr.Button("Accept what is new into the store", visible=False, size="sm")
             outcome = gr.HTML(label="verdict", padding=False, elem_id="dg-verdict")
-            accept = gr.Button("Accept what is new into the store", visible=False)
     asked: list[Any] = [base, candidate, data, budget, seed, store, name, *own]
 
     def words_of(*given: Any) -> tuple[str, list[str]]:

@@ -100,7 +100,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
                 elem_id="dg-models",
             )
             with gr.Row():
-                drop = gr.File(label="Drop model files here", file_count="multiple", type="filepath", height=110)
+                drop = gr.File(label="Drop model files here", file_count="multiple", type="filepath", height=140)
             with gr.Accordion("Pick from a folder", open=False):
                 explorers = [
                     gr.FileExplorer(
@@ -119,7 +119,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
                 elem_id="dg-data",
             )
             gr.Examples([["digits:test"], ["torchvision:MNIST"], ["torchvision:CIFAR10"]], [data], label="Well known")
-            drop_data = gr.File(label="Drop a .zip, .npz or .parquet file here", type="filepath", height=110)
+            drop_data = gr.File(label="Drop a .zip, .npz or .parquet file here", type="filepath", height=140)
             sheet = gr.HTML(nothing("A contact sheet of the images appears here."), label="data", padding=False)
     gr.Markdown("### 3 · Search", elem_classes="dg-step")
     with gr.Row():

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from diffgen.report.data import GateView
 from diffgen.ui.draw.parts import badge, joined, note, section, table
 
-_MOST = 40  # behaviours that are listed
+_MOST = 12  # behaviours that are listed
 _MEANING = {
     "PASS": "The candidate may replace the base.",
     "WARN": "No limit is exceeded, but so few images cannot show that all are kept.",
@@ -41,5 +41,6 @@ def verdict(view: GateView) -> Markup:
             for each in view.behaviours[:_MOST]
         ]
         names = ("base says \N{RIGHTWARDS ARROW} candidate says", "", "pictures", "candidate wrong", "shift", "cell")
-        parts.append(section("Behaviours", table(names, shown), f"{new:,} new of {len(view.behaviours):,}"))
+        listed = f", the first {_MOST} are listed" if len(view.behaviours) > _MOST else ""
+        parts.append(section("Behaviours", table(names, shown), f"{new:,} new of {len(view.behaviours):,}{listed}"))
     return joined(parts)
