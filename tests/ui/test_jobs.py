@@ -36,8 +36,11 @@ def test_one_job_a_run_and_a_stopped_one_ends(here: Place) -> None:
     first = jobs.start("compare", "run", words)
     with pytest.raises(UserError, match="'diffgen compare' works on the run run"):
         jobs.start("replay", "run", [])
+    until = time.monotonic() + 120
+    while not first.state():
+        assert time.monotonic() < until
+        time.sleep(0.05)
     first.stop()
-    until = time.monotonic() + 60
     while first.alive:
         assert time.monotonic() < until
         time.sleep(0.05)
