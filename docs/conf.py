@@ -35,7 +35,7 @@ html_show_sphinx = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 4
-suppress_warnings = ["myst.header"]
+suppress_warnings = ["myst.header", "myst-nb.lexer"]
 
 # Notebooks are text; running them is part of the build, and one that fails ends it. DIFFGEN_DOCS_NOTEBOOKS=off builds
 # the pages alone, in seconds.

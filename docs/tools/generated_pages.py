@@ -6,6 +6,7 @@ import argparse
 import functools
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from diffgen.techniques import registry as techniques
 
 FOLDER = "generated"
 _OWN_MODEL = re.compile(r"--(no-)?[a-z]-(?=.)")
+_INDENTED = re.compile(r"(?:^  .*(?:\n|$))+", re.MULTILINE)
 _EXAMPLES = re.compile(r"^examples:\n((?:  .*\n?)+)", re.MULTILINE)
 
 
@@ -91,7 +93,7 @@ def command_page(verb: str) -> str:
         lines += [f"{command[0]}    # {command[1]}" if len(command) > 1 else command[0] for command in commands]
         lines += ["```", ""]
     if rest:
-        lines += [rest, ""]
+        lines += [_INDENTED.sub(lambda block: f"\n```text\n{textwrap.dedent(block[0]).strip()}\n```\n", rest), ""]
     for group in parser._action_groups:
         rows = [_option_row(each) for each in group._group_actions if each.help != argparse.SUPPRESS]
         if rows:
