@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+BoolArray = NDArray[np.bool_]
 UInt8Array = NDArray[np.uint8]
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,13 +78,14 @@ class FilterPipeline:
         columns = [each.score(images).numpy() for each in self.filters]
         return np.stack(columns, axis=1) if columns else np.empty((len(images), 0), dtype=np.float32)
 
-    def violation(self, images: torch.Tensor) -> Float32Array:
+    def violation(self, images: torch.Tensor, known: Mapping[str, Float32Array] | None = None) -> Float32Array:
         """By how much images are rejected: what the score of their worst filter is below its threshold.
 
         The unit is the standard deviation of the filter's scores of the held-out real images.
 
         Args:
             images: uint8 (N, C, H, W).
+            known: scores of filters, by name, that are known already.
 
         Returns:
             float32 (N,); 0 for those that are accepted, infinity for a score that is no number.
@@ -92,7 +93,10 @@ class FilterPipeline:
         spread = np.maximum(self.calibration.scores.std(axis=0), 1e-6)
         worst = np.zeros(len(images), dtype=np.float32)
         for each, unit in zip(self.filters, spread, strict=True):
-            below = (each.threshold - each.score(images, enough=each.threshold).numpy()) / unit
+            scores = (known or {}).get(each.name)
+            if scores is None:
+                scores = each.score(images, enough=each.threshold).numpy()
+            below = (each.threshold - scores) / unit
             np.maximum(worst, np.where(np.isnan(below), np.inf, below), out=worst)
         return worst
 

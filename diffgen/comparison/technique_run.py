@@ -9,6 +9,7 @@ from typing import Any
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
 from diffgen.comparison.device import search_batch_size
+from diffgen.comparison.examination import Examination
 from diffgen.comparison.joining import Joining, joined_before
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.prepared import Prepared
@@ -143,7 +144,7 @@ def filters_are_asked(prepared: Prepared) -> bool:
 
 def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:
     """The loop with its technique and its evaluator, as the settings say."""
-    config, progress, pipeline, cells = prepared.config, prepared.progress, prepared.pipeline, prepared.cells
+    config, progress, cells = prepared.config, prepared.progress, prepared.cells
     guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
     batch_size = search_batch_size(prepared.batch_size)
     memory = BatchHalver(
@@ -172,7 +173,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         memory=memory,
         divergence=DIVERGENCES[config.search.divergence],
         behaviours=count_of_behaviours(prepared),
-        violation=pipeline.violation if filters_are_asked(prepared) else None,
+        examine=Examination(prepared) if filters_are_asked(prepared) else None,
     )
     return SearchLoop(
         make(config.technique, context),

@@ -171,7 +171,7 @@ class Collector:
         about.own.append(numbers)
         fresh, first = np.unique(numbers, return_index=True)
         rows = first[(fresh >= known) & (report.violation[first] == 0)]
-        brought = self.behaviours.add(
+        brought, _ = self.behaviours.add(
             table.images[rows], table.labels[rows], report.cells[rows], numbers[rows], query=self.queries
         )
         new = rows[brought == NEW_BEHAVIOUR]

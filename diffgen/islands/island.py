@@ -181,8 +181,8 @@ class Island:
             known = len(evaluator.archive)
             numbers = evaluator.archive.add(table)
             fresh, rows = np.flatnonzero(numbers >= known), torch.from_numpy(numbers)
-            news = np.zeros(len(table), dtype=np.int64)
-            news[fresh] = evaluator.behaviours.add(
+            news = np.zeros((2, len(table)), dtype=np.int64)
+            news[:, fresh] = evaluator.behaviours.add(
                 table.images[fresh], table.labels[fresh], cells[fresh], numbers[fresh], query=evaluator.queries
             )
             self._noted.update({int(numbers[row]): (int(cells[row]), 0.0) for row in fresh.tolist()})
@@ -194,7 +194,8 @@ class Island:
                 label_pairs=label_numbers(torch.from_numpy(table.labels), classes),
                 cells=torch.from_numpy(cells),
                 violation=torch.zeros(len(table)),
-                news=torch.from_numpy(news),
+                news=torch.from_numpy(news[0]),
+                named_news=torch.from_numpy(news[1]),
             )
             genes = None if table.genes is None else torch.from_numpy(table.genes)
             images = torch.from_numpy(table.images).to(device)

@@ -18,7 +18,6 @@ from diffgen.metrics.counting import (
     CONFIRMED_SINGLE,
     NOT_VALID,
     UNCONFIRMED,
-    BoolArray,
     is_valid,
 )
 from diffgen.metrics.near_duplicates import near_duplicate_of
@@ -26,7 +25,7 @@ from diffgen.models import BlackBox
 from diffgen.origins import NO_SEED
 from diffgen.runs.triggers import UNKNOWN_LABEL, UNNAMED, TriggerTable, Verdicts
 from diffgen.tasks.classification import widest_gap
-from diffgen.types import Float32Array, Int64Array
+from diffgen.types import BoolArray, Float32Array, Int64Array
 
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
 
@@ -76,7 +75,7 @@ def judge_triggers(
         confirmed=np.full(len(triggers), CONFIRMED_BATCH, dtype=np.int8),
         cells=which,
         near_duplicate_of=_repeats(triggers, filtered.accepted, near_duplicate),
-        seed_labels=_seed_labels(triggers.seeds, real_labels),
+        seed_labels=seed_labels(triggers.seeds, real_labels),
         **({} if reading is None else vars(reading)),
     )
     # as if all disagreed again
@@ -110,7 +109,7 @@ def _read(
     if recogniser is None:
         return None
     with progress.stage("Asking the jury", total=len(images)) as task:
-        reading = recogniser.read(images, _seed_labels(seeds, taught))
+        reading = recogniser.read(images, seed_labels(seeds, taught))
         task.advance(len(images))
     return reading
 
@@ -138,7 +137,7 @@ def _order(triggers: TriggerTable) -> Int64Array:
     return np.concatenate([shown, *rounds, np.flatnonzero(~triggers.valid)])
 
 
-def _seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> Int64Array | None:
+def seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> Int64Array | None:
     """The labels of the real images that triggers were made from, so that a run can be read without these."""
     if seeds is None or real_labels is None:
         return None

@@ -12,9 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from diffgen.types import Int64Array
-
-BoolArray = NDArray[np.bool_]
+from diffgen.types import BoolArray, Int64Array
 
 UNCONFIRMED, CONFIRMED_SINGLE, CONFIRMED_BATCH = 0, 1, 2
 ACCEPTED = -1  # in place of the number of the filter that rejected a picture

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.metrics.counting import BoolArray
 from diffgen.metrics.effective_number import effective_number
 from diffgen.metrics.richness import first_queries, richness
 from diffgen.tasks.classification import behaviours
 from diffgen.tasks.label_pairs import LabelPairs
-from diffgen.types import Int64Array
+from diffgen.types import BoolArray, Int64Array
 
 
 def figures(

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from diffgen.metrics.counting import BoolArray
 from diffgen.metrics.near_duplicates import alike_pairs
-from diffgen.types import Int64Array, UInt8Array
+from diffgen.types import BoolArray, Int64Array, UInt8Array
 
 
 def groups_of_relatives(images: UInt8Array, seeds: Int64Array, *, threshold: float) -> Int64Array:

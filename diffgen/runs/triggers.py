@@ -19,7 +19,6 @@ from diffgen.metrics.counting import (
     ACCEPTED,
     CONFIRMED_BATCH,
     NOT_VALID,
-    BoolArray,
     is_counted,
     is_distinct,
     is_distinct_among,
@@ -29,7 +28,7 @@ from diffgen.origins import NO_SEED, Step, read_recipe
 from diffgen.runs.images import ImageColumn
 from diffgen.tasks.classification import behaviours, by_verdict, faults
 from diffgen.tasks.kept_answers import labels_among, spread_out
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 HASH_BYTES = 16
 UNKNOWN_LABEL = -1

@@ -17,7 +17,7 @@ from diffgen.metrics.near_duplicates import DistinctPictures
 from diffgen.search.archive import Archive
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER
 from diffgen.tasks.classification import behaviours
-from diffgen.types import Int64Array, UInt8Array
+from diffgen.types import BoolArray, Int64Array, UInt8Array
 
 
 class Behaviours:
@@ -36,6 +36,7 @@ class Behaviours:
     def __init__(self, cells: Callable[[torch.Tensor], Int64Array], near_duplicate: float) -> None:
         self.cells = cells
         self._met: set[tuple[int, ...]] = set()
+        self._named: set[tuple[int, ...]] = set()  # of recognised pictures
         self._distinct = DistinctPictures(near_duplicate)
         self.pictures = 0
         self.latest_query = 0
@@ -49,8 +50,15 @@ class Behaviours:
         return len({key[:-1] for key in self._met})
 
     def add(
-        self, images: UInt8Array, labels: Int64Array, cells: Int64Array, numbers: Int64Array, *, query: int
-    ) -> Int64Array:
+        self,
+        images: UInt8Array,
+        labels: Int64Array,
+        cells: Int64Array,
+        numbers: Int64Array,
+        *,
+        query: int,
+        recognised: BoolArray | None = None,
+    ) -> tuple[Int64Array, Int64Array]:
         """Count triggers that the archive did not hold before, in its order.
 
         Args:
@@ -59,21 +67,27 @@ class Behaviours:
             cells: int64 (N,).
             numbers: int64 (N,), ascending, numbers in the archive.
             query: queries asked when they were found.
+            recognised: bool (N,), which the jury recognises; None: there is no jury, all count as recognised.
 
         Returns:
-            int64 (N,): ``NEW_BEHAVIOUR`` for the first picture of one, ``NEW_TRIGGER`` for others that are no
-            near-duplicates, 0 for the rest; see :class:`diffgen.search.proposal.Answers`.
+            int64 (N,) twice: ``NEW_BEHAVIOUR`` for the first picture of one, ``NEW_TRIGGER`` for others that are no
+            near-duplicates, 0 for the rest; and the same among recognised ones alone. See
+            :class:`diffgen.search.proposal.Answers`.
         """
         kept = self._distinct.add(images, labels, numbers) == numbers
         self.pictures += len(images)
-        news = np.where(kept, NEW_TRIGGER, 0)
+        named = kept if recognised is None else kept & recognised
+        news, named_news = np.where(kept, NEW_TRIGGER, 0), np.where(named, NEW_TRIGGER, 0)
         rows = np.flatnonzero(kept)
         for row, key in zip(rows.tolist(), map(tuple, behaviours(labels[kept], cells[kept]).tolist()), strict=True):
             if key not in self._met:
                 self._met.add(key)
                 news[row] = NEW_BEHAVIOUR
                 self.latest_query = query
-        return news.astype(np.int64)
+            if named[row] and key not in self._named:
+                self._named.add(key)
+                named_news[row] = NEW_BEHAVIOUR
+        return news.astype(np.int64), named_news.astype(np.int64)
 
     def meet(self, keys: Int64Array) -> None:
         """Count behaviours as known that another search met, int64 (n, M + 1), without any pictures of them."""
@@ -81,9 +95,9 @@ class Behaviours:
 
     def checkpoint(self) -> dict[str, Any]:
         """What was met, as arrays and JSON values."""
-        width = len(next(iter(self._met), ()))
         return {
-            "behaviours": np.array(sorted(self._met), dtype=np.int64).reshape(len(self._met), width),
+            "behaviours": _as_array(self._met),
+            "behaviours_named": _as_array(self._named),
             "behaviour_query": self.latest_query,
             "behaviour_distinct": self._distinct.kept,
             "behaviour_pictures": self.pictures,
@@ -95,4 +109,10 @@ class Behaviours:
         self._distinct.restore(archive.images(kept), archive.labels()[kept], kept)
         self.pictures = int(state["behaviour_pictures"])
         self._met = set(map(tuple, state["behaviours"].tolist()))
+        self._named = set(map(tuple, state["behaviours_named"].tolist())) if "behaviours_named" in state else set()
         self.latest_query = int(state["behaviour_query"])
+
+
+def _as_array(keys: set[tuple[int, ...]]) -> Int64Array:
+    """int64 (N, M + 1), sorted."""
+    return np.array(sorted(keys), dtype=np.int64).reshape(len(keys), len(next(iter(keys), ())))

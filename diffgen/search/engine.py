@@ -126,7 +126,7 @@ class Nsga2Search:
         whole = Answers.joined([part for _, part in self._told])
         set_columns(self._offspring, self.problem.judge(pictures, whole))
         if self._shares is not None:
-            self._shares.learn(self._genes, whole.news.numpy())
+            self._shares.learn(self._genes, whole)
         for individual in self._offspring.tolist():
             individual.evaluated.update(_EVALUATED)
         self.algorithm.tell(infills=self._offspring)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,7 +19,28 @@ from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import NO_PAIR, NOT_ARCHIVED, Answers, Proposal
 from diffgen.tasks.classification import disagree, label_numbers
 from diffgen.tasks.kept_answers import keep
-from diffgen.types import Float32Array
+from diffgen.types import BoolArray, Float32Array, Int64Array
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is said of N triggers in the search.
+
+    Attributes:
+        violation: float32 (N,), by how much the filters reject them; 0 for those that they accept.
+        recognised: bool (N,), which the jury recognises; None: there is no jury.
+    """
+
+    violation: Float32Array
+    recognised: BoolArray | None = None
+
+
+class Examine(Protocol):
+    """Looks at triggers in the search."""
+
+    def __call__(self, images: torch.Tensor, seeds: Int64Array | None) -> Examined:
+        """What is said of uint8 (N, C, H, W), made from the real images ``seeds``, int64 (N,), where they were."""
+        ...
 
 
 class Evaluator:
@@ -33,8 +55,7 @@ class Evaluator:
         memory: hands a batch over in pieces where memory is too small for all of it; None: at once until it is.
         divergence: of the models' answers.
         behaviours: counts what is met; None when behaviours are not to be counted.
-        violation: by how much the filters reject pictures, uint8 (N, C, H, W) -> float32 (N,), 0 for those that
-            are accepted. They are asked about every trigger; None: they are not asked in the search.
+        examine: filters and jury, who are asked about every trigger; None: they are not asked in the search.
 
     Attributes:
         queries: images asked about so far.
@@ -49,7 +70,7 @@ class Evaluator:
         memory: BatchHalver | None = None,
         divergence: Divergence = euclidean_plus_one,
         behaviours: Behaviours | None = None,
-        violation: Callable[[torch.Tensor], Float32Array] | None = None,
+        examine: Examine | None = None,
     ) -> None:
         self.black_boxes = tuple(black_boxes)
         self.archive = archive
@@ -57,13 +78,13 @@ class Evaluator:
         self.queries = 0
         self.behaviours = behaviours
         self._divergence = divergence
-        self._violation = violation
+        self._examine = examine
         self._memory = memory or BatchHalver()
 
     @property
     def asks_filters(self) -> bool:
         """Whether the validity filters are asked about every trigger."""
-        return self._violation is not None
+        return self._examine is not None
 
     def ask(self, proposal: Proposal) -> Answers:
         """Ask every model about a proposal, and the filters where they are to be; archive the triggers.
@@ -82,7 +103,7 @@ class Evaluator:
         numbers = torch.full((len(images),), NOT_ARCHIVED, dtype=torch.int64)
         cells = torch.zeros(len(images), dtype=torch.int64)
         violation = torch.zeros(len(images), dtype=torch.float32)
-        news = torch.zeros(len(images), dtype=torch.int64)
+        news, named_news = torch.zeros(2, len(images), dtype=torch.int64)
         rows = triggers.nonzero().squeeze(1)
         if len(rows) > 0:
             on_cpu = rows.cpu()
@@ -90,23 +111,25 @@ class Evaluator:
             known = len(self.archive)
             archived = self.archive.add(found)
             numbers[on_cpu] = torch.from_numpy(archived)
-            if self._violation is not None:
-                violation[on_cpu] = self._memory.call(_on_arrays(self._violation), images[rows])
+            recognised = None
+            if self._examine is not None:
+                violation[on_cpu], recognised = self._examined(images[rows], found.seeds)
             if self.behaviours is not None:
                 cells[on_cpu] = self._memory.call(_on_arrays(self.behaviours.cells), images[rows])
                 # an image that the archive holds already is no new find
                 new, first_rows = np.unique(archived, return_index=True)
                 fresh = first_rows[new >= known]
                 fresh = fresh[violation[on_cpu].numpy()[fresh] == 0]
-                news[on_cpu[torch.from_numpy(fresh)]] = torch.from_numpy(
-                    self.behaviours.add(
-                        found.images[fresh],
-                        found.labels[fresh],
-                        cells[on_cpu].numpy()[fresh],
-                        archived[fresh],
-                        query=self.queries,
-                    )
+                told = self.behaviours.add(
+                    found.images[fresh],
+                    found.labels[fresh],
+                    cells[on_cpu].numpy()[fresh],
+                    archived[fresh],
+                    query=self.queries,
+                    recognised=None if recognised is None else recognised[fresh],
                 )
+                into = on_cpu[torch.from_numpy(fresh)]
+                news[into], named_news[into] = map(torch.from_numpy, told)
         pairs = label_numbers(probabilities.argmax(dim=2), probabilities.shape[2]).masked_fill(~triggers, NO_PAIR)
         return Answers(
             probabilities,
@@ -116,7 +139,23 @@ class Evaluator:
             cells=cells,
             violation=violation,
             news=news,
+            named_news=named_news,
         )
+
+    def _examined(self, images: torch.Tensor, seeds: Int64Array | None) -> tuple[torch.Tensor, BoolArray | None]:
+        """Violation and recognition of triggers, in pieces where memory is too small for all of them."""
+        parts: list[Examined] = []
+
+        def examine(rows: torch.Tensor) -> torch.Tensor:
+            assert self._examine is not None
+            own = None if seeds is None else seeds[rows.numpy()]
+            said = self._examine(images[rows.to(images.device)], own)
+            parts.append(said)
+            return torch.from_numpy(said.violation)
+
+        violation = self._memory.call(examine, torch.arange(len(images)))
+        known = [each.recognised for each in parts if each.recognised is not None]
+        return violation, np.concatenate(known) if known else None
 
 
 def _table(

@@ -63,6 +63,8 @@ class Answers:
         news: int64 (N,) on the CPU: ``NEW_BEHAVIOUR`` where a trigger that the filters accept showed one that was not
             met before, ``NEW_TRIGGER`` for any other accepted one that is no near-duplicate of what was found, 0 for
             the rest.
+        named_news: int64 (N,) on the CPU: the same among those that the jury recognises; where there is no jury, of
+            all.
     """
 
     probabilities: torch.Tensor
@@ -72,6 +74,7 @@ class Answers:
     cells: torch.Tensor
     violation: torch.Tensor
     news: torch.Tensor
+    named_news: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -83,8 +86,8 @@ class Answers:
     @classmethod
     def none(cls, models: int, classes: int) -> Answers:
         """The answers to nothing."""
-        numbers = torch.empty(0, dtype=torch.int64)
-        return cls(torch.empty(0, models, classes), torch.empty(0), numbers, numbers, numbers, torch.empty(0), numbers)
+        numbers, values = torch.empty(0, dtype=torch.int64), torch.empty(0)
+        return cls(torch.empty(0, models, classes), values, numbers, numbers, numbers, values, numbers, numbers)
 
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Answers:

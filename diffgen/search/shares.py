@@ -18,13 +18,15 @@ from diffgen.search.columns import Column, column
 from diffgen.search.mating import ArrayMating, FreshGenes, niche_winners, tournament_winners
 from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair, SpaceSampling
 from diffgen.search.problem import GeneProblem
-from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.space import Genes, Space
 from diffgen.types import Int64Array
 
-# A new behaviour is what is searched for; another picture of one that is known is worth something, too.
+# A new behaviour on a picture that can be recognised is what is searched for; another picture of one that is known is
+# worth something, too, and where nothing is recognised, a new behaviour on whatever picture.
 REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
+_UNNAMED = 0.02
 _BEGINNERS_SHARE = 0.5  # of a generation at most
 _OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
 
@@ -84,24 +86,26 @@ class Shares:
         """Note the arm of all genes of the generation that is asked about now."""
         self._made = arms
 
-    def learn(self, genes: Genes, news: Int64Array) -> None:
-        """Take in what the generation brought: news as in :class:`diffgen.search.proposal.Answers`."""
+    def learn(self, genes: Genes, answers: Answers) -> None:
+        """Take in what the generation brought: the answers to genes, float64 (N, length)."""
         new = 2 * self._space.part_of(genes) + _NEWCOMERS  # all of a first generation
         arms = np.array(
             [self._made.get(row.tobytes(), arm) for row, arm in zip(genes, new.tolist(), strict=True)], dtype=np.int64
         )
-        rewards = np.zeros(len(news))
+        rewards = np.where(answers.news.numpy() == NEW_BEHAVIOUR, _UNNAMED, 0.0)
         for kind, reward in REWARDS.items():
-            rewards[news == kind] = reward
+            rewards[answers.named_news.numpy() == kind] = reward
         self._bandit.learn(arms, rewards)
+        self._space.learn(genes, answers.archive_numbers.numpy() != NOT_ARCHIVED)
 
     def checkpoint(self) -> dict[str, Any]:
         """Arrays and JSON values."""
-        return {**self._bandit.checkpoint(), "opened": sorted(self._begun)}
+        return {**self._bandit.checkpoint(), **self._space.checkpoint(), "opened": sorted(self._begun)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave."""
         self._bandit.restore(state)
+        self._space.restore(state)
         self._begun = set(state["opened"])
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from diffgen.origins import Origins
 from diffgen.sources.base import Source
@@ -130,6 +131,20 @@ class MixedSpace(Space):
         number = int(self.part_of(one[None].numpy())[0])
         own = self._spaces[number].others_like(one[torch.from_numpy(self.columns[number])], count, rng)
         return torch.from_numpy(self.placed(number, own.numpy()))
+
+    def learn(self, genes: Genes, found: NDArray[np.bool_]) -> None:
+        for number, rows in self._grouped(self.part_of(genes)):
+            self._spaces[number].learn(genes[np.ix_(rows, self.columns[number])], found[rows])
+
+    def checkpoint(self) -> dict[str, Any]:
+        return {
+            f"{name}.{key}": value for name, space in self.parts.items() for key, value in space.checkpoint().items()
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for name, space in self.parts.items():
+            own = f"{name}."
+            space.restore({key.removeprefix(own): value for key, value in state.items() if key.startswith(own)})
 
     def searched(self, prior: Literal["generator", "box"], bound: float) -> Space:
         return MixedSpace({name: each.searched(prior, bound) for name, each in self.parts.items()}, self._opened)

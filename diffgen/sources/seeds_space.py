@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.sources.draws import Draws
 from diffgen.sources.layout import LatentLayout
 from diffgen.sources.operators import STRENGTHS
-from diffgen.sources.space import Box, Genes, Mutating, WithCategories
+from diffgen.sources.space import Box, Genes, Mutating, Space, WithCategories
 
 Weights = NDArray[np.float64]
 
+_FOUND = 0.3
 _OTHER_SEED = 0.5  # share of what is mutated that gets another seed
 
 
@@ -35,11 +39,32 @@ class SeedsAndOperators(WithCategories):
         self.steps = steps
         self.operators = operators
         self._weights = np.ones(rows) if weights is None else weights
+        self._finds = np.zeros(rows, dtype=np.int64)
+
+    @property
+    def _drawn(self) -> Weights:
+        """float64 (rows,): how often each seed is drawn by now."""
+        return self._weights * _FOUND ** np.minimum(self._finds, 30)
+
+    def learn(self, genes: Genes, found: NDArray[np.bool_]) -> None:
+        """Another picture of a seed that has triggered is mostly a near-duplicate."""
+        seeds = np.rint(genes[found, self.continuous]).astype(np.int64)
+        self._finds += np.bincount(seeds, minlength=len(self._finds))
+
+    def checkpoint(self) -> dict[str, Any]:
+        return {"seed_finds": self._finds}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._finds = np.array(state.get("seed_finds", np.zeros_like(self._finds)))
+
+    def searched(self, prior: Literal["generator", "box"], bound: float) -> Space:
+        """A search of its own: what it learns is no other's."""
+        return SeedsAndOperators(self.categories[0], self.operators, self.steps, self._weights)
 
     def sample(self, count: int, draws: Draws) -> Genes:
         """Random genes; the draws say whether some seeds go before others."""
         values = self.inner.sample(count, draws)
-        rows, others = draws.preferred(count, self._weights), draws.categories(count, self.categories[1])
+        rows, others = draws.preferred(count, self._drawn), draws.categories(count, self.categories[1])
         # numbers beyond the operators' stand for none
         chosen = [draws.categories(count, self.operators)]
         chosen += [
@@ -56,7 +81,7 @@ class SeedsAndOperators(WithCategories):
         column = self.continuous
         other = rng.random(len(genes)) < _OTHER_SEED
         changed = np.flatnonzero(other | (mutated[:, column] != genes[:, column]))
-        shares = self._weights / self._weights.sum()
+        shares = self._drawn / self._drawn.sum()
         mutated[changed, column] = rng.choice(self.categories[0], size=len(changed), p=shares)
         return mutated
 

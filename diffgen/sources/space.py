@@ -7,6 +7,7 @@ samples, crosses, mutates, repairs and mixes them; only a source knows what they
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -128,6 +129,16 @@ class Space(ABC):
     def others_like(self, one: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
         """float32 (count, length): random genes with the categories of ``one``, (length,)."""
         return self.with_categories_of(random_genes(self, count, rng), one)
+
+    def learn(self, genes: Genes, found: NDArray[np.bool_]) -> None:  # noqa: B027
+        """Take in which genes, (N, length), drew a trigger: a space may then draw others more often."""
+
+    def checkpoint(self) -> dict[str, Any]:
+        """What it has learnt, as arrays by name."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
+        """Go on from what :meth:`checkpoint` gave; of a search that kept nothing, as if nothing was learnt."""
 
     @property
     def part_count(self) -> int:

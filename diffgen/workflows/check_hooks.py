@@ -35,7 +35,6 @@ from diffgen.gate.values import (
     Shift,
     Steadiness,
 )
-from diffgen.metrics.counting import BoolArray
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
@@ -45,7 +44,7 @@ from diffgen.sampling import affordable_rows
 from diffgen.sources.draws import UnsearchedDraws
 from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.types import ImageSet, Int64Array, UInt8Array
+from diffgen.types import BoolArray, ImageSet, Int64Array, UInt8Array
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most

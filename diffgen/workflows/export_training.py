@@ -15,7 +15,7 @@ from diffgen.data.file_tree import SPLIT_NAMES
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.store import UNLABELLED
-from diffgen.metrics.counting import BoolArray, is_distinct_among
+from diffgen.metrics.counting import is_distinct_among
 from diffgen.metrics.relatives import divided, groups_of_relatives
 from diffgen.origins import NO_SEED, recipe_text
 from diffgen.runs.files import make_folder, write_json, write_text
@@ -25,7 +25,7 @@ from diffgen.runs.pictures import write_png
 from diffgen.runs.results import RunResults, read_finished
 from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.tasks.classification import role_name
-from diffgen.types import Int64Array
+from diffgen.types import BoolArray, Int64Array
 from diffgen.workflows.label import read_store
 from diffgen.workflows.tables import as_csv, safe_name
 

@@ -11,10 +11,11 @@ import torch
 from diffgen.metrics.near_duplicates import near_duplicate_of
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.evaluator import Evaluator
+from diffgen.search.evaluator import Evaluator, Examined
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers, Proposal
 from diffgen.sources.gan import GanSource
 from diffgen.tasks.classification import behaviours as behaviours_of
+from diffgen.types import Int64Array
 
 
 def latents(count: int, generator: GanSource) -> torch.Tensor:
@@ -78,11 +79,18 @@ def too_dark(images: torch.Tensor) -> np.ndarray:
     return np.maximum(0, 60 - images.to(torch.float32).mean(dim=(1, 2, 3)).numpy())
 
 
+def examined_for_darkness(images: torch.Tensor, seeds: Int64Array | None) -> Examined:
+    """Stands for filters and jury: a third of the pictures cannot be named."""
+    return Examined(too_dark(images), images[:, 0, 14, 14].to(torch.int64).numpy() % 3 > 0)
+
+
 @pytest.mark.parametrize("asks_filters", [True, False])
 def test_behaviours_are_counted_as_at_the_end(
     make_evaluator: Callable[..., Evaluator], generator: GanSource, asks_filters: bool
 ) -> None:
-    evaluator = make_evaluator(behaviours=Behaviours(brightness, 0.8), violation=too_dark if asks_filters else None)
+    evaluator = make_evaluator(
+        behaviours=Behaviours(brightness, 0.8), examine=examined_for_darkness if asks_filters else None
+    )
     assert evaluator.asks_filters is asks_filters
     first, second = generator.draw(latents(64, generator)), generator.draw(latents(300, generator))
     answers = evaluator.ask(Proposal(first, generation=1))
@@ -112,6 +120,12 @@ def test_behaviours_are_counted_as_at_the_end(
     numbers = torch.cat([answers.archive_numbers, later.archive_numbers]).numpy()[at]
     np.testing.assert_array_equal(np.sort(numbers), distinct)
     assert found.label_pairs == len(np.unique(labels[distinct], axis=0))
+    # the same among what can be named: a behaviour may be met on a picture that cannot before it is on one that can
+    named = distinct[pictures[distinct, 0, 14, 14].numpy() % 3 > 0] if asks_filters else distinct
+    named_news = torch.cat([answers.named_news, later.named_news])
+    assert int((named_news == NEW_BEHAVIOUR).sum()) == len(np.unique(keys[named], axis=0))
+    assert int((named_news != 0).sum()) == len(named)
+    assert (len(named) < len(distinct)) == asks_filters
     # neither rejected triggers nor near-duplicates were counted, and both make a difference here
     assert len(distinct) < len(valid)
     assert len(found) < len(np.unique(keys, axis=0))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pymoo.core.population import Population
@@ -15,7 +16,7 @@ from diffgen.search.bandit import Bandit
 from diffgen.search.columns import column
 from diffgen.search.mating import niche_winners
 from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair
-from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers
 from diffgen.search.shares import SharedMating, Shares
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.mixed import MixedSpace
@@ -80,14 +81,18 @@ def test_a_generation_is_new_and_of_the_parts_that_it_was_shared_out_to(
     shares.first(size, np.random.default_rng(seed))
     population = population_of(space, size, seed)
     problem = SimpleNamespace(space=space)
+    choose, rounds = shares.choose, []
+    shares.choose = lambda *given: rounds.append(given) or choose(*given)
     made = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
     X = column(made, "X")
     assert len(X) == count
     assert len({row.tobytes() for row in X} | {row.tobytes() for row in column(population, "X")}) == count + size
     np.testing.assert_allclose(space.repair(X), X, atol=1e-12)
-    # four arms in turns
+    # four arms in turns; for what somebody had before, others take turns in another round
     numbers = np.bincount(space.part_of(X), minlength=2)
-    assert abs(numbers[0] - numbers[1]) <= 2
+    again = sum(places for places, _ in rounds[1:])
+    assert abs(numbers[0] - numbers[1]) <= 2 * len(rounds) + again
+    assert again < count
     other = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
     assert np.array_equal(column(other, "X"), X)
 
@@ -122,14 +127,33 @@ def test_finds_are_put_down_to_the_arm_that_made_them() -> None:
     space = space_of(0, 1)
     shares, rng = shares_of(space), np.random.default_rng(0)
     first = shares.first(10, rng)
-    shares.learn(first, np.where(space.part_of(first) == 1, NEW_BEHAVIOUR, 0))
+    shares.learn(first, answers(np.where(space.part_of(first) == 1, NEW_BEHAVIOUR, 0)))
     # all of a first generation are newcomers
     assert shares.checkpoint()["arm_tries"].tolist() == [0, 5, 0, 5]
     assert shares.checkpoint()["arm_rewards"].tolist() == [0, 0, 0, 5]
     made = mating_of(shares).do(SimpleNamespace(space=space), population_of(space, 20, 1), 40, random_state=rng)
     X = column(made, "X")
-    shares.learn(X, np.where(space.part_of(X) == 0, NEW_TRIGGER, 0))
+    shares.learn(X, answers(np.where(space.part_of(X) == 0, NEW_TRIGGER, 0)))
     # of what was known before, half is forgotten
     tries, rewards = shares.checkpoint()["arm_tries"], shares.checkpoint()["arm_rewards"]
     assert tries.tolist() == [10, 12.5, 10, 12.5]
     assert rewards.tolist() == pytest.approx([2, 2, 0, 2.5])
+
+
+def answers(named_news: np.ndarray, news: np.ndarray | None = None) -> Answers:
+    """Answers of which only what is new is looked at; without ``news`` everything new can be named."""
+    nothing = torch.zeros(len(named_news))
+    told = torch.from_numpy(named_news if news is None else news)
+    archived = torch.where(told > 0, 0, NOT_ARCHIVED)
+    return Answers(nothing, nothing, archived, nothing, nothing, nothing, told, torch.from_numpy(named_news))
+
+
+def test_what_nobody_can_name_is_worth_little_and_more_than_nothing() -> None:
+    space = space_of(0, 1)
+    shares, rng = shares_of(space), np.random.default_rng(0)
+    first = shares.first(10, rng)
+    named = np.where(space.part_of(first) == 0, NEW_BEHAVIOUR, 0)
+    shares.learn(first, answers(named, np.full(10, NEW_BEHAVIOUR)))
+    rewards = shares.checkpoint()["arm_rewards"]
+    assert rewards[1] == 5
+    assert 0 < rewards[3] < 0.5

@@ -264,6 +264,28 @@ def test_a_search_prefers_seeds_of_weight_and_what_is_not_searched_does_not() ->
     assert not moved[:, :rows].any()
 
 
+def test_a_seed_that_triggered_is_drawn_less_by_the_search_that_found_it() -> None:
+    space = SeedsAndOperators(4, 3, 2)
+    own, other = space.searched("generator", 1.0), space.searched("generator", 1.0)
+    genes = space.sample(40, NumpyDraws(np.random.default_rng(0)))
+    genes[:, own.continuous] = np.arange(40) % 4
+    own.learn(genes, np.arange(40) % 4 == 2)
+    draws = NumpyDraws(np.random.default_rng(1))
+    assert not (own.sample(1000, draws)[:, own.continuous] == 2).any()
+    mutated = own.mutate(genes, Mutating(0.1, 0.1, 20.0), np.random.default_rng(2))
+    assert not ((mutated[:, own.continuous] == 2) & (genes[:, own.continuous] != 2)).any()
+    # a search that did not find it draws it as before, one that goes on does not
+    assert 200 < (other.sample(1000, draws)[:, own.continuous] == 2).sum() < 300
+    other.restore(own.checkpoint())
+    assert not (other.sample(1000, draws)[:, own.continuous] == 2).any()
+    # as does one that was kept before there was anything to keep
+    other.restore({})
+    assert (other.sample(1000, draws)[:, own.continuous] == 2).any()
+    # among others that were found as often it is drawn as before
+    own.learn(genes, np.arange(40) % 4 != 2)
+    assert 200 < (own.sample(1000, draws)[:, own.continuous] == 2).sum() < 300
+
+
 def test_settings_that_cannot_be() -> None:
     with pytest.raises(UserError, match="'rotatoin' is not known"):
         SeedsSettings(operators=("rotatoin",))
