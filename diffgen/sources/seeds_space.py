@@ -15,7 +15,7 @@ from diffgen.sources.space import Box, Genes, Mutating, Space, WithCategories
 
 Weights = NDArray[np.float64]
 
-_FOUND = 0.3
+_FOUND = 0.3  # factor of the weight of a seed for each of its triggers
 _OTHER_SEED = 0.5  # share of what is mutated that gets another seed
 
 
