@@ -16,6 +16,7 @@ from diffgen.cli import VERBS, build_parser
 SPLIT = {"label": {"label_counts", "label_export", "label_import", "label_intended", "label_oracle"}}
 QUICK = {"accept", "clear_cache", "doctor", "label_counts", "label_import", "label_intended", "limit_cache"}
 QUICK |= {"rank", "report"}
+QUICK |= {"browse", "delete_run", "describe_run", "list_runs", "run_settings", "verdict"}
 
 
 def declared(file: str) -> set[str]:

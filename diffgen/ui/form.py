@@ -49,8 +49,9 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Its name for people: ``population``."""
-        return self.setting.key.rpartition(".")[2].replace("_", " ")
+        """Its name for people: that of its option, or ``population``."""
+        name = self.setting.option or self.setting.key.rpartition(".")[2]
+        return name.removeprefix("--").replace("-", " ").replace("_", " ").replace("gan ", "GAN ")
 
     @property
     def start(self) -> Any:

@@ -8,10 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import BackgroundTasks, FastAPI, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
-from starlette.background import BackgroundTask
-from starlette.requests import Request
 
 from diffgen import api
 from diffgen.data.picture_file import encode_png
@@ -89,7 +87,8 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
         except BaseException:
             shutil.rmtree(rooms)
             raise
-        done = BackgroundTask(shutil.rmtree, rooms)
+        done = BackgroundTasks()
+        done.add_task(shutil.rmtree, rooms)
         return FileResponse(packed, filename=f"{run}.zip", headers=_NOT_KEPT, background=done)
 
     @app.get("/labels/{run}/{identifier}.png")

@@ -140,7 +140,7 @@ def people_html(shared: Shared, name: str | None) -> Markup:
 def known_html(shared: Shared, name: str | None) -> Markup:
     """What is labelled in the run already."""
     line = shared.line(name)
-    if not name or line is None or not line.figures or len(line.models) != 2:
+    if not name or line is None or not line.figures:
         return Markup("")
     try:
         outcomes, sources = api.label_counts(shared.place.known(name))

@@ -19,7 +19,7 @@ if _CHROMIUM is None:
 
 TABS = ("Run", "Live", "Behaviours", "Label", "Check", "Runs")
 # what Gradio itself says into the console, and what a reload cuts off
-_USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError")
+_USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")
 
 
 @pytest.fixture(scope="module")
