@@ -103,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
     parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
-    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB")
+    verbs = parser.add_subparsers(title="commands", dest="verb", metavar="COMMAND")
     for module in VERBS:
         module.add_parser(verbs)
     return parser
