@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from diffgen.workflows.doctor import limit_cache as limit_cache
     from diffgen.workflows.export import ExportResult as ExportResult
     from diffgen.workflows.export import export as export
+    from diffgen.workflows.export_dataset import export_dataset as export_dataset
     from diffgen.workflows.export_training import TrainingSetResult as TrainingSetResult
     from diffgen.workflows.export_training import export_for_training as export_for_training
     from diffgen.workflows.inspect import Inspection as Inspection
@@ -208,6 +209,7 @@ _HOMES = {
     "doctor": "diffgen.workflows.doctor",
     "draw_report": "diffgen.workflows.report",
     "export": "diffgen.workflows.export",
+    "export_dataset": "diffgen.workflows.export_dataset",
     "export_for_training": "diffgen.workflows.export_training",
     "inspect": "diffgen.workflows.inspect",
     "label_counts": "diffgen.workflows.label",
@@ -248,6 +250,7 @@ VERBS = (
     "describe_run",
     "doctor",
     "export",
+    "export_dataset",
     "export_for_training",
     "inspect",
     "label_counts",

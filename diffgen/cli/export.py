@@ -14,6 +14,7 @@ _EXAMPLES = """\
 examples:
   diffgen export runs/mine                     valid triggers into runs/mine-export
   diffgen export runs/mine -o found --all      also those that a filter rejected
+  diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
   diffgen export runs/mine --for-training set  labelled finds as set/train/CLASS/*.png and set/test/CLASS/*.png
 """
 
@@ -47,6 +48,11 @@ def add_parser(verbs: Any) -> None:
         metavar="N",
         help=f"seed of that division; default: {TrainingSetConfig().seed}",
     )
+    parser.add_argument(
+        "--dataset",
+        metavar="FOLDER",
+        help="all triggers with their pictures as Parquet, FOLDER/run=NAME/*.parquet; several runs make one data set",
+    )
     parser.add_argument("--force", action="store_true", help="replace an earlier export in that folder")
     options.add_talk(parser)
     parser.set_defaults(run=run)
@@ -56,10 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Export, and print where to."""
     of_training = {"test_share": arguments.test_share, "seed": arguments.seed}
     given = {name: value for name, value in of_training.items() if value is not None}
+    if arguments.for_training is not None and arguments.dataset is not None:
+        raise UserError("--for-training and --dataset write different things; leave one of them out.")
     if arguments.for_training is not None:
         return _for_training(arguments, TrainingSetConfig(**given))
     if given:
         raise UserError(f"--{next(iter(given)).replace('_', '-')} goes with --for-training; leave it out.")
+    if arguments.dataset is not None:
+        return _dataset(arguments)
     progress = options.make_progress(arguments)
     result = api.export(
         arguments.run_folder,
@@ -70,6 +80,24 @@ def run(arguments: argparse.Namespace) -> int:
         stop=progress.stop,
     )
     print(f"{result.pictures:,} pictures and {' and '.join(result.tables)}: {result.folder}")
+    return _finish(arguments, result.as_dict())
+
+
+def _dataset(arguments: argparse.Namespace) -> int:
+    if arguments.output is not None or arguments.all:
+        raise UserError(
+            f"--dataset names its own folder, and takes all triggers; leave "
+            f"{'-o' if arguments.output is not None else '--all'} out."
+        )
+    progress = options.make_progress(arguments)
+    result = api.export_dataset(
+        arguments.run_folder,
+        arguments.dataset,
+        force=arguments.force,
+        events=progress.listener,
+        stop=progress.stop,
+    )
+    print(f"{result.rows:,} triggers in {result.parts:,} file{'s' if result.parts > 1 else ''}: {result.folder}")
     return _finish(arguments, result.as_dict())
 
 

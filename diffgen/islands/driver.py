@@ -172,11 +172,16 @@ class Driver:
                 self._start(number)
             while self._starting:
                 for number, event in self._crew.events(_SECONDS_BETWEEN_LOOKS):
-                    if isinstance(event, Failed):
-                        self._starting.pop(number, None)
-                        refusals.append(Failed(f"Worker {number + 1} cannot begin: {event.text}", event.by_user))
-                    else:
+                    if not isinstance(event, Failed):
                         self._take(number, event)
+                        continue
+                    self._starting.pop(number, None)
+                    self._attempts[number] += 1
+                    if not event.by_user and self._attempts[number] < ATTEMPTS:
+                        progress.warn(f"Worker {number + 1} did not come up ({event.text.rstrip('.')}); trying again.")
+                        self._start(number)
+                    else:
+                        refusals.append(Failed(f"Worker {number + 1} cannot begin: {event.text}", event.by_user))
                 self._check_starts()
                 stage.reach(len(self._idle))
         if refusals:

@@ -15,5 +15,5 @@ def failed(error: Exception) -> Failed:
         return Failed(str(error), by_user=True)
     if isinstance(error, DiffgenError):
         return Failed(str(error))
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return Failed(f"{reason(error)} (at {frame.filename}:{frame.lineno})")
+    frames = traceback.extract_tb(error.__traceback__)
+    return Failed(reason(error) + "".join(f" (at {each.filename}:{each.lineno})" for each in frames[-1:]))

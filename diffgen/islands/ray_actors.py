@@ -157,6 +157,10 @@ class RayActors:
     def end(self, number: int) -> None:
         """End a worker, whatever it is doing."""
         actor = self._actors.pop(number, None)
+        # what was asked of it says nothing about the one that takes its place
+        for asked in (self._waiting, self._talks):
+            for reference in [each for each, island in asked.items() if island == number]:
+                del asked[reference]
         if actor is not None:
             self._ray.kill(actor)
 

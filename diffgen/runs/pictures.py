@@ -37,8 +37,19 @@ def read_picture_name(name: str) -> tuple[int, tuple[int, ...]] | None:
 
 def write_png(path: Path, image: UInt8Array) -> None:
     """Write uint8 (C, H, W) as a PNG that holds exactly these bytes."""
-    picture = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
+    picture = _picture(image)
     write_whole(path, lambda temporary: picture.save(temporary, format="PNG"), durable=False)
+
+
+def png_bytes(image: UInt8Array) -> bytes:
+    """What :func:`write_png` would write."""
+    file = io.BytesIO()
+    _picture(image).save(file, format="PNG")
+    return file.getvalue()
+
+
+def _picture(image: UInt8Array) -> Image.Image:
+    return Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
 
 
 def read_png(path: Path, shape: Sequence[int]) -> UInt8Array:

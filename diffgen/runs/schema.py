@@ -167,7 +167,14 @@ DESCRIPTION = fields(
         "files": fields({"A": _FILE, "B": _FILE}, dict.fromkeys(roles(MAX_MODELS), _FILE)),
         "data": fields({"source": text, "path": or_none(text), "sha256": or_none(text)}),
     },
-    {"status": text, "threads": whole(), "gan": or_none(text), "generator": or_none(table), "check": or_none(table)}
+    {
+        "status": text,
+        "threads": whole(),
+        "worker_threads": whole(),
+        "gan": or_none(text),
+        "generator": or_none(table),
+        "check": or_none(table),
+    }
     | {"jury": _JURY_NOTE, "learned_from": or_none(text)}
     | {"technique": text, "extensions": fields({}, {"technique": text, "generator": text, "filters": rows(text)})},
 )

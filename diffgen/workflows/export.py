@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations
 from pathlib import Path
@@ -82,7 +82,7 @@ def export(
         triggers = folder.read_judged()
         triggers = triggers[triggers.confirmed if everything else triggers.valid]
         filters = [each.name for each in results.filters]
-        rows = [_row(triggers, row, results.class_names, filters) for row in range(len(triggers))]
+        rows = [row_of(triggers, row, results.class_names, filters) for row in range(len(triggers))]
     with filled(place) as unfinished:
         with progress.stage("Writing pictures", total=len(rows)) as task:
             for row, image in zip(rows, triggers.images, strict=True):
@@ -103,7 +103,7 @@ def _class_folder(label: int, classes: Sequence[str]) -> str:
     return str(label) if name == str(label) else f"{label}-{safe_name(name)}"
 
 
-def _row(triggers: TriggerTable, index: int, classes: Sequence[str], filters: list[str]) -> dict[str, Any]:
+def row_of(triggers: TriggerTable, index: int, classes: Sequence[str], filters: list[str]) -> dict[str, Any]:
     """A row of the table."""
     number, verdicts = int(triggers.numbers[index]), triggers.known
     probabilities = triggers.answers([index], len(classes))[0]
@@ -171,14 +171,18 @@ def _write_parquet(path: Path, columns: Mapping[str, list[Any]]) -> bool:
         import pyarrow.parquet as parquet
     except ImportError:
         return False
+    table = arrow.table(dict(columns), schema=arrow.schema(arrow_schema(arrow, columns)))
+    write_whole(path, lambda temporary: parquet.write_table(table, temporary))
+    return True
+
+
+def arrow_schema(arrow: Any, columns: Iterable[str]) -> list[tuple[str, Any]]:
+    """Name and type of each column, also of one without a value."""
     kinds = {name: arrow.string() for name in ("rejected_by", "file", "recipe", "jury_name", "wrong")}
-    kinds["jury_certainty"] = arrow.float64()
+    kinds |= {"jury_certainty": arrow.float64(), "valid": arrow.bool_(), "distinct": arrow.bool_()}
     for name in columns:
         if name.startswith("name_"):
             kinds[name] = arrow.string()
         elif name.startswith(("score_", "probability_", "diver")):
             kinds[name] = arrow.float64()
-    fields = [(name, kinds.get(name, arrow.int64())) for name in columns]
-    table = arrow.table(dict(columns), schema=arrow.schema(fields))
-    write_whole(path, lambda temporary: parquet.write_table(table, temporary))
-    return True
+    return [(name, kinds.get(name, arrow.int64())) for name in columns]

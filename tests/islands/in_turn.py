@@ -23,6 +23,7 @@ class InTurn:
         seed: of the order.
         dies: whether a worker dies instead of doing a task, or after it, without a report.
         after_report: called with every epoch that was reported.
+        starts: whether a worker comes up.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class InTurn:
         seed: int = 0,
         dies: Dies = lambda number, epoch: False,
         after_report: Callable[[int], None] = lambda epoch: None,
+        starts: Callable[[int], bool] = lambda number: True,
     ) -> None:
+        self._starts = starts
         self._job, self._rng, self._dies, self._after_report = job, np.random.default_rng(seed), dies, after_report
         self._islands: dict[int, Island] = {}
         self._tasks: dict[int, deque[Begin | Epoch]] = {}
@@ -43,6 +46,9 @@ class InTurn:
         def emit(event: Tick | Said) -> None:
             self._said.append((number, event))
 
+        if not self._starts(number):
+            self._said.append((number, Failed("its machine is gone")))
+            return
         try:
             self._islands[number] = Island(self._job, number, emit, self._stop)
         except Exception as error:

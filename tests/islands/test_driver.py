@@ -97,6 +97,23 @@ def test_workers_that_die_change_nothing(search: Make, finished: Finished) -> No
     assert sum("another one takes its place" in line for line in run.listener.warnings) == len(died)
 
 
+def test_a_worker_that_does_not_come_up_is_tried_again(
+    search: Make, finished: Finished, told: Callable[..., None]
+) -> None:
+    tried: list[int] = []
+
+    def starts(number: int) -> bool:
+        tried.append(number)
+        return tried.count(number) == (3 if number == 0 else 1)
+
+    run = search()
+    assert_same(run, run(starts=starts), finished)
+    told("Workers", "one does not come up: a warning, and it is tried again", run.listener.warnings[0])
+    with pytest.raises(RunError) as caught:
+        search("never")(starts=lambda number: number == 1)
+    told("Workers", "one never comes up", caught.value)
+
+
 def test_an_island_that_cannot_go_on_is_given_up_and_the_others_go_on(search: Make, told: Callable[..., None]) -> None:
     run = search()
     outcome = run(dies=lambda number, epoch: (number, epoch.number) == (1, 3))

@@ -65,7 +65,7 @@ def test_every_worker_says_which_file_it_cannot_read(search: Make, told: Callabl
         run = search("gone")
     gone.run = run.run
     with pytest.raises(UserError) as caught:
-        gone.on(Processes)
+        gone()
     text = str(caught.value)
     assert "Worker 1 cannot begin" in text
     assert "Worker 2 cannot begin" in text
