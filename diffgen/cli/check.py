@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import compare, model_options, options
+from diffgen.cli.table import on_real_images
 from diffgen.config import CheckConfig, applied, replace
 from diffgen.config.layers import Layer, merged, written
 from diffgen.config.schema import every_setting
@@ -153,6 +154,9 @@ def print_verdict(result: CheckResult, store: str | None = None) -> None:
         limit = f"  limit {condition.limit}" if condition is not None and condition.limit else ""
         rows.append((condition.status.value if condition else "-", value.title, f"{value.value}{interval}{limit}"))
     rows += [(each.status.value, TITLES[each.name], each.sentence) for each in conditions.values()]
+    if result.real is not None:
+        found = on_real_images(result.real.flips_per_1000, result.real.calibration_error, result.milliseconds)
+        rows[:0] = [("-", title, text) for title, text in found]
     width = max(len(title) for _, title, _ in rows)
     for status, title, text in rows:
         print(f"{status:<5}  {title:<{width}}  {text}")

@@ -9,6 +9,7 @@ from typing import Any
 from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
+from diffgen.config import roles
 
 _EXAMPLES = """\
 examples:
@@ -63,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.output is None:
         sys.stdout.write(result.as_csv())
     else:
-        print(f"{len(result.files):,} pictures, A asked {result.asked[0]:,} times, B {result.asked[1]:,}.")
+        (first, count), *others = zip(roles(result.asked), result.asked, strict=True)
+        rest = "".join(f", {role} {asked:,}" for role, asked in others)
+        print(f"{len(result.files):,} pictures, {first} asked {count:,} times{rest}.")
         print(f"table: {arguments.output}")
     return 0

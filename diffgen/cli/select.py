@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
-from diffgen.config import SelectorConfig
+from diffgen.config import SelectorConfig, roles
 
 if TYPE_CHECKING:
     from diffgen.selector.evaluation import Evaluation
@@ -90,16 +90,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(result: SelectResult) -> None:
-    print(f"learnt from {result.examples:,} labelled triggers ({result.features}); {result.both_wrong:,} both wrong")
+    wrong = f"{result.both_wrong:,} {'both' if len(result.cost.models) == 2 else 'all'} wrong"
+    print(f"learnt from {result.examples:,} labelled triggers ({result.features}); {wrong}")
     print(f"{'division':<16}{'accuracy':>10}{'balanced':>10}{'majority':>10}{'regret':>10}{'gain':>10}")
     for each in result.on_triggers:
         print(_row(each))
     for real in result.real:
         _print_real(real)
     cost = result.cost
+    times = ", ".join(f"{role} {of:.3f}" for role, of in zip(roles(cost.models), cost.models, strict=True))
     print(
-        f"ms an image: A {cost.model_a:.3f}, B {cost.model_b:.3f}, selector {cost.selector:.3f}; "
-        f"selector and one model instead of both saves {cost.saved:.0%}"
+        f"ms an image: {times}, selector {cost.selector:.3f}; "
+        f"selector and one model instead of {'both' if len(cost.models) == 2 else 'all'} saves {cost.saved:.0%}"
     )
     print(f"selector: {result.selector}")
 
@@ -110,8 +112,13 @@ def _row(each: Evaluation) -> str:
     return f"{each.name:<16}" + "".join(f"{figure:>10}" for figure in figures)
 
 
+def _who(real: OnRealImages) -> str:
+    alone = [rule for rule in real.on_all if len(rule) == 1]
+    return "A and B" if len(alone) == 2 else "the models"
+
+
 def _print_real(real: OnRealImages) -> None:
-    print(f"real images ({real.source}): {real.images:,}, A and B differ on {real.disagreements:,}")
+    print(f"real images ({real.source}): {real.images:,}, {_who(real)} differ on {real.disagreements:,}")
     for name, shares in (("all", real.on_all), ("where they differ", real.on_disagreements)):
         if shares:
             print(f"  right, {name}: " + ", ".join(f"{rule} {share:.4f}" for rule, share in shares.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,13 @@ def _who(result: CompareResult) -> str:
     return listed(roles(2 if result.many is None else len(result.many.alone)))
 
 
+def _spared(result: CompareResult) -> str:
+    if result.many is None or not result.many.spared:
+        return ""
+    whole = result.queries * len(result.many.alone)
+    return f"; {result.many.spared:,} of {whole:,} answers were spared by asking in stages"
+
+
 def _of_many(found: ManyFigures | None) -> list[tuple[str, str]]:
     """Who stands alone, what the majority is worth, and which two differ most; nothing of two models."""
     if found is None:
@@ -71,6 +79,23 @@ def _of_many(found: ManyFigures | None) -> list[tuple[str, str]]:
     return [*rows, ("differ most", most)]
 
 
+def on_real_images(
+    flips: float, errors: Sequence[float] | None, milliseconds: Sequence[float | None] | None
+) -> list[tuple[str, str]]:
+    """How the models do on real images: how often they differ, how well calibrated and how fast they are."""
+    rows = [("flips", f"{flips:.1f} of 1,000 real images")]
+    if errors is not None:
+        told = ", ".join(f"{role} {error:.2%}" for role, error in zip(roles(errors), errors, strict=True))
+        rows.append(("calibration error (ECE)", told))
+    if milliseconds is not None:
+        times = [
+            f"{role} {'-' if each is None else f'{each:.3g}'}"
+            for role, each in zip(roles(milliseconds), milliseconds, strict=True)
+        ]
+        rows.append(("ms an image", ", ".join(times)))
+    return rows
+
+
 def print_result(result: CompareResult) -> None:
     """The figures and the path of the report, on stdout."""
     share = f" ({result.valid_triggers / result.triggers:.0%} of them)" if result.triggers else ""
@@ -78,8 +103,9 @@ def print_result(result: CompareResult) -> None:
     if repeated:
         share = f" and {repeated:,} near-duplicates of them (together {result.valid_triggers / result.triggers:.0%})"
     rows = (
+        *on_real_images(result.flips_per_1000, result.calibration_error, result.milliseconds),
         *_verdicts(result),
-        ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s"),
+        ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s{_spared(result)}"),
         (f"triggers ({_who(result)} disagree)", f"{result.triggers:,}"),
         ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),
         ("behaviours", f"{result.behaviours:,}{_more(result)}"),

@@ -34,6 +34,9 @@ class Counted(Protocol):
     def queries(self) -> int: ...
 
     @property
+    def spared(self) -> int: ...
+
+    @property
     def margin(self) -> float: ...
 
     @property
@@ -113,6 +116,7 @@ class Checkpointer:
         kept = {
             **({} if evaluator.behaviours is None else evaluator.behaviours.checkpoint()),
             "queries": evaluator.queries,
+            **({"spared": evaluator.spared} if evaluator.spared else {}),
             "seconds": self._loop.seconds,
             "margin": evaluator.margin,
             "parts": len(self._folder.manifest["parts"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -58,6 +58,10 @@ class CompareResult:
             triggers that the jury can name, or None: there is no jury.
         faults: who is wrong about these; see :class:`diffgen.runs.results.RunResults`.
         no_jury: why nobody could be named wrong, as one sentence, or nothing: there is a jury.
+        flips_per_1000: on how many of 1,000 real images not all models say the same.
+        accuracy: of each model on the labelled real images, 0..1, or None.
+        calibration_error: expected calibration error of each model, 0..1, or None.
+        milliseconds: that one image takes each model, in batches; None where a server answers.
         many: of three models or more, who stands alone and which two differ most; see
             :class:`diffgen.runs.many.ManyFigures`.
     """
@@ -80,12 +84,18 @@ class CompareResult:
     recognised_behaviours: int | None = None
     faults: Mapping[str, Mapping[str, int]] | None = None
     no_jury: str = ""
+    flips_per_1000: float = 0.0
+    accuracy: tuple[float, ...] | None = None
+    calibration_error: tuple[float, ...] | None = None
+    milliseconds: tuple[float | None, ...] | None = field(default=None, compare=False)
     many: ManyFigures | None = None
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults) -> CompareResult:
         """The figures of a run whose search came to its end."""
-        figures = {each.name: getattr(results, each.name) for each in fields(cls) if each.name != "run"}
+        real = {name: getattr(results.preflight, name) for name in ("flips_per_1000", "accuracy", "calibration_error")}
+        own = [each.name for each in fields(cls) if each.name != "run" and each.name not in real]
+        figures = {**real, **{name: getattr(results, name) for name in own}}
         return cls(run=str(folder.path), **{**figures, "discovery": results.discovery.as_dict()})
 
     def as_dict(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -14,9 +15,12 @@ from diffgen.comparison.classes import background_remarks, settle_background
 from diffgen.config import roles
 from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.events import Progress
+from diffgen.metrics.calibration_error import calibration_error
 from diffgen.models import BlackBox
+from diffgen.models.answer_table import AnswerTable
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
 from diffgen.runs.results import Preflight
+from diffgen.sampling import random_rows
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, ImageSet, Int64Array
@@ -28,6 +32,7 @@ _PREPARED = 256  # images that a model looks at first
 _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024
+_TIMED, _PASSES, _TIMED_SECONDS = 64, 5, 0.5  # images, and how often at most, and for how long about
 _FEW_RIGHT = 0.5  # share of labelled images
 _ONE_LABEL = 0.6  # share of images with the most frequent label, of three classes or more
 _ALL_ONE_LABEL, _NOT_ALL = 0.99, 0.9  # of two classes: such a share, where labels or another model give at most that
@@ -56,6 +61,7 @@ class RealAnswers:
         disagreements: int64 (n,), rows of the real images on which two models disagree by more than the margin.
         smells: of each model.
         unsteady: of each model, a sentence about a model that does not answer alike twice, or an empty one.
+        milliseconds: that one image takes each model; None where a server answers.
     """
 
     summary: Preflight
@@ -63,6 +69,7 @@ class RealAnswers:
     disagreements: Int64Array
     smells: tuple[tuple[Smell, ...], ...] = ((), ())
     unsteady: tuple[str, ...] = ("", "")
+    milliseconds: tuple[float | None, ...] | None = None
 
 
 def prepare_model(model: BlackBox, data: ImageSet) -> None:
@@ -87,6 +94,8 @@ def prepare_models(models: Sequence[BlackBox], data: ImageSet, progress: Progres
         UserError: a model does not take these images, or the numbers of classes differ.
     """
     for model in models:
+        if isinstance(model, AnswerTable):
+            model.bind(data)
         prepare_model(model, data)
     settle_background(models, data, progress or Progress())
 
@@ -128,10 +137,12 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     # the margin of int8 models is a matter of their own coarse steps: exact ties never count, larger gaps do
 
     counts = disagree(torch.from_numpy(answers.probabilities), margin).numpy()
-    accuracy = None
+    accuracy = errors = None
     if data.labels is not None:
-        right = (labels == data.labels[:, None]).mean(axis=0)
-        accuracy = tuple(right.tolist())
+        right = labels == data.labels[:, None]
+        accuracy = tuple(right.mean(axis=0).tolist())
+        sure = answers.probabilities.max(axis=2)
+        errors = tuple(calibration_error(sure[:, index], right[:, index]) for index in range(len(models)))
     named = list(zip(models, roles(models), strict=True))
     smells = tuple(_smells(model, role, data, labels, index) for index, (model, role) in enumerate(named))
     unsteady = tuple(_unsteady(model, role, noise) for (model, role), noise in zip(named, noises, strict=True))
@@ -148,8 +159,23 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *_noise_warnings(models, noises, unsteady),
             *_warnings(models, labels, accuracy, list(chain.from_iterable(smells))),
         ),
+        calibration_error=errors,
     )
-    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady)
+    times = tuple(_milliseconds(model, data) for model in models)
+    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady, times)
+
+
+def _milliseconds(model: BlackBox, data: ImageSet) -> float | None:
+    """The least time that one of some random real images took a model, as part of a batch; None for one elsewhere."""
+    if model.url is not None or isinstance(model, AnswerTable):
+        return None
+    images = data.images[random_rows(len(data), _TIMED)]
+    spent: list[float] = []
+    while len(spent) < _PASSES and sum(spent) < _TIMED_SECONDS:
+        started = time.perf_counter()
+        model.predict(images)
+        spent.append(time.perf_counter() - started)
+    return round(1000 * min(spent) / len(images), 4)
 
 
 def _asked(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> Asked:

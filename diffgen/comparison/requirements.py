@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from diffgen import extensions
 from diffgen.comparison.own_settings import check_own_settings
-from diffgen.config import CompareConfig
+from diffgen.config import CompareConfig, roles
 from diffgen.data.resize import LARGEST
 from diffgen.errors import UserError
 from diffgen.filters import foreign_filters
 from diffgen.gan_training.networks import check_resize
+from diffgen.models import BlackBox
+from diffgen.models.answer_table import AnswerTable
+from diffgen.search.staging import FEWEST
 from diffgen.sources.registry import FAMILIES, family_of
+from diffgen.tasks.classification import listed
 from diffgen.techniques import PRESETS, Needs, RealImages, technique_class
 from diffgen.types import ImageSet
 
@@ -197,6 +203,27 @@ def check_models(config: CompareConfig, count: int) -> None:
     if needed is not None and needed != count:
         raise UserError(
             f"The technique {config.technique} compares {needed} models, not {count}; use another technique."
+        )
+    if config.ask == "staged" and count < FEWEST:
+        raise UserError(
+            f"Asking in stages begins with two models and spares the others, so it takes {FEWEST} models or more, not "
+            f"{count}; leave --ask staged out."
+        )
+
+
+def check_tables(config: CompareConfig, models: Sequence[BlackBox]) -> None:
+    """See that a model that is only a table of answers is asked about no new image.
+
+    Raises:
+        UserError: it would be.
+    """
+    tables = [role for role, model in zip(roles(models), models, strict=True) if isinstance(model, AnswerTable)]
+    if tables and not technique_class(config.technique).asks_known_images:
+        one = len(tables) == 1
+        raise UserError(
+            f"{'Model' if one else 'Models'} {listed(tables)} {'is a table' if one else 'are tables'} of answers, and "
+            f"the technique {config.technique} asks about new images, which no table lists; give the model itself, or "
+            "take --technique as_is, which asks about the real images alone."
         )
 
 

@@ -83,7 +83,8 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         mutated=source.real,
         jury=prepared.jury.figures,
         no_jury=prepared.jury.missing,
-        many=many_figures(triggers, apart) if len(prepared.models) >= FEWEST else None,
+        milliseconds=real.milliseconds,
+        many=many_figures(triggers, apart, outcome.spared) if len(prepared.models) >= FEWEST else None,
     )
 
 

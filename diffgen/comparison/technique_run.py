@@ -14,6 +14,7 @@ from diffgen.comparison.joining import Joining, joined_before
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
+from diffgen.config import roles
 from diffgen.errors import RunError, UserError
 from diffgen.models.isolation.patience import impatient
 from diffgen.runs.folder import RunFolder
@@ -25,6 +26,7 @@ from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
+from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
 from diffgen.techniques import RealImages, TechniqueContext, make
 from diffgen.types import ImageSet
@@ -39,6 +41,7 @@ class SearchOutcome:
         images: those of the triggers, which need not be read again.
         history: equally long lists "seconds", "queries", "triggers", one entry a generation.
         source: what the pictures came from at the end, where that is known.
+        spared: how many times a model was not asked about a picture that two others were asked about.
     """
 
     queries: int = 0
@@ -48,6 +51,7 @@ class SearchOutcome:
     images: ImageColumn | None = None
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": []})
     source: ImageSource | None = None
+    spared: int = 0
 
 
 def real_images(data: ImageSet, answers: RealAnswers) -> RealImages:
@@ -87,6 +91,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     with progress.stage("Searching for disagreements", total=total) as stage, impatient(progress.stop):
         announce = Announcements(progress, stage, loop, folder.path, by_time=by_time)
         loop.start(queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
+        loop.evaluator.spared = state.get("spared", 0)
 
         def after_generation() -> None:
             checkpointer.after_generation()
@@ -100,6 +105,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
             _keep_what_was_found(archive, error)
             raise
         outcome.queries, outcome.seconds = loop.evaluator.queries, loop.seconds
+        outcome.spared = loop.evaluator.spared
         outcome.interrupted = progress.stop.stopped
         outcome.saturated = loop.saturated
         outcome.source = joining.source
@@ -125,6 +131,7 @@ def finished_before(prepared: Prepared, state: Mapping[str, Any], triggers: Trig
         state["queries"],
         state["seconds"],
         saturated=state.get("saturated", False),
+        spared=state.get("spared", 0),
         images=triggers.image_column if len(triggers) else nothing,
         history=state["history"],
         source=joined_before(prepared),
@@ -140,6 +147,20 @@ def filters_are_asked(prepared: Prepared) -> bool:
     """Whether every verdict of the filters is known in the search."""
     until_saturated = prepared.config.until == "saturated"
     return asks_filters_in_search(prepared.config) or until_saturated or not prepared.pipeline.filters
+
+
+def stages_of(prepared: Prepared) -> Stages | None:
+    """Which models are asked first, where not all are asked about everything; said aloud."""
+    config, models = prepared.config, prepared.models
+    if config.ask == "all":
+        return None
+    first = most_apart(prepared.real.answers.labels)
+    letters = roles(models)
+    prepared.progress.say(
+        f"{letters[first[0]]} and {letters[first[1]]} differ on most real images and are asked first; the others are "
+        f"asked about what these two differ on, and about {config.ask_share:.0%} of the rest (--ask all asks all)."
+    )
+    return Stages(first, config.ask_share, config.seed)
 
 
 def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:
@@ -174,6 +195,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         divergence=DIVERGENCES[config.search.divergence],
         behaviours=count_of_behaviours(prepared),
         examine=Examination(prepared) if filters_are_asked(prepared) else None,
+        stages=stages_of(prepared),
     )
     return SearchLoop(
         make(config.technique, context),

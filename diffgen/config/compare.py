@@ -41,9 +41,10 @@ class CompareConfig:
     technique: str = setting(
         "diffgan",
         "diffgan; seeds: the same search over the real images alone, without a GAN; random_latent: drawn at random by "
-        "the generator; real_data: the real images, transformed; drfuzz: mutants of what both models get right, needs "
-        "labels; dflare: mutants of what both models agree on; sinvad, giftbench, argus, latte: "
-        "searches from real images as genes of a source that encodes.",
+        "the generator; real_data: the real images, transformed; as_is: each as it is; drfuzz: mutants of what both "
+        "models get right, needs labels; dflare: mutants of what both models agree on; diffchaser: pictures evolved to "
+        "where models are unsure; sinvad, giftbench, argus, latte: searches from real images as genes of a source that "
+        "encodes.",
         option="--technique",
         metavar="NAME",
         common=True,
@@ -69,6 +70,15 @@ class CompareConfig:
     )
     saturation_queries: int = setting(
         20_000, "Queries without a new behaviour after which a search is saturated.", ge=1, le=10**12
+    )
+    ask: Literal["all", "staged"] = setting(
+        "all",
+        "Of four models and more: ask all about every picture, or (staged) first the two that differ on most real "
+        "images, and the others about what these differ on and about a sample.",
+        option="--ask",
+    )
+    ask_share: float = setting(
+        0.1, "Share of the other pictures that all models are asked about, where they are asked in stages.", ge=0, le=1
     )
     seed: int = setting(
         0, "Seed of everything random in the search.", option="--seed", metavar="N", common=True, ge=0, le=SEEDS

@@ -113,6 +113,8 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
 def _search(values: GateValues) -> Condition:
     if values.search.problem:
         return Condition("search", Status.ERROR, "", values.search.problem)
+    if values.drawn == 0:
+        return Condition("search", Status.WARN, "", "The real images alone were asked about; nothing was searched for.")
     if values.accepted >= _MIN_ACCEPTED * values.drawn and values.accepted:
         return Condition("search", Status.PASS, "", "The search came to its end.")
     sentence = (

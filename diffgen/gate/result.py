@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from diffgen.gate.conditions import EXIT_CODES, Condition, Status
 from diffgen.gate.record import read_conditions, read_values
 from diffgen.gate.values import GateValues
+from diffgen.runs.results import Preflight
 from diffgen.wording import count_of
 
 _WORST = 5
@@ -27,6 +28,8 @@ class CheckResult:
         worst: the new behaviours in which the candidate is wrong, then those with the largest probability shift, one
             sentence each.
         go_on: the command that goes on with a check that broke off, or empty.
+        real: what was seen on the real images, or None: it broke off before.
+        milliseconds: that one image takes each model; None where a server answers, or where it broke off.
     """
 
     run: str
@@ -35,6 +38,8 @@ class CheckResult:
     values: GateValues
     worst: tuple[str, ...] = ()
     go_on: str = ""
+    real: Preflight | None = None
+    milliseconds: tuple[float | None, ...] | None = field(default=None, compare=False)
 
     @classmethod
     def from_record(cls, run: Path, record: Mapping[str, Any], go_on: str = "") -> CheckResult:

@@ -14,6 +14,7 @@ from diffgen.errors import UserError
 from diffgen.islands.crew import Crew
 from diffgen.islands.messages import Job, Ready
 from diffgen.models.wording import reason
+from diffgen.techniques import technique_class
 
 _THRESHOLDS_APART = 0.05  # of each other; rounding is far below
 
@@ -30,6 +31,10 @@ def check_islands(config: CompareConfig) -> None:
             f"The budget of {config.budget.queries:,} queries is too small for {islands.workers} workers; give at "
             "least one query to each."
         )
+    if islands.used and config.ask == "staged":
+        raise UserError("Asking in stages and several workers do not go together; leave one of them out.")
+    if islands.used and technique_class(config.technique).asks_known_images:
+        raise UserError(f"The technique {config.technique} asks about each real image once; leave the workers out.")
     if islands.ray != "none":
         from diffgen.islands.ray_cluster import check_answers, package
 

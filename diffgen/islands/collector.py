@@ -99,7 +99,7 @@ class Collector:
         self.archive, self.behaviours, self.margin = archive, behaviours, margin
         self.asks_filters, self.saturation_queries = asks_filters, saturation_queries
         self.islands = [IslandState() for _ in range(config.workers)]
-        self.queries = 0
+        self.queries, self.spared = 0, 0  # islands ask all models about everything
         self.merged, self.granted = 0, _AHEAD
         self._migrants = config.migrants
         self._news: dict[int, News] = {}

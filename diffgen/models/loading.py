@@ -47,7 +47,7 @@ def load(
 
     Args:
         model: path of a TorchScript, torch.export, ONNX, Keras (.keras, .h5) or TensorFlow Lite file, or of weights
-            with ``arch``, or of a pickled network with ``allow_pickle``; or the address
+            with ``arch``, or of a pickled network with ``allow_pickle``, or a table of answers; or the address
             ``http(s)://HOST/v2/models/NAME`` of a server; or a torch module (used as it is, not copied); or a function
             from a float32 numpy array (N, C, H, W) to (N, K); or a black box, which is given back as it is.
         device: where tensors of probabilities are wanted; torch and Keras compute there too, ONNX if onnxruntime can,
@@ -196,6 +196,10 @@ def open_file(
         from diffgen.models.keras import KerasModel
 
         return KerasModel(path, settings, archive=kind is FileKind.KERAS_ZIP)
+    if kind in (FileKind.ANSWERS_NPZ, FileKind.ANSWERS_CSV, FileKind.PARQUET):
+        from diffgen.models.answer_table import AnswerTable
+
+        return AnswerTable(path, kind, settings)
     weights = kind in (FileKind.TORCH_WEIGHTS, FileKind.SAFETENSORS)
     if arch is not None and (weights or kind is FileKind.TORCH_MODULE):
         from diffgen.models.state_dict import StateDictModel

@@ -40,11 +40,16 @@ class FileKind(Enum):
     SAVED_MODEL = "the graph of a TensorFlow SavedModel"
     ORT = "an onnxruntime model (.ort)"
     NUMPY = "a file of NumPy arrays"
+    ANSWERS_NPZ = "a table of answers (.npz)"
+    ANSWERS_CSV = "a table of answers (CSV)"
+    PARQUET = "a Parquet table"
     OTHER_ZIP = "a zip archive, but of no model format that diffgen knows"
     UNKNOWN = "of no format that diffgen knows"
 
 
 _HEAD = 4096
+#: Columns of a table of answers that name an image, and those that hold a label.
+ANSWER_NAMES, ANSWER_LABELS = ("hash", "id"), ("label", "labels")
 # The pickled number that PyTorch before 1.6 began its files with.
 _LEGACY_TORCH = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -93,6 +98,8 @@ def _by_magic(head: bytes, path: Path) -> FileKind | None:
         return FileKind.TFLITE
     if head[4:8] == b"ORTM":
         return FileKind.ORT
+    if head.startswith(b"PAR1"):
+        return FileKind.PARQUET
     if head.startswith(b"\x93NUMPY"):
         return FileKind.NUMPY
     if head[0] == 0x80 and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
@@ -123,7 +130,9 @@ def _zip_kind(path: Path) -> FileKind:
     if {"config.json", "metadata.json"} <= set(names) or "model.weights.h5" in names:
         return FileKind.KERAS_ZIP
     if names and all(name.endswith(".npy") for name in names):
-        return FileKind.NUMPY
+        arrays = {name.removesuffix(".npy") for name in names}
+        answers = arrays & {"probabilities", *ANSWER_LABELS} and "images" not in arrays
+        return FileKind.ANSWERS_NPZ if answers else FileKind.NUMPY
     return FileKind.OTHER_ZIP
 
 
@@ -185,4 +194,8 @@ def _text_kind(head: bytes) -> FileKind | None:
         text = codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         return None
-    return FileKind.TEXT if all(letter.isprintable() or letter in "\r\n\t\f" for letter in text) else None
+    if not all(letter.isprintable() or letter in "\r\n\t\f\ufeff" for letter in text):
+        return None
+    columns = [name.strip().lower() for name in text.lstrip("\ufeff").partition("\n")[0].split(",")]
+    table = len(columns) > 1 and len(set(columns)) == len(columns) and {*columns} & {*ANSWER_NAMES, *ANSWER_LABELS}
+    return FileKind.ANSWERS_CSV if table else FileKind.TEXT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from diffgen.report.data import ReportData
 from diffgen.report.matrix import HEAT_STEPS
-from diffgen.report.wording import number, percent
+from diffgen.report.wording import figure, number, percent
 from diffgen.tasks.classification import role_name
 from diffgen.tasks.many import sides
 from diffgen.wording import count_of
@@ -68,14 +68,16 @@ def make_many(data: ReportData) -> ManyView | None:
     if found is None:
         return None
     juried, accuracy = data.results.faults is not None, data.preflight.accuracy
-    columns = ["stands alone", "ways"]
-    columns[:0] = ["accuracy"] if accuracy else []
-    columns += ["alone and wrong", "alone and right"] if juried else []
+    errors, times = data.preflight.calibration_error, data.results.milliseconds
+    columns = [*(["accuracy"] if accuracy else []), *(["ECE"] if errors else []), *(["ms an image"] if times else [])]
+    columns += ["stands alone", "ways", *(["alone and wrong", "alone and right"] if juried else [])]
     rows = []
     for index, name in enumerate(data.model_names):
         of = found.alone[role_name(index)]
-        figures = [number(of.pictures), number(of.behaviours)]
-        figures[:0] = [percent(accuracy[index], 2)] if accuracy else []
+        figures = [percent(accuracy[index], 2)] if accuracy else []
+        figures += [percent(errors[index], 2)] if errors else []
+        figures += [_time(times[index])] if times else []
+        figures += [number(of.pictures), number(of.behaviours)]
         figures += [number(of.wrong), number(of.right)] if juried else []
         rows.append(ModelRow(role_name(index), name, tuple(figures)))
     noun = f"{data.noun}s"
@@ -89,6 +91,10 @@ def make_many(data: ReportData) -> ManyView | None:
         )
     )
     return ManyView(tuple(columns), tuple(rows), tuple(tables), _majority(data) if juried else "", _alone_wrong(data))
+
+
+def _time(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else figure(milliseconds)
 
 
 def _alone_wrong(data: ReportData) -> int:

@@ -98,5 +98,6 @@ _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] 
     ),
     "code_noise": (("sigma",), lambda by: f"varied by {_short(by['sigma'])} sigma"),
     "random_pixels": (("count",), lambda by: f"{_count(by['count'], 'pixel')} replaced at random"),
+    "evolved_pixels": (("rounds",), lambda by: f"pixels evolved in {_count(by['rounds'], 'round')}"),
     "salt_and_pepper": (("share",), lambda by: f"{_short(100 * by['share'])}% of the pixels made black or white"),
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from diffgen.config import roles
 from diffgen.report.data import SelectionView, TrustView
+from diffgen.report.many import named_sides
 from diffgen.report.pictures import PictureBudget
 from diffgen.report.wording import number, percent
 from diffgen.wording import count_of
@@ -18,11 +20,10 @@ _DIVISIONS = {
     "by behaviour": "triggers, of behaviours that it was not trained on",
 }
 _RULES = {
-    "A": "A alone",
-    "B": "B alone",
     "selector": "selector, asks one model",
-    "soft-vote": "soft vote, asks both",
-    "confidence": "the surer one, asks both",
+    "soft-vote": "soft vote, asks {all}",
+    "stacking": "stacking, asks {all}",
+    "confidence": "the surer one, asks {all}",
     "oracle": "the right one, if it were known",
 }
 
@@ -38,7 +39,7 @@ class EvaluationRow:
     majority: str
     regret: str
     gain: str
-    confusion: tuple[tuple[str, str], tuple[str, str]]
+    confusion: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,6 @@ class TrustedBehaviour:
 
     trust: str
     sentence: str
-    name_a: str
-    name_b: str
     cell: int
     sources: tuple[str, ...]
 
@@ -68,8 +67,7 @@ class Selection:
     lead: str
     rows: tuple[EvaluationRow, ...]
     real: tuple[RealTable, ...]
-    trusted_a: tuple[TrustedBehaviour, ...]
-    trusted_b: tuple[TrustedBehaviour, ...]
+    trusted: tuple[tuple[str, tuple[TrustedBehaviour, ...]], ...]
     cost: str
 
 
@@ -78,26 +76,25 @@ def make_selection(view: SelectionView, names: tuple[str, ...]) -> Selection:
     told = ", ".join(f"{number(count)} by {source}" for source, count in view.sources.items() if count)
     budget = PictureBudget(TRUST_BYTES)
     behaviours = [_behaviour(each, names, budget) for each in view.behaviours]
+    models = sum(name.startswith("model_") for name in view.cost)
     return Selection(
         lead=(
             f"A random forest that looks at the picture alone ({view.features}), trained on "
-            f"{count_of(view.examples, 'labelled trigger')} ({told}). Both models are wrong "
-            f"on {number(view.both_wrong)} labelled ones."
+            f"{count_of(view.examples, 'labelled trigger')} ({told}). "
+            f"{'Both' if models == 2 else 'All'} models are wrong on {number(view.both_wrong)} labelled ones."
         ),
         rows=tuple(_row(_DIVISIONS.get(each["name"], each["name"]), each) for each in view.on_triggers)
         + tuple(
             _row(f"{each['source']}, where they differ", each["selector"]) for each in view.real if each["selector"]
         ),
         real=tuple(_real(each) for each in view.real),
-        trusted_a=tuple(each for each in behaviours if each.trust == "A"),
-        trusted_b=tuple(each for each in behaviours if each.trust == "B"),
+        trusted=tuple((role, tuple(each for each in behaviours if each.trust == role)) for role in roles(models)),
         cost=_cost(view.cost),
     )
 
 
 def _row(name: str, figures: dict[str, Any]) -> EvaluationRow:
     balanced = figures["balanced_accuracy"]
-    (aa, ab), (ba, bb) = figures["confusion"]
     return EvaluationRow(
         name=name,
         decisive=number(figures["decisive"]),
@@ -106,7 +103,7 @@ def _row(name: str, figures: dict[str, Any]) -> EvaluationRow:
         majority=percent(figures["majority"]),
         regret=_points(figures["regret"], signed=False),
         gain=_points(figures["gain"]),
-        confusion=((number(aa), number(ab)), (number(ba), number(bb))),
+        confusion=tuple(tuple(map(number, row)) for row in figures["confusion"]),
     )
 
 
@@ -115,16 +112,16 @@ def _points(share: float, *, signed: bool = True) -> str:
 
 
 def _behaviour(view: TrustView, names: tuple[str, ...], budget: PictureBudget) -> TrustedBehaviour:
-    right = view.a_right if view.trust == "A" else view.b_right
-    total = view.a_right + view.b_right
+    right = view.right[roles(view.right).index(view.trust)]
+    if len(view.labels) == 2:
+        said, total = f"A says {names[view.labels[0]]} and B says {names[view.labels[1]]}", sum(view.right)
+        sentence = f"Where {said}, trust {view.trust}: right on {number(right)} of {number(total)}."
+    else:
+        told = "; ".join(f"{', '.join(letters)} {label}" for letters, label in named_sides(view.labels, names))
+        sentence = f"Where they say {told}: trust {view.trust}, right on {count_of(right, 'picture')}."
     return TrustedBehaviour(
         trust=view.trust,
-        sentence=(
-            f"Where A says {names[view.label_a]} and B says {names[view.label_b]}, trust {view.trust}: right on "
-            f"{number(right)} of {number(total)}."
-        ),
-        name_a=names[view.label_a],
-        name_b=names[view.label_b],
+        sentence=sentence,
         cell=view.cell,
         sources=tuple(source for image in view.images if (source := budget.take(image)) is not None),
     )
@@ -132,21 +129,30 @@ def _behaviour(view: TrustView, names: tuple[str, ...], budget: PictureBudget) -
 
 def _real(entry: dict[str, Any]) -> RealTable:
     differ = entry["on_disagreements"]
+    alone = [rule for rule in entry["on_all"] if len(rule) == 1]
+    who, every = ("A and B", "both") if len(alone) == 2 else ("the models", "all")
+    rules = {
+        **{role: f"{role} alone" for role in alone},
+        **{rule: text.format(all=every) for rule, text in _RULES.items()},
+    }
     return RealTable(
         lead=(
-            f"{entry['source']}: {count_of(entry['images'], 'real image')} that the selector has not seen; A and B "
+            f"{entry['source']}: {count_of(entry['images'], 'real image')} that the selector has not seen; {who} "
             f"differ on {number(entry['disagreements'])}."
         ),
         rows=tuple(
             (text, percent(entry["on_all"][rule], 2), percent(differ[rule]) if differ else "")
-            for rule, text in _RULES.items()
+            for rule, text in rules.items()
             if rule in entry["on_all"]
         ),
     )
 
 
 def _cost(cost: dict[str, float]) -> str:
-    cheaper = min("ab", key=lambda role: cost[f"model_{role}"])
+    letters = [name.removeprefix("model_") for name in cost if name.startswith("model_")]
+    cheaper = min(letters, key=lambda role: cost[f"model_{role}"])
+    if len(letters) > 2:
+        return _cost_of_many(cost, letters, cheaper)
     saved = cost["saved"]
     verdict = f"saves {percent(saved, 0)}" if saved > 0 else f"costs {percent(-saved, 0)} more"
     return (
@@ -154,4 +160,16 @@ def _cost(cost: dict[str, float]) -> str:
         f"{cost['selector']:.3f} ms on the machine that trained it; it chooses A for {percent(cost['share_a'], 0)} of "
         f"the real images. The selector and the model that it chooses take {cost['ensemble']:.3f} ms, which {verdict} "
         f"against asking both. {cheaper.upper()} is the cheaper model."
+    )
+
+
+def _cost_of_many(cost: dict[str, float], letters: list[str], cheapest: str) -> str:
+    times = ", ".join(f"{role.upper()} {cost[f'model_{role}']:.3f} ms" for role in letters)
+    chosen = ", ".join(f"{role.upper()} {percent(cost[f'share_{role}'], 0)}" for role in letters)
+    saved = cost["saved"]
+    verdict = f"saves {percent(saved, 0)}" if saved > 0 else f"costs {percent(-saved, 0)} more"
+    return (
+        f"One image takes {times} and the selector {cost['selector']:.3f} ms on the machine that trained it. Of the "
+        f"real images it chooses {chosen}. The selector and the model that it chooses take {cost['ensemble']:.3f} ms, "
+        f"which {verdict} against asking all. {cheapest.upper()} is the cheapest model."
     )

@@ -289,18 +289,3 @@ class RunFolder:
             return results
         except UNREADABLE as error:
             raise UserError(f"The figures {file} cannot be read ({error}); the run folder is damaged.") from error
-
-
-def check_pair(folder: RunFolder, what: str) -> None:
-    """See that a run has two models.
-
-    Args:
-        folder: of the run.
-        what: what works with two alone, as the beginning of a sentence: "A selector knows".
-
-    Raises:
-        UserError: it has more.
-    """
-    count = len(folder.manifest.get("files", ()))
-    if count > 2:
-        raise UserError(f"{what} two models, and the run {folder.path} has {count}; compare two of them.")

@@ -43,6 +43,7 @@ class ManyFigures:
         found: (M, M), on how many distinct valid triggers each two models differ.
         recognised: the same among those that the jury recognises, or None: there is no jury.
         real: the same among the real images on which any two models disagree by more than the margin.
+        spared: how many times a model was not asked about a picture that two others were asked about.
     """
 
     alone: Mapping[str, Alone]
@@ -52,6 +53,7 @@ class ManyFigures:
     found: tuple[tuple[int, ...], ...]
     recognised: tuple[tuple[int, ...], ...] | None
     real: tuple[tuple[int, ...], ...]
+    spared: int = 0
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> ManyFigures:
@@ -60,7 +62,8 @@ class ManyFigures:
         Raises:
             KeyError, TypeError, ValueError: it cannot be.
         """
-        values = {each.name: entry[each.name] for each in fields(cls)}
+        values = {each.name: entry[each.name] for each in fields(cls) if each.name != "spared"}
+        values["spared"] = entry.get("spared", 0)
         values["alone"] = {role: Alone(**of) for role, of in values["alone"].items()}
         for name in ("found", "recognised", "real"):
             values[name] = None if values[name] is None else tuple(map(tuple, values[name]))
@@ -71,12 +74,13 @@ class ManyFigures:
         return asdict(self)
 
 
-def many_figures(triggers: TriggerTable, real_labels: Int64Array) -> ManyFigures:
+def many_figures(triggers: TriggerTable, real_labels: Int64Array, spared: int = 0) -> ManyFigures:
     """Count among the judged triggers of three models or more.
 
     Args:
         triggers: of a run, with verdicts.
         real_labels: int64 (N, M), what the models say of the real images on which they disagree.
+        spared: see :class:`ManyFigures`.
     """
     found, sure = triggers[triggers.distinct], triggers[triggers.recognised_distinct]
     named = sure.labels[:, 0] if sure.known.named is None else sure.known.named
@@ -97,6 +101,7 @@ def many_figures(triggers: TriggerTable, real_labels: Int64Array) -> ManyFigures
         found=_table(found.labels),
         recognised=_table(sure.labels) if triggers.has_jury else None,
         real=_table(real_labels),
+        spared=spared,
     )
 
 

@@ -33,6 +33,8 @@ class Preflight:
             see :func:`diffgen.models.noise.numeric_noise`.
         margin: smallest gap of the two highest probabilities that counts as an answer.
         warnings: one sentence each.
+        calibration_error: expected calibration error of each model, 0..1, or None: without labels, or an early version
+            wrote the run.
     """
 
     images: int
@@ -42,14 +44,23 @@ class Preflight:
     numeric_noise: float
     margin: float
     warnings: tuple[str, ...] = ()
+    calibration_error: tuple[float, ...] | None = None
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> Preflight:
         """What results.json says under "preflight"."""
-        values = {each.name: entry[each.name] for each in fields(cls)}
-        accuracy = None if values["accuracy"] is None else tuple(values["accuracy"])
+        values = {each.name: entry[each.name] for each in fields(cls) if each.name != "calibration_error"}
+        values["calibration_error"] = entry.get("calibration_error")
+        of_each = {
+            name: None if values[name] is None else tuple(values[name]) for name in ("accuracy", "calibration_error")
+        }
         texts = {name: tuple(values[name]) for name in ("outputs", "warnings")}
-        return cls(**{**values, **texts, "accuracy": accuracy})
+        return cls(**{**values, **texts, **of_each})
+
+    @property
+    def flips_per_1000(self) -> float:
+        """On how many of 1,000 real images not all models say the same."""
+        return 1000 * (1 - self.agreement)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +196,8 @@ class RunResults:
             model alone is wrong, under "all" where every one is, under "several" where more than one is but not all.
         jury: who says what pictures show, or None: there is no jury, or an earlier version wrote the run.
         no_jury: why there is none, as one sentence, or nothing.
+        milliseconds: that one image takes each model, in batches on this machine; None for a model that a server
+            answers for; or None: an early version wrote the run.
         many: who stands alone, and which two models differ most, or None: there are two models, or an earlier version
             wrote the run.
         check: the verdict of a check, or None: the run is none; see :mod:`diffgen.gate.record`.
@@ -228,6 +241,7 @@ class RunResults:
     faults: Mapping[str, Mapping[str, int]] | None = None
     jury: JuryFigures | None = None
     no_jury: str = ""
+    milliseconds: tuple[float | None, ...] | None = None
     many: ManyFigures | None = None
     check: Mapping[str, Any] | None = None
 
@@ -256,6 +270,8 @@ class RunResults:
             found["calibration"] = Calibration.read(values["calibration"])
         if values.get("jury"):
             found["jury"] = JuryFigures.read(values["jury"])
+        if values.get("milliseconds"):
+            found["milliseconds"] = tuple(values["milliseconds"])
         if values.get("many"):
             found["many"] = ManyFigures.read(values["many"])
         return cls(**found)

@@ -142,7 +142,8 @@ _MODELS = rows(rows(whole(), least=3, most=MAX_MODELS), least=3, most=MAX_MODELS
 _ALONE = fields(dict.fromkeys(("pictures", "behaviours", "wrong", "right"), whole()))
 _MANY = fields(
     {"alone": names_to(_ALONE), **dict.fromkeys(("majority", "majority_recognised", "majority_right"), whole())}
-    | {"found": _MODELS, "recognised": or_none(_MODELS), "real": _MODELS}
+    | {"found": _MODELS, "recognised": or_none(_MODELS), "real": _MODELS},
+    {"spared": whole()},
 )
 _PAIR_COUNTS = ("matrix", "pair_counts", "real_matrix")
 _MATRIX = rows(rows(whole()), most=_MAX_CLASSES)
@@ -199,8 +200,10 @@ RESULTS = fields(
                 "numeric_noise": number(0),
                 "margin": number(0),
                 "warnings": rows(text),
-            }
+            },
+            {"calibration_error": or_none(rows(_SHARE, least=2, most=MAX_MODELS))},
         ),
+        "milliseconds": or_none(rows(or_none(number(0)), least=2, most=MAX_MODELS)),
         "filters": rows(fields({"name": text, "description": text, "rejected": whole()})),
         **dict.fromkeys(_PAIR_COUNTS, _pair_counts),
         "history": names_to(rows(number(0))),

@@ -53,6 +53,8 @@ class Nsga2Search:
         beginners: genes that a part of the source begins with, where it has any of its own; None: none has.
     """
 
+    finished = False  # a genetic search never runs out of pictures
+
     def __init__(
         self,
         problem: GeneProblem,

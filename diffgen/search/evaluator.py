@@ -17,6 +17,7 @@ from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import Divergence, euclidean_plus_one
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import NO_PAIR, NOT_ARCHIVED, Answers, Proposal
+from diffgen.search.staging import Stages
 from diffgen.tasks.classification import disagree, label_numbers
 from diffgen.tasks.kept_answers import keep
 from diffgen.types import BoolArray, Float32Array, Int64Array
@@ -56,9 +57,13 @@ class Evaluator:
         divergence: of the models' answers.
         behaviours: counts what is met; None when behaviours are not to be counted.
         examine: filters and jury, who are asked about every trigger; None: they are not asked in the search.
+        stages: of four models or more, which two are asked first; the others are then asked about triggers of these two
+            and about a sample. An answer that nobody asked for is that of the first model asked. None: all are asked
+            about everything.
 
     Attributes:
         queries: images asked about so far.
+        spared: how many times a model was not asked about one of these.
     """
 
     def __init__(
@@ -71,11 +76,13 @@ class Evaluator:
         divergence: Divergence = euclidean_plus_one,
         behaviours: Behaviours | None = None,
         examine: Examine | None = None,
+        stages: Stages | None = None,
     ) -> None:
         self.black_boxes = tuple(black_boxes)
         self.archive = archive
         self.margin = margin
-        self.queries = 0
+        self.queries = self.spared = 0
+        self.stages = stages
         self.behaviours = behaviours
         self._divergence = divergence
         self._examine = examine
@@ -95,11 +102,10 @@ class Evaluator:
         images = proposal.images
         if len(images) == 0:
             return Answers.none(len(self.black_boxes), self.black_boxes[0].num_classes)
-        probabilities = torch.stack([self._memory.call(model.predict, images) for model in self.black_boxes], dim=1)
         first = self.queries
+        probabilities, divergence = self._asked(images)
         self.queries += len(images)
         triggers = disagree(probabilities, self.margin)
-        divergence = self._divergence(probabilities)
         numbers = torch.full((len(images),), NOT_ARCHIVED, dtype=torch.int64)
         cells = torch.zeros(len(images), dtype=torch.int64)
         violation = torch.zeros(len(images), dtype=torch.float32)
@@ -156,6 +162,27 @@ class Evaluator:
         violation = self._memory.call(examine, torch.arange(len(images)))
         known = [each.recognised for each in parts if each.recognised is not None]
         return violation, np.concatenate(known) if known else None
+
+    def _asked(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the models say of images, float32 (N, M, K), and how far that lies apart, float32 (N,)."""
+        if self.stages is None:
+            answers = torch.stack([self._memory.call(model.predict, images) for model in self.black_boxes], dim=1)
+            return answers, self._divergence(answers)
+        one, other = self.stages.first
+        pair = torch.stack([self._memory.call(self.black_boxes[each].predict, images) for each in (one, other)], dim=1)
+        wanted = disagree(pair, self.margin).cpu()
+        wanted |= torch.from_numpy(self.stages.sampled(self.queries + 1, len(images)))
+        rows = wanted.nonzero().squeeze(1).to(pair.device)
+        answers = pair[:, :1].repeat(1, len(self.black_boxes), 1)
+        answers[:, other] = pair[:, 1]
+        others = [number for number in range(len(self.black_boxes)) if number not in (one, other)]
+        divergence = self._divergence(pair)
+        if len(rows) > 0:
+            for number in others:
+                answers[rows, number] = self._memory.call(self.black_boxes[number].predict, images[rows])
+            divergence[rows] = self._divergence(answers[rows])
+        self.spared += len(others) * (len(images) - len(rows))
+        return answers, divergence
 
 
 def _table(

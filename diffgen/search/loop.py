@@ -19,6 +19,9 @@ class Proposer(Protocol):
     @property
     def between_generations(self) -> bool: ...
 
+    @property
+    def finished(self) -> bool: ...
+
     def propose(self, room: int) -> Proposal: ...
 
     def learn(self, proposal: Proposal, answers: Answers) -> None: ...
@@ -117,7 +120,7 @@ class SearchLoop:
         Raises:
             RunError: see :meth:`run`.
         """
-        while (room := self.room()) > 0:
+        while not self.technique.finished and (room := self.room()) > 0:
             proposal = self.technique.propose(room)
             if len(proposal) > room:
                 raise ValueError(f"The technique proposes {len(proposal)} images where there is room for {room}.")

@@ -1,19 +1,19 @@
-"""Two models as one: the selector looks at the picture, and only the model that it trusts is asked."""
+"""Several models as one: the selector looks at the picture, and only the model that it trusts is asked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diffgen.config import Preprocessing, from_dict
+from diffgen.config import Preprocessing, from_dict, roles
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.selector.onnx_file import Selector, load_selector
 from diffgen.selector.rules import RULES, Rule, most_confident, soft_vote, who_is_right
+from diffgen.tasks.classification import labels_of
 from diffgen.types import Int64Array, UInt8Array
 
 
@@ -23,22 +23,22 @@ class Decision:
 
     Attributes:
         labels: int64 (N,), classes.
-        chosen: int64 (N,): 0 where the label is A's, 1 where it is B's, -1 where both were combined.
-        asked: how many images A, and B, was asked about.
+        chosen: int64 (N,): 0 where the label is A's, 1 where it is B's, ..., -1 where all were combined.
+        asked: how many images each model was asked about.
     """
 
     labels: Int64Array
     chosen: Int64Array
-    asked: tuple[int, int]
+    asked: tuple[int, ...]
 
 
 class SelectorEnsemble:
-    """One classifier made of two.
+    """One classifier made of two or more.
 
     Args:
-        model_a, model_b: the models of the run that the selector was trained on, as for :func:`diffgen.compare`.
-        selector: the file ``selector.onnx`` of that run, or a loaded selector.
-        rule: "selector" asks one model for each image; "soft-vote" and "confidence" ask both; "oracle" wants the truth.
+        given: the models of the run that the selector was trained on, as for :func:`diffgen.compare`, and after them
+            the file ``selector.onnx`` of that run, or a loaded selector.
+        rule: "selector" asks one model for each image; "soft-vote" and "confidence" ask all; "oracle" wants the truth.
         device, batch_size: of the models.
 
     Raises:
@@ -51,23 +51,28 @@ class SelectorEnsemble:
 
     def __init__(
         self,
-        model_a: Any,
-        model_b: Any,
-        selector: str | Path | Selector,
-        *,
+        *given: Any,
         rule: Rule = "selector",
         device: str = "cpu",
         batch_size: int = 256,
     ) -> None:
         if rule not in RULES:
             raise UserError(f"The rule {rule!r} is not known; use one of {', '.join(RULES)}.")
+        if len(given) < 3:
+            raise UserError(f"{len(given)} things were given; give the models of a run, two or more, and its selector.")
+        *models, selector = given
         if not isinstance(selector, Selector):
             selector = load_selector(selector, device=device, batch_size=batch_size)
         self.rule = rule
         self.selector = selector
+        if len(models) != len(selector.metadata["models"]):
+            raise UserError(
+                f"{len(models)} models are given, but the selector was trained for {len(selector.metadata['models'])}; "
+                "give all of that run."
+            )
         self._models = [
-            _opened(given, role, selector, device=device, batch_size=batch_size)
-            for role, given in (("A", model_a), ("B", model_b))
+            _opened(model, role, selector, device=device, batch_size=batch_size)
+            for role, model in zip(roles(models), models, strict=True)
         ]
 
     def predict(self, images: UInt8Array, *, truth: Int64Array | None = None) -> Int64Array:
@@ -91,7 +96,7 @@ class SelectorEnsemble:
         self._check(images, truth)
         count = len(images)
         if count == 0:
-            return Decision(np.empty(0, np.int64), np.empty(0, np.int64), (0, 0))
+            return Decision(np.empty(0, np.int64), np.empty(0, np.int64), (0,) * len(self._models))
         for model in self._models:
             if model.num_classes == 0:
                 model.prepare(images)
@@ -108,17 +113,20 @@ class SelectorEnsemble:
                 rows = np.flatnonzero(chosen == role)
                 if len(rows):
                     labels[rows] = model.predict(images[rows]).argmax(axis=1)
-            return Decision(labels, chosen, (int((chosen == 0).sum()), int((chosen == 1).sum())))
-        a, b = (model.predict(images) for model in self._models)
+            return Decision(labels, chosen, tuple(np.bincount(chosen, minlength=len(self._models)).tolist()))
+        answers, asked = (
+            np.stack([model.predict(images) for model in self._models], axis=1),
+            (count,) * len(self._models),
+        )
         if self.rule == "soft-vote":
-            return Decision(soft_vote(a, b), np.full(count, -1, dtype=np.int64), (count, count))
-        said = np.stack([a.argmax(axis=1), b.argmax(axis=1)], axis=1)
+            return Decision(soft_vote(answers), np.full(count, -1, dtype=np.int64), asked)
+        said = labels_of(answers)
         if self.rule == "oracle":
             assert truth is not None
-            chosen = who_is_right(said[:, 0], said[:, 1], truth)
+            chosen = who_is_right(said, truth)
         else:
-            chosen = most_confident(a, b)
-        return Decision(said[np.arange(count), chosen], chosen, (count, count))
+            chosen = most_confident(answers)
+        return Decision(said[np.arange(count), chosen], chosen, asked)
 
     def _check(self, images: UInt8Array, truth: Int64Array | None) -> None:
         shape = self.selector.image_shape
@@ -132,7 +140,7 @@ class SelectorEnsemble:
 
 
 def _opened(given: Any, role: str, selector: Selector, *, device: str, batch_size: int) -> BlackBox:
-    """Model A or B, fed as in the run that the selector was trained on."""
+    """One of the models, fed as in the run that the selector was trained on."""
     entry = selector.metadata["models"].get(role, {})
     preprocessing: Preprocessing = from_dict(Preprocessing, entry.get("preprocessing", {}))
     model = load_model(

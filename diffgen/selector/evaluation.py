@@ -1,4 +1,4 @@
-"""How good a choice between two models is: against always taking one of them, and against always choosing well."""
+"""How good a choice among models is: against always taking one of them, and against always choosing well."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.selector.examples import A, B
+from diffgen.config import roles
 from diffgen.types import Int64Array
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -22,13 +22,14 @@ class Evaluation:
     Attributes:
         name: on what, and how divided.
         pictures: N.
-        decisive: pictures on which exactly one model is right; the next four speak of these only.
-        accuracy: share on which the right model is chosen.
-        balanced_accuracy: mean of that share among those of A and those of B; None when one kind is missing.
-        majority: accuracy of always choosing the model that is right more often.
-        confusion: int, rows A right, B right; columns A chosen, B chosen.
+        decisive: pictures on which one model is right and another wrong; the next four speak of these only.
+        accuracy: share on which a right model is chosen.
+        balanced_accuracy: mean, over the models, of that share among those on which the model is right; None when a
+            model is right on none.
+        majority: accuracy of always choosing the model that is right most often.
+        confusion: int, rows A right, B right, ...; columns A chosen, B chosen, ....
         ensemble: share of all N on which the chosen model is right.
-        model_a, model_b: share of all N on which that model is right.
+        models: share of all N on which each model is right.
         oracle: share of all N on which at least one is right: the best that any choice can do.
     """
 
@@ -38,10 +39,9 @@ class Evaluation:
     accuracy: float
     balanced_accuracy: float | None
     majority: float
-    confusion: tuple[tuple[int, int], tuple[int, int]]
+    confusion: tuple[tuple[int, ...], ...]
     ensemble: float
-    model_a: float
-    model_b: float
+    models: tuple[float, ...]
     oracle: float
 
     @property
@@ -51,12 +51,12 @@ class Evaluation:
 
     @property
     def gain(self) -> float:
-        """What the choice adds to always taking the better model."""
-        return self.ensemble - max(self.model_a, self.model_b)
+        """What the choice adds to always taking the best model."""
+        return self.ensemble - max(self.models)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
-        return {**asdict(self), "regret": self.regret, "gain": self.gain}
+        return {**_of_each(asdict(self), "models", "model"), "regret": self.regret, "gain": self.gain}
 
 
 def evaluate(name: str, chosen: Int64Array, right: BoolArray) -> Evaluation:
@@ -64,27 +64,26 @@ def evaluate(name: str, chosen: Int64Array, right: BoolArray) -> Evaluation:
 
     Args:
         name: on what.
-        chosen: int64 (N,), N >= 1: ``A`` or ``B``, since one of them has to be asked.
-        right: bool (N, 2).
+        chosen: int64 (N,), N >= 1: the number of a model, since one of them has to be asked.
+        right: bool (N, M).
     """
-    decisive = right[:, A] != right[:, B]
-    target = np.where(right[:, A], A, B)[decisive]
-    confusion = np.zeros((2, 2), dtype=np.int64)
-    np.add.at(confusion, (target, chosen[decisive]), 1)
-    totals = confusion.sum(axis=1)
-    count = int(totals.sum())
-    recalls = [confusion[kind, kind] / totals[kind] for kind in (A, B) if totals[kind]]
+    decisive, models = right.any(axis=1) & ~right.all(axis=1), right.shape[1]
+    known, taken = right[decisive], chosen[decisive]
+    well = known[np.arange(len(known)), taken]
+    confusion = [np.bincount(taken[known[:, model]], minlength=models) for model in range(models)]
+    totals = known.sum(axis=0)
+    count = len(known)
+    recalls = [well[known[:, model]].mean() for model in range(models) if totals[model]]
     return Evaluation(
         name=name,
         pictures=len(chosen),
         decisive=count,
-        accuracy=float(np.trace(confusion) / count) if count else 0.0,
-        balanced_accuracy=float(np.mean(recalls)) if len(recalls) == 2 else None,
+        accuracy=float(well.sum() / count) if count else 0.0,
+        balanced_accuracy=float(np.mean(recalls)) if len(recalls) == models else None,
         majority=float(totals.max() / count) if count else 0.0,
-        confusion=((int(confusion[0, 0]), int(confusion[0, 1])), (int(confusion[1, 0]), int(confusion[1, 1]))),
+        confusion=tuple(tuple(row.tolist()) for row in confusion),
         ensemble=float(right[np.arange(len(chosen)), chosen].mean()),
-        model_a=float(right[:, A].mean()),
-        model_b=float(right[:, B].mean()),
+        models=tuple(right.mean(axis=0).tolist()),
         oracle=float(right.any(axis=1).mean()),
     )
 
@@ -94,25 +93,39 @@ class Cost:
     """Milliseconds for one image, measured in batches on this machine.
 
     Attributes:
-        model_a, model_b, selector: of each alone.
-        share_a: share of real images for which the selector chooses A.
+        models: of each alone.
+        selector: of the selector alone.
+        shares: share of real images for which the selector chooses each model.
     """
 
-    model_a: float
-    model_b: float
+    models: tuple[float, ...]
     selector: float
-    share_a: float
+    shares: tuple[float, ...]
 
     @property
     def ensemble(self) -> float:
         """Of the selector and the model that it chooses."""
-        return self.selector + self.share_a * self.model_a + (1 - self.share_a) * self.model_b
+        return self.selector + sum(share * cost for share, cost in zip(self.shares, self.models, strict=True))
 
     @property
     def saved(self) -> float:
-        """Share of the cost of asking both models that the ensemble saves; negative when it costs more."""
-        return 1 - self.ensemble / (self.model_a + self.model_b)
+        """Share of the cost of asking all models that the ensemble saves; negative when it costs more."""
+        return 1 - self.ensemble / sum(self.models)
 
     def as_dict(self) -> dict[str, float]:
         """JSON values."""
-        return {**asdict(self), "ensemble": self.ensemble, "saved": self.saved}
+        values = _of_each(_of_each(asdict(self), "models", "model"), "shares", "share")
+        if len(self.models) == 2:
+            del values["share_b"]
+        return {**values, "ensemble": self.ensemble, "saved": self.saved}
+
+
+def _of_each(values: dict[str, Any], several: str, one: str) -> dict[str, Any]:
+    """The same with a name for each model, ``model_a``, in the place of a list of all."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == several:
+            found |= {f"{one}_{role}": each for role, each in zip(roles(value).lower(), value, strict=True)}
+        else:
+            found[name] = value
+    return found

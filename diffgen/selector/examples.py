@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from diffgen.errors import UserError
+from diffgen.tasks.classification import role_name
 from diffgen.types import Int64Array
 
-A, B, NEITHER = 0, 1, 2
+A, B = 0, 1
 #: Fewer of one kind teach nothing that could be checked.
 MIN_OF_A_KIND = 5
+
+
+def neither(models: int) -> int:
+    """The target of a picture on which none of so many models is right; 2 of two."""
+    return models
 
 
 @dataclass(frozen=True)
@@ -20,10 +27,11 @@ class Examples:
 
     Attributes:
         rows: int64 (N,), among the triggers that were given.
-        targets: int64 (N,): ``A``, ``B`` or ``NEITHER``, which model is right.
-        right: bool (N, 2).
+        targets: int64 (N,): number of the model that is right, or :func:`neither`. Where several of many are right, it
+            is the one of these that is right most often, so that the forest departs from it only where it has to.
+        right: bool (N, M).
         groups: int64 (N,), the behaviour that each belongs to.
-        both_wrong: labelled triggers on which neither is right, whether they are among the N or not.
+        both_wrong: labelled triggers on which none is right, whether they are among the N or not.
     """
 
     rows: Int64Array
@@ -49,9 +57,9 @@ def make_examples(
 
     Args:
         labels: int64 (n,), what each picture shows; negative where that is not known or none of the classes.
-        said: int64 (n, 2), what A and B say; never the same.
-        behaviours: int64 (n, 3).
-        both_wrong: keep those on which neither is right. The paper leaves them out: whom to trust does not matter.
+        said: int64 (n, M), what the models say; never all the same.
+        behaviours: int64 (n, M + 1).
+        both_wrong: keep those on which none is right. The paper leaves them out: whom to trust does not matter.
         limit, seed: if there are more than ``limit`` examples, a random sample of that size is used.
 
     Raises:
@@ -60,24 +68,50 @@ def make_examples(
     if not (labels >= 0).any():
         raise UserError("No trigger of the run has a label; label some with 'diffgen label' first.")
     right = said == labels[:, None]
-    targets = np.select([right[:, A], right[:, B]], [A, B], NEITHER)
-    known = labels >= 0
-    kept = known & ((targets != NEITHER) | both_wrong)
+    known, models = labels >= 0, said.shape[1]
+    targets = _targets(right, known)
+    kept = known & (
+        (targets < models) & _of_several(targets, known, models) | (targets == neither(models)) & both_wrong
+    )
     if limit is not None and kept.sum() > limit:
         drawn = np.random.default_rng(seed).choice(np.flatnonzero(kept), limit, replace=False)
         kept = np.isin(np.arange(len(kept)), drawn)
-    for target, name in ((A, "A"), (B, "B")):
-        count = int((targets[kept] == target).sum())
-        if count < MIN_OF_A_KIND:
-            raise UserError(
-                f"Of {int(known.sum()):,} labelled triggers, model {name} is right on {count:,} only, so there is "
-                f"nothing to tell apart (at least {MIN_OF_A_KIND} are needed); label more, or trust the other model."
-            )
+    counts = np.bincount(targets[kept], minlength=models)[:models]
+    if models == 2:
+        for target, name in ((A, "A"), (B, "B")):
+            count = int(counts[target])
+            if count < MIN_OF_A_KIND:
+                raise UserError(
+                    f"Of {int(known.sum()):,} labelled triggers, model {name} is right on {count:,} only, so there "
+                    f"is nothing to tell apart (at least {MIN_OF_A_KIND} are needed); label more, or trust the other "
+                    "model."
+                )
+    elif (counts >= MIN_OF_A_KIND).sum() < 2:
+        best = role_name(int(right[known].sum(axis=0).argmax()))
+        raise UserError(
+            f"Of {int(known.sum()):,} labelled triggers, no model but {best} is right on {MIN_OF_A_KIND} on which "
+            f"{best} is wrong, so there is nothing to tell apart; label more, or trust {best}."
+        )
     _, groups = np.unique(behaviours[kept], axis=0, return_inverse=True)
     return Examples(
         rows=np.flatnonzero(kept),
         targets=targets[kept],
         right=right[kept],
         groups=groups.reshape(-1),
-        both_wrong=int((known & (targets == NEITHER)).sum()),
+        both_wrong=int((known & (targets == neither(models))).sum()),
     )
+
+
+def _targets(right: np.ndarray[tuple[int, int], np.dtype[np.bool_]], known: np.ndarray[Any, Any]) -> Int64Array:
+    """Which model each picture teaches to trust, as :class:`Examples` has it; the first of two that are as good."""
+    best_first = np.argsort(-right[known].sum(axis=0), kind="stable")
+    first = right[:, best_first].argmax(axis=1)
+    return np.where(right.any(axis=1), best_first[first], neither(right.shape[1])).astype(np.int64)
+
+
+def _of_several(targets: Int64Array, known: np.ndarray[Any, Any], models: int) -> np.ndarray[Any, Any]:
+    """bool (n,): the picture's model is one that may be trusted. Of many, some have too few pictures to be learnt."""
+    if models == 2:
+        return np.ones(len(targets), dtype=np.bool_)
+    counts = np.bincount(targets[known], minlength=models + 1)
+    return np.asarray(counts[targets] >= MIN_OF_A_KIND)

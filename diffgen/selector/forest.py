@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from diffgen.config import SelectorConfig
-from diffgen.selector.examples import A, B
 from diffgen.types import Float32Array, Int64Array
 
 
@@ -23,27 +22,28 @@ def fit_forest(features: Float32Array, targets: Int64Array, config: SelectorConf
     return forest.fit(features, targets)
 
 
-def choose(forest: Any, features: Float32Array) -> Int64Array:
-    """Which model to trust: the one that is more probably right; a tie goes to A.
+def choose(forest: Any, features: Float32Array, *, models: int = 2) -> Int64Array:
+    """Which model to trust: the one that is most probably right; a tie goes to the first.
 
-    As the file does it (:meth:`diffgen.selector.onnx_file.Selector.choose`): one of the two has to be asked, so that it
-    does not matter how probable it is that neither is right.
+    As the file does it (:meth:`diffgen.selector.onnx_file.Selector.choose`): one of them has to be asked, so that it
+    does not matter how probable it is that none is right.
 
     Args:
         forest: of :func:`fit_forest`.
         features: float32 (N, D).
+        models: how many there are.
 
     Returns:
-        int64 (N,), ``A`` or ``B``.
+        int64 (N,), numbers of models.
     """
     kinds = forest.classes_.tolist()
     shares = forest.predict_proba(features)
-    a, b = (shares[:, kinds.index(kind)] if kind in kinds else np.zeros(len(features)) for kind in (A, B))
-    return np.where(b > a, B, A).astype(np.int64)
+    of = [shares[:, kinds.index(kind)] if kind in kinds else np.zeros(len(features)) for kind in range(models)]
+    return np.stack(of, axis=1).argmax(axis=1).astype(np.int64)
 
 
 def cross_validated(
-    features: Float32Array, targets: Int64Array, groups: Int64Array | None, config: SelectorConfig
+    features: Float32Array, targets: Int64Array, groups: Int64Array | None, config: SelectorConfig, *, models: int = 2
 ) -> Int64Array | None:
     """What a forest chooses for each example when it was trained on the other parts of a random division.
 
@@ -52,6 +52,7 @@ def cross_validated(
         targets: int64 (N,).
         groups: int64 (N,), examples of one group never lie in two parts; None: every example is a group.
         config: of the forest, and the number of parts.
+        models: how many there are.
 
     Returns:
         int64 (N,) as :func:`choose` gives it, or None where no such division has every kind in it: a kind with too few
@@ -69,5 +70,5 @@ def cross_validated(
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     said = np.empty_like(targets)
     for training, test in kind(parts, shuffle=True, random_state=config.seed).split(features, targets, groups):
-        said[test] = choose(fit_forest(features[training], targets[training], config), features[test])
+        said[test] = choose(fit_forest(features[training], targets[training], config), features[test], models=models)
     return said

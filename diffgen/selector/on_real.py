@@ -1,4 +1,4 @@
-"""What a selector is worth and costs on real images, beside every other way to choose between the two models."""
+"""What a selector is worth and costs on real images, beside every other way to choose among the models."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.config import roles
 from diffgen.models import BlackBox
 from diffgen.sampling import random_rows
 from diffgen.selector.evaluation import Cost, Evaluation, evaluate
 from diffgen.selector.onnx_file import Selector
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
+from diffgen.selector.stacking import Stacking
+from diffgen.tasks.classification import differ, labels_of
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _TIMED_IMAGES = 256
@@ -28,8 +31,8 @@ class OnRealImages:
     Attributes:
         source: which images.
         images: how many.
-        disagreements: those on which A and B differ.
-        on_all, on_disagreements: rule -> share of right answers; "A" and "B" are the models alone.
+        disagreements: those on which the models differ.
+        on_all, on_disagreements: rule -> share of right answers; "A", "B", ... are the models alone.
         selector: the choices on the disagreements, or None when there are none.
     """
 
@@ -46,33 +49,50 @@ class OnRealImages:
 
 
 def judge_on_real(
-    models: Sequence[BlackBox], selector: Selector, images: UInt8Array, labels: Int64Array, source: str
+    models: Sequence[BlackBox],
+    selector: Selector,
+    images: UInt8Array,
+    labels: Int64Array,
+    source: str,
+    stacking: Stacking | None = None,
 ) -> OnRealImages:
-    """Compare all rules on labelled real images, uint8 (N, C, H, W) and int64 (N,). The models must be prepared."""
-    a, b = (model.predict(images) for model in models)
-    said = np.stack([a.argmax(axis=1), b.argmax(axis=1)], axis=1)
+    """Compare all rules on labelled real images, uint8 (N, C, H, W) and int64 (N,). The models must be prepared.
+
+    ``stacking`` is one more rule where it is given: three models or more.
+    """
+    probabilities = np.stack([model.predict(images) for model in models], axis=1)
+    said = labels_of(probabilities)
     chosen = {
         "selector": selector.choose(images),
-        "confidence": most_confident(a, b),
-        "oracle": who_is_right(said[:, 0], said[:, 1], labels),
+        "confidence": most_confident(probabilities),
+        "oracle": who_is_right(said, labels),
     }
     rows = np.arange(len(images))
-    answers = {"A": said[:, 0], "B": said[:, 1], "soft-vote": soft_vote(a, b)}
+    answers = {role: said[:, index] for index, role in enumerate(roles(models))}
+    answers["soft-vote"] = soft_vote(probabilities)
+    if stacking is not None:
+        answers["stacking"] = stacking.labels(probabilities)
     answers |= {rule: said[rows, choice] for rule, choice in chosen.items()}
     right = {rule: answer == labels for rule, answer in answers.items()}
-    differ = said[:, 0] != said[:, 1]
+    apart = differ(said)
     return OnRealImages(
         source=source,
         images=len(images),
-        disagreements=int(differ.sum()),
+        disagreements=int(apart.sum()),
         on_all={rule: float(each.mean()) for rule, each in right.items()},
-        on_disagreements={rule: float(each[differ].mean()) for rule, each in right.items()} if differ.any() else {},
+        on_disagreements={rule: float(each[apart].mean()) for rule, each in right.items()} if apart.any() else {},
         selector=(
-            evaluate("real images where A and B differ", chosen["selector"][differ], (said == labels[:, None])[differ])
-            if differ.any()
+            evaluate(
+                f"real images where {_who(models)} differ", chosen["selector"][apart], (said == labels[:, None])[apart]
+            )
+            if apart.any()
             else None
         ),
     )
+
+
+def _who(models: Sequence[BlackBox]) -> str:
+    return "A and B" if len(models) == 2 else "the models"
 
 
 def measure_cost(models: Sequence[BlackBox], selector: Selector, triggers: UInt8Array, own: ImageSet | None) -> Cost:
@@ -94,8 +114,7 @@ def measure_cost(models: Sequence[BlackBox], selector: Selector, triggers: UInt8
         return float(np.median(passes)) * 1000 / len(images)
 
     return Cost(
-        model_a=milliseconds(models[0].predict),
-        model_b=milliseconds(models[1].predict),
+        models=tuple(milliseconds(model.predict) for model in models),
         selector=milliseconds(selector.probabilities),
-        share_a=float((selector.choose(some) == 0).mean()),
+        shares=tuple((np.bincount(selector.choose(some), minlength=len(models)) / len(some)).tolist()),
     )

@@ -1,7 +1,8 @@
 """The selector as one ONNX file: features and forest in one graph, and what it was made for as JSON beside them.
 
 The graph takes grey levels 0..255 as float32 (N, C, H, W) and gives ``probabilities`` (N, 2 or 3): A, B and, if it was
-trained with it, neither. The file is data, never a pickle; onnxruntime runs it.
+trained with it, neither. Of more models it gives those that it may trust, which ``kinds`` in the JSON names. The file
+is data, never a pickle; onnxruntime runs it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from diffgen.config import Preprocessing, from_dict
+from diffgen.config import MAX_MODELS, Preprocessing, from_dict, roles
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
@@ -27,7 +28,6 @@ from diffgen.types import Float32Array, Int64Array, UInt8Array
 METADATA = "diffgen.selector"
 SCHEMA_VERSION = 1
 _LARGEST_SIDE = 1024  # of images; the file is not asked for more memory than these take
-_ANSWERS = (2, 3)  # A, B, and if it was trained with it neither
 _OPSET, _IR = 17, 8  # read by every onnxruntime since 1.13
 
 
@@ -37,6 +37,7 @@ class Selector:
     Attributes:
         metadata: what the file says of itself: models, classes, image shape, features, figures.
         image_shape: (C, H, W) of the images that it takes.
+        models: how many it chooses among.
     """
 
     def __init__(self, graph: BlackBox, metadata: dict[str, Any]) -> None:
@@ -44,15 +45,18 @@ class Selector:
         channels, height, width = (int(side) for side in metadata["image_shape"])
         self.image_shape = (channels, height, width)
         self._graph = graph
+        self.models = len(metadata["models"])
+        self._kinds = metadata.get("kinds", list(range(self.models)))
         graph.prepare(np.zeros((1, *self.image_shape), dtype=np.uint8))
 
     def probabilities(self, images: UInt8Array) -> Float32Array:
-        """float32 (N, 2 or 3): that A is the right one, that B is, that neither is; for uint8 (N, C, H, W)."""
+        """float32 (N, kinds): that A is the right one, that B is, ..., that none is; for uint8 (N, C, H, W)."""
         return self._graph.predict(images)
 
     def choose(self, images: UInt8Array) -> Int64Array:
-        """int64 (N,): 0 to trust A, 1 to trust B; a tie goes to A."""
-        return self.probabilities(images)[:, :2].argmax(axis=1).astype(np.int64)
+        """int64 (N,): 0 to trust A, 1 to trust B, ...; a tie goes to the first."""
+        kinds = np.array([kind for kind in self._kinds if kind < self.models], dtype=np.int64)
+        return kinds[self.probabilities(images)[:, : len(kinds)].argmax(axis=1)]
 
 
 def save_selector(
@@ -147,7 +151,8 @@ def load_selector(path: str | Path, *, device: torch.device | str = "cpu", batch
     preprocessing = Preprocessing(scale="0..255", layout="nchw", outputs="probabilities", output="probabilities")
     graph = load_model(path, device=device, batch_size=batch_size, preprocessing=preprocessing, sidecar=False)
     selector = Selector(graph, metadata)
-    if graph.num_classes not in _ANSWERS:
+    trusted = len(metadata.get("kinds", metadata["models"]))
+    if graph.num_classes not in ((trusted,) if "kinds" in metadata else (trusted, trusted + 1)):
         raise UserError(f"The file {path} holds no selector; train one with 'diffgen select RUN'.")
     return selector
 
@@ -164,7 +169,15 @@ def _check_metadata(metadata: Any) -> None:
         raise ValueError("it is for no images")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("it names no classes")
-    for role in "AB":
+    letters = roles(len(models))
+    kinds = metadata.get("kinds", [0, 1])
+    if not 2 <= len(models) <= MAX_MODELS or sorted(models) != list(letters):
+        raise ValueError("it names no models")
+    if not isinstance(kinds, list) or kinds != sorted({kind for kind in kinds if type(kind) is int}) or len(kinds) < 2:
+        raise ValueError("it tells no models apart")
+    if not 0 <= kinds[0] <= kinds[-1] <= len(models):
+        raise ValueError("it trusts models that it does not name")
+    for role in letters:
         entry = models[role]
         order = entry.get("class_order", [])
         if not isinstance(entry.get("name"), str | None) or not isinstance(entry.get("sha256"), str | None):

@@ -163,10 +163,12 @@ class Technique(ABC):
         Settings: class of its own settings, or None. One made by :func:`diffgen.config.schema.settings` has a table of
             its own, such as ``[search.drfuzz]``; any other dataclass has ``[search.own]``.
         settings: made from that table, or None where it has no class.
+        asks_known_images: it asks about the given images as they are and about no others.
     """
 
     seed_requirement: ClassVar[str] = "any real image"
     Settings: ClassVar[type[Any] | None] = None
+    asks_known_images: ClassVar[bool] = False
 
     def __init__(self, context: TechniqueContext) -> None:
         self.context = context
@@ -234,6 +236,11 @@ class Technique(ABC):
             proposal: their images and, of a source, their genes.
             answers: what the models said of them.
         """
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything that there is was asked about: the search then ends before its budget."""
+        return False
 
     def outcomes(self) -> Mapping[str, Any]:
         """Arrays of what the technique itself counts, which a run keeps as outcomes.npz; empty: nothing is kept."""

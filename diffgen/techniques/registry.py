@@ -12,7 +12,19 @@ from diffgen.config import GanConfig, SearchConfig, replace
 from diffgen.config.search import OWN
 from diffgen.config.tables import check_tables, with_table
 from diffgen.errors import UserError
-from diffgen.techniques import argus, dflare, diffgan, drfuzz, giftbench, latte, random_latent, real_data, sinvad
+from diffgen.techniques import (
+    argus,
+    as_is,
+    dflare,
+    diffchaser,
+    diffgan,
+    drfuzz,
+    giftbench,
+    latte,
+    random_latent,
+    real_data,
+    sinvad,
+)
 from diffgen.techniques.base import Technique, TechniqueContext
 
 _TECHNIQUES: dict[str, type[Technique]] = {
@@ -21,6 +33,8 @@ _TECHNIQUES: dict[str, type[Technique]] = {
     "real_data": real_data.RealData,
     "drfuzz": drfuzz.DrFuzz,
     "dflare": dflare.DFlare,
+    "diffchaser": diffchaser.DiffChaser,
+    "as_is": as_is.AsIs,
     "seeds": diffgan.Seeds,
     "argus": argus.Argus,
     "latte": latte.Latte,

@@ -19,8 +19,9 @@ from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
-from diffgen.runs.results import read_results
+from diffgen.runs.results import RunResults, read_results
 from diffgen.runs.store import Store, read_store
+from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_hooks import CheckHooks
 from diffgen.workflows.compare import run_comparison
@@ -73,7 +74,8 @@ def check(
     given = {"technique": technique, "generator": generator, "filters": filters}
     with settled(config.compare, settings, **given) as comparison:
         config = replace(config, compare=comparison)
-        if not needs_of(config.compare).source:
+        known = technique_class(comparison.technique).asks_known_images
+        if not needs_of(config.compare).source and not known:
             raise UserError(
                 f"A check also asks about random pictures, and the technique {comparison.technique} draws none; check "
                 "with diffgan, seeds or random_latent."
@@ -156,8 +158,11 @@ def _verdict_of_done(folder: RunFolder) -> CheckResult | None:
     if folder.manifest.get("status") != "done":
         return None
     try:
-        record = read_results(folder).check
-        return None if record is None else CheckResult.from_record(folder.path, record)
+        results = read_results(folder)
+        if results.check is None or not isinstance(results, RunResults):
+            return None
+        result = CheckResult.from_record(folder.path, results.check)
+        return replace(result, real=results.preflight, milliseconds=results.milliseconds)
     except (UserError, KeyError, TypeError, ValueError):
         return None  # killed before the verdict was written, or damaged
 
@@ -183,7 +188,9 @@ def _concluded(hooks: CheckHooks, run: Callable[[], CompareResult]) -> CheckResu
         if hooks.prepared is not None:
             hooks.conclude(f"The search broke off: {type(error).__name__}.")
         raise
-    return hooks.conclude(_cut_short(result, hooks.config.compare.budget))
+    # what asks about the real images alone is done when it has asked about them all
+    whole = technique_class(hooks.config.compare.technique).asks_known_images and not result.interrupted
+    return hooks.conclude("" if whole else _cut_short(result, hooks.config.compare.budget))
 
 
 def _cut_short(result: CompareResult, budget: Budget) -> str:

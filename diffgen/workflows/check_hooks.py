@@ -36,6 +36,7 @@ from diffgen.gate.values import (
     Steadiness,
 )
 from diffgen.models import BlackBox
+from diffgen.models.answer_table import AnswerTable
 from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
 from diffgen.runs.store import Store, check_shape
@@ -92,6 +93,12 @@ class CheckHooks(ComparisonHooks):
                     f"{option} needs labels, and the data {images.source} have none; give labelled images or leave it "
                     "out."
                 )
+        tables = any(isinstance(model, AnswerTable) for model in models)
+        if tables and (self.config.variations or self.store.behaviours):
+            raise UserError(
+                "A table of answers lists neither variations of the real images nor what the store holds; add "
+                "--variations 0 and leave --store out, or give the model itself."
+            )
         if self.place is None or not self.store.behaviours:
             return
         check_shape(self.store, images.image_shape, self.place)
@@ -175,7 +182,8 @@ class CheckHooks(ComparisonHooks):
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the source draws unsearched, as far as the filters accept it."""
         wanted, source = self.config.random_images, prepared.source.source
-        assert source is not None
+        if source is None:
+            return  # the real images alone are asked about
         draws = UnsearchedDraws(prepared.config.seed, source.space.frequencies(prepared.images.labels))
         answers: list[KeptAnswers] = []
         count = drawn = accepted = 0
@@ -261,7 +269,8 @@ class CheckHooks(ComparisonHooks):
         write_report(folder, None if finished is None else triggers)
         again = folder.manifest["status"] != "done"
         go_on = resume_command("check", folder, prepared.config, prepared.models) if again else ""
-        return CheckResult.from_record(folder.path, record, go_on)
+        result = CheckResult.from_record(folder.path, record, go_on)
+        return replace(result, real=prepared.real.summary, milliseconds=prepared.real.milliseconds)
 
     def _changed_in_store(self, prepared: Prepared) -> list[TriggerTable]:
         """Pictures of the store on which the two disagree, but not as they did when it was stored; number -1."""

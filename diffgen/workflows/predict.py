@@ -1,4 +1,4 @@
-"""Predicts a folder of pictures with the two models of a run, as its selector or another rule says."""
+"""Predicts a folder of pictures with the models of a run, as its selector or another rule says."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.files import write_text
-from diffgen.runs.folder import RunFolder, check_pair
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.opening import read_bytes
 from diffgen.runs.outputs import output_file
 from diffgen.selector.ensemble import SelectorEnsemble
 from diffgen.selector.onnx_file import load_selector
 from diffgen.selector.rules import Rule
+from diffgen.tasks.classification import role_name
 from diffgen.types import UInt8Array
 from diffgen.workflows.select import SELECTOR_FILE
 from diffgen.workflows.tables import plain_cell
@@ -41,15 +42,15 @@ class PredictResult:
         files: N paths below the folder.
         labels: N classes.
         names: N names of these.
-        chosen: N times "A", "B", or "" where both were combined.
-        asked: how many pictures A, and B, was asked about.
+        chosen: N times "A", "B", ..., or "" where all were combined.
+        asked: how many pictures each model was asked about.
     """
 
     files: tuple[str, ...]
     labels: tuple[int, ...]
     names: tuple[str, ...]
     chosen: tuple[str, ...]
-    asked: tuple[int, int]
+    asked: tuple[int, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -100,18 +101,17 @@ def predict(
     target = None if output is None else output_file(Path(output), force=force)
     folder = RunFolder.open(run)
     opened = OpenedRun(folder, device)
-    check_pair(folder, "A selector knows")
     selector = load_selector(folder.file(SELECTOR_FILE), device=opened.device, batch_size=opened.batch_size)
     files, images = _read(Path(pictures), selector.image_shape, opened.config, progress)
     models = opened.models(options=options)
-    ensemble = SelectorEnsemble(models[0], models[1], selector, rule=rule)
+    ensemble = SelectorEnsemble(*models, selector, rule=rule)
     decision = ensemble.decide(images)
     class_names = selector.metadata.get("class_names") or range(max(decision.labels.tolist(), default=0) + 1)
     result = PredictResult(
         files=files,
         labels=tuple(decision.labels.tolist()),
         names=tuple(str(class_names[label]) for label in decision.labels.tolist()),
-        chosen=tuple({0: "A", 1: "B", -1: ""}[choice] for choice in decision.chosen.tolist()),
+        chosen=tuple("" if choice < 0 else role_name(choice) for choice in decision.chosen.tolist()),
         asked=decision.asked,
     )
     if target is not None:

@@ -19,6 +19,7 @@ from diffgen.config import ModelSpec, roles
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.features.jury import Jury
 from diffgen.labels.agreement import merge
 from diffgen.labels.reading import read_labels
 from diffgen.labels.sheet import Sheet, image_id, write_sheet
@@ -41,6 +42,7 @@ from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import HASH_BYTES, image_hashes
 from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, ImageSet, Int64Array
+from diffgen.wording import count_of
 
 COUNT = 100
 _BATCH = 1024
@@ -301,7 +303,7 @@ def rank_export(
     """
     progress = Progress(events, stop)
     if count < 2:
-        raise UserError(f"The sheet is to have {count} pictures; give a number from 2.")
+        raise UserError(f"The sheet is to have {count_of(count, 'picture')}; give a number from 2.")
     folder = RunFolder.open(run)
     place = output_folder(Path(output), kind="label sheet", option="--export")
     with folder.reading():
@@ -320,7 +322,7 @@ def rank_export(
     match_classes(boxes, (), pool.class_names)
     if boxes[0].num_classes != len(classes):
         raise UserError(f"The models answer with {boxes[0].num_classes} classes, but the run has {len(classes)}.")
-    rows, said, posterior = asked_apart(boxes, pool, _jury_of(opened, progress), progress)
+    rows, said, posterior = asked_apart(boxes, pool, jury_of(opened, images, progress), progress)
     if len(rows) == 0:
         raise UserError(
             f"The models say the same of all {len(pool):,} images of {pool.source}, so that no label tells them apart; "
@@ -355,13 +357,12 @@ def rank_export(
     return ShortList(str(folder.path), str(place.path), len(chosen), len(rows), len(pool))
 
 
-def _jury_of(opened: OpenedRun, progress: Progress) -> Any:
-    """What asks the run's jury, or None: it has none, or its images are gone."""
-    path = opened.folder.manifest["data"]["path"]
-    if path is None or "jury" not in opened.folder.manifest:
+def jury_of(opened: OpenedRun, own: ImageSet | None, progress: Progress) -> Jury | None:
+    """The run's jury, or None: it has none, or its images are gone; ``own`` are these where they are in memory."""
+    if "jury" not in opened.folder.manifest:
         return None
     try:
-        images = opened.data(None, purpose="ask its jury", progress=progress)
+        images = opened.data(own, purpose="ask its jury", progress=progress)
         recogniser = opened.recogniser(DataSplit(images, opened.config.split), progress)
     except UserError as error:
         progress.warn(f"The jury of the run has no say in which pictures are chosen: {error}")
@@ -370,7 +371,7 @@ def _jury_of(opened: OpenedRun, progress: Progress) -> Any:
 
 
 def asked_apart(
-    models: Sequence[BlackBox], pool: ImageSet, jury: Any, progress: Progress
+    models: Sequence[BlackBox], pool: ImageSet, jury: Jury | None, progress: Progress
 ) -> tuple[Int64Array, Int64Array, Float32Array]:
     """The rows on which models differ, what each says there, and what the picture may show, float32 (n, K)."""
     rows, said, posterior = [], [], []

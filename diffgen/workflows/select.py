@@ -16,7 +16,7 @@ from diffgen.comparison.classes import without_labels
 from diffgen.comparison.domain_encoder import prepare_encoder
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.real_data import load_stored
-from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, to_dict
+from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, roles, to_dict
 from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -26,7 +26,7 @@ from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
 from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_whole
-from diffgen.runs.folder import RunFolder, check_pair
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable, image_hashes
 from diffgen.selector.evaluation import Cost, Evaluation, evaluate
@@ -35,6 +35,7 @@ from diffgen.selector.forest import cross_validated, fit_forest
 from diffgen.selector.networks import PixelNetwork, Vgg16Network, downloaded_vgg16, extract
 from diffgen.selector.on_real import OnRealImages, judge_on_real, measure_cost
 from diffgen.selector.onnx_file import Selector, load_selector, save_selector
+from diffgen.selector.stacking import Stacking
 from diffgen.selector.trusted import trusted_behaviours
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.label import read_store
@@ -52,7 +53,7 @@ class SelectResult:
         selector: its file.
         features: what the forest sees.
         examples: labelled triggers that it learnt from.
-        both_wrong: labelled triggers on which neither model is right.
+        both_wrong: labelled triggers on which no model is right.
         on_triggers: a random division, and one by behaviour where there are enough of them.
         real: real images, as far as there are labelled ones.
         cost: milliseconds an image.
@@ -109,7 +110,6 @@ def select(
     """
     config, progress = config or SelectorConfig(), Progress(events, stop)
     folder = RunFolder.open(run)
-    check_pair(folder, "A selector knows")
     if folder.file(SELECTOR_FILE).exists() and not force:
         raise UserError(f"The run {folder.path} has a selector; add --force to train it anew.")
     with folder.reading():
@@ -145,7 +145,7 @@ class _Given:
         finds: the valid triggers of the run.
         examples: those of them that it learns from.
         sources: where their labels come from -> how many.
-        models: A and B, prepared.
+        models: all of the run, prepared.
         own: the real images of the run, or None where they are gone.
         more: labelled real images that no part of the run has seen, or None.
         progress: where to say how far it is.
@@ -203,9 +203,10 @@ def _train(given: _Given) -> tuple[SelectResult, bytes]:
 
 def _metadata(given: _Given, kind: str, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     """What the selector's file says of itself; JSON values."""
-    folder = given.run.folder
+    folder, named = given.run.folder, zip(roles(given.models), given.models, strict=True)
     return {
-        "models": {role: _entry(folder, role, model) for role, model in zip("AB", given.models, strict=True)},
+        "models": {role: _entry(folder, role, model) for role, model in named},
+        **({} if len(given.models) == 2 else {"kinds": np.unique(given.examples.targets).tolist()}),
         "class_names": list(given.finds.class_names),
         "features": kind,
         "settings": to_dict(given.config),
@@ -255,7 +256,7 @@ def _evaluations(
     found = []
     with progress.stage("Training and judging the selector", total=2) as task:
         for name, groups in (("random", None), ("by behaviour", examples.groups)):
-            said = cross_validated(features, examples.targets, groups, config)
+            said = cross_validated(features, examples.targets, groups, config, models=examples.right.shape[1])
             if said is None:
                 progress.warn(f"Too few labelled triggers to judge the selector on a division {name}.")
             else:
@@ -318,9 +319,19 @@ def _fresh(more: ImageSet, own: ImageSet | None, shape: tuple[int, ...], progres
 def _on_real_images(given: _Given, selector: Selector) -> tuple[OnRealImages, ...]:
     """The selector on the real images that were held out, and on those that no part of the run has seen."""
     own, more, models, found = given.own, given.more, given.models, []
+    stacking = _stacking(given) if len(models) > 2 else None
     if own is not None and own.labels is not None:
         rows = split_rows(len(own), given.run.config.split)[1].numpy()
-        found.append(judge_on_real(models, selector, own.images[rows], own.labels[rows], f"held out of {own.source}"))
+        source = f"held out of {own.source}"
+        found.append(judge_on_real(models, selector, own.images[rows], own.labels[rows], source, stacking))
     if more is not None and more.labels is not None:
-        found.append(judge_on_real(models, selector, more.images, more.labels, more.source))
+        found.append(judge_on_real(models, selector, more.images, more.labels, more.source, stacking))
     return tuple(found)
+
+
+def _stacking(given: _Given) -> Stacking | None:
+    """What asks all models and weighs their answers, learnt from the same labelled triggers."""
+    store = read_store(given.run.folder, given.finds)
+    labels, _ = store.of(given.finds.hashes, SOURCES if given.config.source is None else (given.config.source,))
+    rows = given.examples.rows
+    return Stacking.fit(given.finds.answers(rows, len(given.finds.class_names)), labels[rows])

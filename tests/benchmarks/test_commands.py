@@ -177,6 +177,11 @@ def test_pairs(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+def test_ranking(bench: Bench, tmp_path: Path) -> None:
+    said = bench("ranking", "digits", tmp_path, "--models", 3, "--draws", 2, "--search", "200q", "--quick")
+    assert said.count(" ± ") == 15 and "With no label: " in said
+
+
 def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
     bench("remote_faults", "--queries", 256, "--gan-steps", 20, "--out", tmp_path / "page.md")
     assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()

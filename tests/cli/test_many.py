@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import diffgen
 from diffgen.cli import build_parser, model_options
 from diffgen.config import ModelSpec
 from diffgen.data import load
@@ -164,6 +165,38 @@ def test_what_cannot_be_ranked(
     assert not (tmp_path / "sheet").exists()
 
 
+def test_select_and_predict_among_four(
+    diffgen_command: Callable[..., Any], copy_of_four: Path, nets: list[Path], tmp_path: Path
+) -> None:
+    oracle = tmp_path / "oracle.pt"
+    save_torchscript(train_classifier(dense_classifier(10), load("digits"), seed=9, passes=6), oracle)
+    assert diffgen_command("label", copy_of_four, "--oracle", oracle).code == 0
+    words = ("--features", "pixels", "--trees", "20", "--data", "digits:train", "--json")
+    outcome = diffgen_command("select", copy_of_four, *words)
+    assert outcome.code == 0, outcome.err
+    values = json.loads(outcome.out.splitlines()[-1])
+    on_real = values["real"][-1]["on_all"]
+    assert set(on_real) == {*"ABCD", "soft-vote", "stacking", "selector", "confidence", "oracle"}
+    assert on_real["oracle"] >= max(on_real.values()) - 1e-9
+    page = (copy_of_four / "report.html").read_text(encoding="utf-8")
+    assert 'id="selector"' in page and "stacking, asks all" in page
+    pictures = diffgen_command("export", copy_of_four, "-o", tmp_path / "out")
+    assert pictures.code == 0
+    outcome = diffgen_command("predict", copy_of_four, tmp_path / "out", "-o", tmp_path / "said.csv")
+    assert outcome.code == 0, outcome.err
+    asked = [int(each) for each in re.findall(r"[A-D] (?:asked )?(\d+)", outcome.out.splitlines()[0])]
+    rows = list(csv.DictReader((tmp_path / "said.csv").read_text(encoding="utf-8").splitlines()))
+    assert sum(asked) == len(rows) and {row["model"] for row in rows} <= set("ABCD")
+    ensemble = diffgen.SelectorEnsemble(*nets, copy_of_four / "selector.onnx", rule="soft-vote")
+    images = load("digits:test").images[:50]
+    boxes = [load_model(net, device="cpu") for net in nets]
+    for box in boxes:
+        box.prepare(images)
+    assert np.array_equal(ensemble.predict(images), sum(box.predict(images) for box in boxes).argmax(axis=1))
+    with pytest.raises(UserError, match="3 models are given, but the selector was trained for 4"):
+        diffgen.SelectorEnsemble(*nets[:3], copy_of_four / "selector.onnx")
+
+
 def test_a_finished_run_says_its_figures_again(diffgen_command: Callable[..., Any], copy_of_four: Path) -> None:
     outcome = diffgen_command("compare", "--resume", copy_of_four)
     assert outcome.code == 0 and "stands alone on" in outcome.out
@@ -181,12 +214,25 @@ def test_options_of_one_of_many() -> None:
     assert model_options.specs_from(build_parser().parse_args(["compare"]), 5) == (ModelSpec(),) * 5
 
 
+def test_asking_in_stages_says_what_it_spares(
+    nets: list[Path], diffgen_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    words = ("--data", "digits:test", *_FAST, "--ask", "staged", "-o", tmp_path / "run")
+    outcome = diffgen_command("compare", *nets, *words)
+    assert outcome.code == 0, outcome.err
+    assert "differ on most real images and are asked first" in outcome.err
+    many = RunFolder.open(tmp_path / "run").results()["many"]
+    assert 0 < many["spared"] < 2 * 300
+    assert f"{many['spared']:,} of 1,200 answers were spared" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("case", "names", "words"),
     [
         ("seventeen models", ["a.pt"] * 17, ["17 models", "two to 16"]),
         ("one model twice among three", ["a.pt", "b.onnx", "a.pt"], ["A (a.pt) and C (a.pt)", "one and the same"]),
         ("other classes among many", ["a.pt", "seven.onnx", "b.onnx"], ["A (a.pt) and C (b.onnx)", "B (seven.onnx)"]),
+        ("stages among two models", ["a.pt", "b.onnx", "--ask", "staged"], ["4 models or more, not 2"]),
         ("an option of a model that is not there", ["a.pt", "b.onnx", "--d-invert"], ["model D", "A and B"]),
     ],
 )

@@ -31,6 +31,8 @@ class InParts:
         self.left = size
         self.begun_empty = False
 
+    finished = False
+
     @property
     def between_generations(self) -> bool:
         return self.left == self._size and not self.begun_empty

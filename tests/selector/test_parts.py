@@ -17,7 +17,7 @@ from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder
 from diffgen.features.vgg16 import Vgg16
 from diffgen.selector.evaluation import Cost, evaluate
-from diffgen.selector.examples import NEITHER, A, B, make_examples
+from diffgen.selector.examples import A, B, make_examples, neither
 from diffgen.selector.forest import choose, cross_validated, fit_forest
 from diffgen.selector.networks import PixelNetwork, Vgg16Network
 from diffgen.selector.onnx_file import METADATA, load_selector, save_selector
@@ -36,7 +36,7 @@ def test_examples_are_what_one_model_is_right_on() -> None:
     assert examples.both_wrong == 1
     assert np.array_equal(examples.groups, np.arange(13) % 2)
     with_both = make_examples(labels, said, behaviours, both_wrong=True)
-    assert with_both.targets.tolist() == [A] * 6 + [B] * 7 + [NEITHER]
+    assert with_both.targets.tolist() == [A] * 6 + [B] * 7 + [neither(2)]
     assert len(make_examples(labels, said, behaviours, limit=12, seed=1)) == 12
 
 
@@ -81,8 +81,53 @@ def test_figures_against_counting(cases: list[tuple[bool, bool, int]]) -> None:
     json.dumps(found.as_dict())
 
 
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(0, 2)), min_size=1, max_size=40))
+def test_figures_of_three_against_counting(cases: list[tuple[bool, bool, bool, int]]) -> None:
+    right = np.array([case[:3] for case in cases])
+    found = evaluate("here", np.array([case[3] for case in cases]), right)
+    decisive = [case for case in cases if 0 < sum(case[:3]) < 3]
+    assert found.decisive == len(decisive)
+    assert found.ensemble == pytest.approx(sum(case[case[3]] for case in cases) / len(cases))
+    for model in range(3):
+        own = [case for case in decisive if case[model]]
+        assert found.confusion[model] == tuple(sum(case[3] == chosen for case in own) for chosen in range(3))
+    if decisive:
+        assert found.accuracy == pytest.approx(sum(case[case[3]] for case in decisive) / len(decisive))
+        assert found.majority == pytest.approx(max(sum(case[m] for case in decisive) for m in range(3)) / len(decisive))
+    assert set(found.as_dict()) >= {"model_a", "model_b", "model_c"}
+
+
+def test_of_several_that_are_right_the_best_is_learnt() -> None:
+    said = np.array([[0, 0, 1]] * 8 + [[1, 0, 1]] * 6 + [[1, 1, 0]] * 5 + [[2, 1, 1]] * 2)
+    labels = np.zeros(len(said), dtype=np.int64)
+    behaviours = np.column_stack([said, np.zeros(len(said), int)])
+    examples = make_examples(labels, said, behaviours)
+    # B is right on 14 pictures, A on 8, C on 5; on the first eight A and B are
+    assert examples.targets.tolist() == [1] * 14 + [2] * 5
+    assert examples.both_wrong == 2 and examples.right.shape == (19, 3)
+    kept = make_examples(labels, said, behaviours, both_wrong=True)
+    assert kept.targets.tolist() == [1] * 14 + [2] * 5 + [neither(3)] * 2
+    with pytest.raises(UserError, match="no model but B is right on 5 on which B is wrong"):
+        make_examples(labels[:18], said[:18], behaviours[:18])
+
+
+def test_a_file_that_trusts_some_of_four(digits: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    images, targets = digits
+    features = PixelNetwork()(torch.from_numpy(images).float()).numpy()
+    forest = fit_forest(features, np.where(targets == 0, 1, 3), CONFIG)
+    about = {"models": {role: {} for role in "ABCD"}, "kinds": [1, 3]}
+    save_selector(tmp_path / "selector.onnx", PixelNetwork(), forest, (1, 28, 28), about)
+    selector = load_selector(tmp_path / "selector.onnx")
+    chosen = selector.choose(images)
+    assert set(chosen.tolist()) == {1, 3} and selector.models == 4
+    assert (chosen == np.where(targets == 0, 1, 3)).mean() > 0.97
+    save_selector(tmp_path / "wrong.onnx", PixelNetwork(), forest, (1, 28, 28), {**about, "kinds": [1, 7]})
+    with pytest.raises(UserError, match="holds no selector"):
+        load_selector(tmp_path / "wrong.onnx")
+
+
 def test_cost_is_that_of_what_is_asked() -> None:
-    cost = Cost(model_a=4.0, model_b=1.0, selector=0.5, share_a=0.25)
+    cost = Cost(models=(4.0, 1.0), selector=0.5, shares=(0.25, 0.75))
     assert cost.ensemble == 0.5 + 0.25 * 4 + 0.75 * 1
     assert cost.saved == pytest.approx(1 - 2.25 / 5)
 
@@ -178,7 +223,7 @@ def test_what_is_judged_chooses_as_the_file_does(tmp_path: Path, digits: tuple[n
     forest = fit_forest(features[:200], targets[:200], CONFIG)
     save_selector(tmp_path / "selector.onnx", PixelNetwork(), forest, (1, 28, 28), {"models": MODELS})
     by_file = load_selector(tmp_path / "selector.onnx").choose(images[200:])
-    assert (forest.predict(features[200:]) == NEITHER).mean() > 0.2
+    assert (forest.predict(features[200:]) == neither(2)).mean() > 0.2
     assert (choose(forest, features[200:]) == by_file).mean() >= 0.97
     said = cross_validated(features, targets, None, CONFIG)
     assert said is not None and set(said.tolist()) == {A, B}
@@ -186,7 +231,7 @@ def test_what_is_judged_chooses_as_the_file_does(tmp_path: Path, digits: tuple[n
 
 def test_choice_of_a_forest_that_has_not_seen_every_kind() -> None:
     features = np.zeros((12, 2), np.float32)
-    for kinds, chosen in (([B, NEITHER], B), ([A, NEITHER], A), ([NEITHER, NEITHER], A)):
+    for kinds, chosen in (([B, neither(2)], B), ([A, neither(2)], A), ([neither(2), neither(2)], A)):
         forest = fit_forest(features, np.array(kinds * 6), CONFIG)
         assert choose(forest, features[:2]).tolist() == [chosen] * 2
 

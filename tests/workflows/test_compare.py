@@ -27,7 +27,6 @@ from diffgen.workflows.demo import dense_classifier, save_onnx
 from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
-from diffgen.workflows.select import select
 from tests.recording import Recording
 
 
@@ -322,8 +321,6 @@ def test_three_models(model_files: dict[str, Path], tmp_path: Path) -> None:
     assert [Path(each.path or "").name for each in stored_settings(folder).models] == [path.name for path in paths]
     again = replay(result.run)
     assert again.reproduced == again.replayed == result.triggers
-    with pytest.raises(UserError, match=r"two models, and the run .* has 3; compare two of them"):
-        select(result.run)
     for technique in ("drfuzz", "dflare"):
         with pytest.raises(UserError, match=f"{technique} compares 2 models, not 3"):
             compare(*paths, data="digits:test", technique=technique, output=tmp_path / "other")

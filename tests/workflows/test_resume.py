@@ -309,7 +309,8 @@ def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: Comp
 
 
 @pytest.mark.parametrize(
-    "technique", ["random_latent", "real_data", "drfuzz", "dflare", "sinvad", "giftbench", "argus", "latte"]
+    "technique",
+    ["random_latent", "real_data", "drfuzz", "dflare", "diffchaser", "sinvad", "giftbench", "argus", "latte"],
 )
 def test_other_techniques_too(
     technique: str,

@@ -106,7 +106,7 @@ def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
         model.prepare(data.images)
     cost = measure_cost(models, selector, data.images, ordered)
     assert 0.05 < (chosen == 0).mean() < 0.95
-    assert cost.share_a == pytest.approx((chosen == 0).mean())
+    assert cost.shares[0] == pytest.approx((chosen == 0).mean())
 
 
 def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> None:

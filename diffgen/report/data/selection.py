@@ -13,17 +13,16 @@ class TrustView:
     """One behaviour in which one model is right more often than the other.
 
     Attributes:
-        trust: "A" or "B".
-        a_right, b_right: labelled triggers of this behaviour on which that model is right.
+        trust: "A", "B", ....
+        labels: what each model says.
+        right: labelled triggers of this behaviour on which each model is right.
         images: uint8 (n, C, H, W), some of those on which the trusted one is.
     """
 
     trust: str
-    label_a: int
-    label_b: int
+    labels: tuple[int, ...]
     cell: int
-    a_right: int
-    b_right: int
+    right: tuple[int, ...]
     images: UInt8Array
 
 

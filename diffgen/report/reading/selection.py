@@ -17,8 +17,11 @@ def read_selection(folder: RunFolder, triggers: TriggerTable) -> SelectionView |
     about, shown = stored["about"], stored["shown"].tolist()
     behaviours = []
     for entry in about["behaviours"]:
-        count = entry.pop("shown")
-        behaviours.append(TrustView(**entry, images=triggers.images_of(np.asarray(shown[:count], dtype=np.int64))))
+        count = entry["shown"]
+        labels = entry["labels"] if "labels" in entry else (entry["label_a"], entry["label_b"])
+        right = entry["right"] if "right" in entry else (entry["a_right"], entry["b_right"])
+        said = {"trust": entry["trust"], "labels": tuple(labels), "cell": entry["cell"], "right": tuple(right)}
+        behaviours.append(TrustView(**said, images=triggers.images_of(np.asarray(shown[:count], dtype=np.int64))))
         shown = shown[count:]
     return SelectionView(
         features=about["features"],

@@ -1,0 +1,79 @@
+"""DiffChaser's rules: k-uncertainty, who breeds, who stays, when a seed is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diffgen.config import SearchConfig
+from diffgen.search.loop import SearchLoop
+from diffgen.techniques import RealImages
+from diffgen.techniques.diffchaser import DiffChaser, changed, crossed, k_uncertainty, winners
+
+SMALL = SearchConfig(techniques={"diffchaser": {"population": 8, "rounds": 5, "rate": 0.05}})
+
+
+@given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 4), st.integers(2, 5))
+def test_k_uncertainty_is_the_gap_of_the_least_sure_model(seed: int, k: int, models: int, classes: int) -> None:
+    probabilities = np.random.default_rng(seed).dirichlet(np.ones(classes), (6, models)).astype(np.float32)
+    expected = []
+    for image in probabilities.tolist():
+        gaps = [sorted(of, reverse=True)[0] - sorted(of, reverse=True)[min(k, classes) - 1] for of in image]
+        expected.append(min(gaps))
+    assert k_uncertainty(probabilities, k).tolist() == pytest.approx(expected)
+
+
+def test_a_child_has_each_pixel_from_a_parent() -> None:
+    rng = np.random.default_rng(0)
+    one, other = (rng.integers(0, 256, (5, 3, 9, 9)).astype(np.uint8) for _ in range(2))
+    child = crossed(one, other, rng)
+    from_one, from_other = (child == one).all(axis=1), (child == other).all(axis=1)
+    assert (from_one | from_other).all(), "all channels of a pixel come from one parent"
+    assert 0.3 < from_one.mean() < 0.7
+
+
+def test_a_mutation_changes_a_share_of_the_pixels_by_no_more_than_the_step() -> None:
+    images = np.full((40, 1, 20, 20), 100, dtype=np.uint8)
+    made = changed(images, 0.1, 30, np.random.default_rng(0)).astype(int)
+    assert np.abs(made - 100).max() == 30
+    assert 0.08 < (made != 100).mean() < 0.12
+    assert changed(np.full((9, 1, 8, 8), 250, np.uint8), 1, 255, np.random.default_rng(0)).max() == 255
+
+
+def test_the_fitter_of_two_is_selected() -> None:
+    fitness = np.array([0.9, 0.1, 0.5], dtype=np.float32)
+    counts = np.bincount(winners(fitness, 90_000, np.random.default_rng(0)), minlength=3) / 90_000
+    assert np.allclose(counts, [1 / 9, 5 / 9, 3 / 9], atol=0.01)
+
+
+def test_all_but_the_fittest_are_replaced(start: Callable[..., SearchLoop]) -> None:
+    technique = start("diffchaser", config=SMALL, batch_size=24).technique
+    assert isinstance(technique, DiffChaser)
+    technique._fitness[:] = np.linspace(1, 0.2, 8, dtype=np.float32)
+    before = technique._pictures.copy()
+    technique._breed(0)
+    np.testing.assert_array_equal(technique._pictures[0, 7], before[0, 7])
+    assert np.isinf(technique._fitness[0, :7]).all() and technique._fitness[0, 7] == np.float32(0.2)
+    np.testing.assert_array_equal(technique._pictures[1], before[1])
+
+
+def test_a_seed_ends_with_its_first_trigger_or_after_its_rounds(
+    start: Callable[..., SearchLoop], found: Callable[..., dict[str, np.ndarray]], real: RealImages
+) -> None:
+    parts: list[dict[str, np.ndarray]] = []
+    loop = start("diffchaser", "3000q", config=SMALL, batch_size=32, parts=parts)
+    columns = found(loop, parts)
+    technique = loop.technique
+    assert isinstance(technique, DiffChaser)
+    labels = real.probabilities.argmax(axis=2)
+    assert len(columns.seeds) > 3
+    assert (labels[columns.seeds] == labels[columns.seeds, :1]).all()
+    assert (technique._rounds < 5).all()
+    # the triggers of one seed are of one generation, unless the seeds began anew
+    if technique._taken <= len(technique._seeds):
+        for seed in np.unique(columns.seeds):
+            assert len(np.unique(columns.generation[columns.seeds == seed])) == 1
