@@ -53,6 +53,12 @@ def test_many_classes(bench: Bench) -> None:
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
 
 
+def test_page(bench: Bench, repository: Path) -> None:
+    said = bench("page", repository / "tests" / "assets" / "run-0.1.0-near-duplicates", "--triggers", 3_000)
+    assert "3,000 triggers; memory grew" in said
+    assert said.count("\n| ") == 10
+
+
 @pytest.mark.slow
 def test_islands(bench: Bench) -> None:
     small = ("--quick", "--passes", 1, "--population", 20)
