@@ -1,0 +1,1 @@
+"""The site: pages, pictures, and what makes them."""
