@@ -1,0 +1,41 @@
+"""The pictures of README and site: small SVG files that say what they show and fetch nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from lxml import etree
+
+from docs.tools.svg import WIDTH, Card
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_every_picture_of_readme_is_small_says_what_it_shows_and_fetches_nothing(repository: Path) -> None:
+    names = re.findall(r"\]\((docs/pictures/[^)]+)\)", (repository / "README.md").read_text(encoding="utf-8"))
+    assert len(names) == 5
+    for name in names:
+        root = etree.parse(repository / name).getroot()
+        assert (repository / name).stat().st_size < 60_000
+        assert root.findtext(f"{_SVG}title")
+        assert all(image.get("href").startswith("data:image/png;base64,") for image in root.iter(f"{_SVG}image"))
+
+
+def test_a_card_is_the_same_bytes_each_time_and_keeps_letters_of_xml(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (channels, 28, 28), dtype=np.uint8) for channels in (1, 3)]
+    for file in ("one.svg", "two.svg"):
+        card = Card(120, 'A & B say "<3"')
+        card.text(10, 20, "a < b & c", bold=True, at="end")
+        card.model(10, 60, "B", "4<5")
+        for place, image in enumerate(images):
+            card.image(100 * place, 20, 88, image)
+        card.write(tmp_path / file)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    root = etree.parse(tmp_path / "one.svg").getroot()
+    assert root.get("width") == str(WIDTH)
+    assert [each.text for each in root.iter(f"{_SVG}text")] == ["a < b & c", "B", "4<5"]
+    assert root.findtext(f"{_SVG}title") == 'A & B say "<3"'
+    assert len(list(root.iter(f"{_SVG}image"))) == 2
