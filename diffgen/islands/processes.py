@@ -66,7 +66,7 @@ class Processes:
             event: Event
             try:
                 event = connection.recv()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):  # also in the midst of a report
                 event = Failed(self._how_it_ended(number))
             if isinstance(event, Failed):
                 self.end(number)

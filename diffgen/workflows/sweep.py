@@ -123,7 +123,7 @@ class _Sweep:
         """Hear what a process says of its comparison at its end."""
         try:
             said: Failed | None = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
             process.join()
             said = Failed(f"its process ended with the code {process.exitcode}")
         process.join()
