@@ -10,8 +10,10 @@ import pytest
 
 import benchmarks
 from diffgen.config import CheckConfig
+from diffgen.data import load
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.check import check
+from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
 from tests.benchmarks.conftest import SMALL, Bench
 
 COMMANDS = sorted(
@@ -267,6 +269,13 @@ def test_throughput(bench: Bench) -> None:
 
 
 @pytest.mark.slow
+def test_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    nets = [*models, tmp_path / "c.onnx"]
+    save_onnx(train_classifier(dense_classifier(10), load("digits:train"), seed=5, passes=1), nets[2])
+    said = bench("many", "digits:test", tmp_path / "out", *nets, "--queries", 100, "--quick")
+    assert said.count("\n| at once | 300 |") == 1 and "| 3 searches of two | 300 |" in said
+
+
 def test_mixed(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
     words = ("--queries", 200, "--seeds", 1, "--ways", "mixed", "seeds", "--quick")
     said = bench("mixed", shared_of_digits / "data" / "mnist", *models, tmp_path / "out", *words)
