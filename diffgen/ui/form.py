@@ -10,6 +10,7 @@ from diffgen.config import CheckConfig, CompareConfig, Limits
 from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.named import keys
 from diffgen.config.schema import Setting, every_setting
+from diffgen.ui.place import Place
 
 # what matters most, in the order of the form; the rest is written as NAME=VALUE
 SHOWN = (
@@ -26,6 +27,8 @@ SHOWN = (
     "skip_broken",
     "device",
 )
+# settings that name a file, which is read when the run begins
+FILES = ("gan_file", "generator.file", "generator.discriminator", "generator.encoder", "filters.learned.answers")
 Look = Literal["choice", "slider", "number", "switch", "text"]
 _SLIDERS: dict[str, tuple[float, float, float]] = {  # ends of use, not of what can be
     "search.population": (10, 2000, 10),
@@ -110,16 +113,25 @@ def _number(value: Any) -> Any:
     return value
 
 
-def more(text: str, kind: type[Any] = CompareConfig) -> list[str]:
-    """Lines of NAME=VALUE, checked.
+def more(text: str, place: Place) -> list[str]:
+    """Lines of NAME=VALUE, checked; a file that one names must be in a folder that the page may read.
 
     Raises:
-        UserError: a line is not understood, or a setting is not known.
+        UserError: a line is not understood, a setting is not known, or a file may not be read.
     """
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    for line in lines:
-        assignment(line, kind)
+    lines = []
+    for line in filter(None, map(str.strip, (text or "").splitlines())):
+        said = assignment(line, CompareConfig)
+        key = next((each for each in FILES if _at(said, each) is not None), None)
+        lines.append(line if key is None else f"{key}={place.given(str(_at(said, key)), 'file')}")
     return lines
+
+
+def _at(values: Mapping[str, Any], key: str) -> Any:
+    """The value of a full name in nested tables, or None."""
+    for name in key.split("."):
+        values = values.get(name) if isinstance(values, Mapping) else None  # type: ignore[assignment]
+    return values
 
 
 def layer(values: Mapping[str, Any], lines: Sequence[str], kind: type[Any] = CompareConfig) -> Layer:

@@ -118,5 +118,5 @@ def shown(shared: Shared, name: str | None) -> Markup:
         return nothing("Choose a check above, or start one.")
     if not line.check:
         text = "The verdict appears when the check has come to its end."
-        return nothing(text if shared.job(name, "check") else "This run is a comparison and no check.")
+        return nothing(text if line.is_check else "This run is a comparison and no check.")
     return verdict(api.verdict(line.path))

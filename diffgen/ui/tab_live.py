@@ -103,8 +103,7 @@ def _resume(shared: Shared, name: str | None) -> None:
         raise UserError("Choose the run that is to go on.")
     if line.status == "done":
         raise UserError("This run came to its end; nothing is left to go on with.")
-    verb = "check" if (line.path / "check.npz").exists() or shared.job(name, "check") else "compare"
-    shared.jobs.start(verb, name, ["--resume", str(line.path)])
+    shared.jobs.start("check" if line.is_check else "compare", name, ["--resume", str(line.path)])
     gr.Info("The run goes on.", title="")
 
 

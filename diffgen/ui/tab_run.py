@@ -56,7 +56,8 @@ def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
     models = model_paths(shared, choices.models)
     if not 2 <= len(models) <= MAX_MODELS:
         raise UserError(f"A comparison needs 2 to {MAX_MODELS} models, one a line; {len(models)} are given.")
-    data = shared.place.given(choices.data, "data")
+    place = shared.place
+    data = place.given(choices.data, "data")
     name = choices.name.strip() or shared.place.free_name("-vs-".join(Path(each).stem for each in models[:2]))
     folder = shared.place.run(name)
     if folder.exists():
@@ -70,7 +71,7 @@ def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
     }
     settings = {key: value for key, value in given.items() if value and value != set_before[key]}
     settings |= form.said(form.fields(), values)
-    lines = form.more(choices.more)
+    lines = form.more(choices.more, place)
     form.check_settings(settings, lines)
     words = [*models, "--data", data, "-o", str(folder), *form.options(settings, lines)]
     return Wish(tuple(models), data, name, settings, lines, words)

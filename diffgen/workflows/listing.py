@@ -37,6 +37,7 @@ class RunLine:
         data: as the user wrote it.
         triggers: written so far.
         check: of a check its status (PASS, WARN, FAIL, ERROR), or empty.
+        is_check: it asks whether a candidate may replace a base.
         figures: of a run that came to its end, by the names of results.json; empty before.
         problem: why it cannot be read, or empty.
     """
@@ -48,6 +49,7 @@ class RunLine:
     data: str = ""
     triggers: int = 0
     check: str = ""
+    is_check: bool = False
     figures: Mapping[str, float] | None = None
     problem: str = ""
 
@@ -85,6 +87,7 @@ def describe_run(run: str | Path) -> RunLine:
             models=tuple(str(manifest["files"][role]["name"]) for role in sorted(manifest["files"])),
             data=str(manifest["data"]["source"]),
             triggers=folder.trigger_count,
+            is_check="check" in manifest,
             check=str(results["check"]["status"]) if "check" in results else "",
             figures={name: results[name] for name in _FIGURES if isinstance(results.get(name), int | float)},
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from diffgen import api
 from diffgen.cli import build_parser, compare
 from diffgen.config import CompareConfig, to_dict
+from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.ui import form
+from diffgen.ui.place import Place
 
 _FIELDS = form.fields()
 
@@ -66,10 +69,32 @@ def test_the_program_is_python_that_names_everything(values: dict[str, Any], lin
         assert given == {"data": "digits", "output": "runs/x", **values}
 
 
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return Place(tmp_path, (tmp_path,))
+
+
 @pytest.mark.parametrize("text", ["nonsense", "search.populaton=3", "search.population"])
-def test_a_line_that_is_no_setting_is_refused(text: str) -> None:
+def test_a_line_that_is_no_setting_is_refused(here: Place, text: str) -> None:
     with pytest.raises(UserError):
-        form.more(text)
+        form.more(text, here)
+
+
+def test_a_setting_reads_no_file_from_elsewhere(here: Place) -> None:
+    (here.runs / "g.onnx").write_bytes(b"g")
+    assert form.more(" search.niches=none \n\ngenerator.file = g.onnx", here) == [
+        "search.niches=none",
+        f"generator.file={here.runs / 'g.onnx'}",
+    ]
+    for key in form.FILES:
+        for value in ("/etc/passwd", '"/etc/passwd"', "../../etc/passwd"):
+            with pytest.raises(UserError, match="not in the folders"):
+                form.more(f"{key}={value}", here)
+
+
+def test_every_setting_that_names_a_file_is_known() -> None:
+    named = {each.key for each in every_setting(CompareConfig) if "FILE" in (each.metavar or "")}
+    assert named <= {*form.FILES}
 
 
 def test_a_value_out_of_range_is_refused_before_anything_starts() -> None:
