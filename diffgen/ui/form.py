@@ -129,9 +129,10 @@ def more(text: str, place: Place) -> list[str]:
 
 def _at(values: Mapping[str, Any], key: str) -> Any:
     """The value of a full name in nested tables, or None."""
+    found: Any = values
     for name in key.split("."):
-        values = values.get(name) if isinstance(values, Mapping) else None  # type: ignore[assignment]
-    return values
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def layer(values: Mapping[str, Any], lines: Sequence[str], kind: type[Any] = CompareConfig) -> Layer:
