@@ -64,7 +64,7 @@ class SearchConfig:
     inverted: int = setting(
         250,
         "Real images that a GAN begins to draw from where it is part of a mixture: those that the models lie furthest "
-        "apart on.",
+        "apart on; of pictures larger than 32x32 so many fewer.",
         ge=0,
         le=10**5,
     )

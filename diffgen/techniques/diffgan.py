@@ -32,6 +32,7 @@ to pictures of nothing, since those are far from all others and divide the model
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,6 +78,9 @@ PRESETS: dict[str, SearchConfig] = {
 GAN_SETTINGS: dict[str, dict[str, Any]] = {"paper": {"latent_dim": 100, "conditional": False}}
 
 
+_INVERTED_PIXELS = 32 * 32  # of images that are inverted as many as the settings say
+
+
 class DiffGan(Technique):
     """The search of the paper; see the module's text for the presets."""
 
@@ -106,8 +110,11 @@ class DiffGan(Technique):
 
         None where the part does not turn images into genes.
         """
-        source, real, count = self.context.source, self.context.real, self.context.config.inverted
-        if not isinstance(source, MixedSource) or real is None or not count:
+        source, real = self.context.source, self.context.real
+        if not isinstance(source, MixedSource) or real is None:
+            return None
+        count = inverted_count(self.context.config.inverted, real.images.shape[-2:])
+        if count == 0:
             return None
         encode = getattr(source.part(part), "encode", None)
         if encode is None:
@@ -140,6 +147,11 @@ class DiffGan(Technique):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._search.restore(state)
+
+
+def inverted_count(most: int, sides: tuple[int, ...]) -> int:
+    """How many real images of (H, W) a GAN begins to draw from: the larger they are, the fewer for as much work."""
+    return min(most, -(-most * _INVERTED_PIXELS // math.prod(sides)))
 
 
 class Seeds(DiffGan):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.ndimage import correlate1d
 from sklearn.datasets import load_sample_image
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -200,6 +202,25 @@ def test_strokes_grow_and_shrink_whatever_their_colour() -> None:
         assert torch.equal(255 - dark, light)
         more = light.int().sum(dim=(1, 2, 3)) > scene.seeds[:20].int().sum(dim=(1, 2, 3))
         assert bool((more == grows).all())
+
+
+@pytest.mark.parametrize(("height", "width"), [(8, 8), (28, 28), (32, 20), (20, 64), (100, 90)])
+def test_a_blur_is_a_sum_of_neighbours_mirrored_at_the_edges(height: int, width: int) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.integers(256, size=(5, 3, height, width)).astype(np.uint8)
+    images[0] = 255  # what is of one grey stays so
+    sigmas = [0.07 * width, 0.0, 0.01 * width, 0.03 * width, 0.01 * width]
+    pictures = torch.from_numpy(images)
+    blurred = OPERATORS["blur"].apply(pictures, Scene(pictures, None), [{"sigma": each} for each in sigmas])
+    reach = min(math.ceil(2.5 * 0.07 * width), min(height, width) - 1)
+    for image, sigma, found in zip(images, sigmas, blurred.numpy(), strict=True):
+        taps = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * max(sigma, 0.05) ** 2))
+        wanted = image.astype(np.float64)
+        for axis in (1, 2):
+            wanted = correlate1d(wanted, taps / taps.sum(), axis=axis, mode="mirror")
+        np.testing.assert_array_equal(found, np.rint(wanted))
+    assert (blurred[0] == 255).all()
+    assert np.array_equal(blurred[1].numpy(), images[1])
 
 
 def test_labels_are_kept(digits: ImageSet) -> None:
