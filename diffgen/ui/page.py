@@ -22,16 +22,12 @@ _IN_ADDRESS = "(run) => { const at = new URL(location); at.searchParams.delete('
 
 
 def look() -> dict[str, Any]:
-    """Theme, style sheet and script, for whoever mounts the page."""
+    """Theme and style sheet, for whoever mounts the page."""
     theme = gr.themes.Default(
         primary_hue="indigo", neutral_hue="slate", radius_size="lg", font=_FONTS, font_mono=_MONO
     ).set(body_text_size="15px", block_shadow="none", block_label_text_weight="600")
     assets = files("diffgen.ui") / "assets"
-    return {
-        "theme": theme,
-        "css": (assets / "page.css").read_text(encoding="utf-8"),
-        "head": f"<script>{(assets / 'page.js').read_text(encoding='utf-8')}</script>",
-    }
+    return {"theme": theme, "css": (assets / "page.css").read_text(encoding="utf-8")}
 
 
 def build(shared: Shared) -> gr.Blocks:

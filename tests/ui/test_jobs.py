@@ -51,10 +51,10 @@ def test_one_job_a_run_and_a_stopped_one_ends(here: Place) -> None:
 
 
 def test_old_jobs_are_forgotten(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diffgen.ui.jobs._KEPT", 1)
+    monkeypatch.setattr("diffgen.ui.jobs._KEPT", 0)
     jobs = Jobs(here)
-    for number in range(3):
+    for number in range(2):
         job = jobs.start("report", f"run{number}", [str(here.runs / "none")])
         while job.alive:
             time.sleep(0.05)
-    assert [each.run for each in jobs.every()] == ["run2", "run1"]
+    assert [each.run for each in jobs.every()] == ["run1"]

@@ -203,7 +203,6 @@ def test_wrong_input_starts_nothing(client: Any, place: Place, changes: dict[str
     good = {"models": "a.onnx\nb.onnx", "data": "digits:test", "name": "never"}
     with pytest.raises(Exception, match=re.escape(sentence)):
         client.predict(*started(client, **{**good, **changes}), api_name="/start")
-    assert sentence in client.predict(*started(client, **{**good, **changes}), api_name="/command")[0]
     assert sorted(place.runs.glob(".ui/jobs/*")) == before
 
 
@@ -227,6 +226,7 @@ def test_a_run_goes_its_whole_way(client: Any, place: Place) -> None:
         name="whole",
         more=more,
     )
+    assert client.predict(*started(client), api_name="/command")[0].startswith("# A comparison needs")
     command, program = client.predict(*form, api_name="/command")
     assert command.startswith("diffgen compare ")
     assert "diffgen.compare(" in program
@@ -274,6 +274,7 @@ def test_a_run_is_stopped_and_resumed_and_checked(client: Any, place: Place) -> 
     assert (place.runs / "regressions").is_dir()
 
 
+@pytest.mark.slow
 def test_the_command_serves_on_this_machine_alone(place: Place) -> None:
     words = [sys.executable, "-m", "diffgen", "ui", str(place.runs), "--files", str(place.runs), "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
