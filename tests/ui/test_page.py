@@ -25,7 +25,7 @@ pytest.importorskip("gradio_client", reason="pip install 'diffgen[test]' brings 
 httpx = pytest.importorskip("httpx", reason="it comes with gradio")
 
 _ALL = ("distinct", "any", "any", "any", "any")
-_PATIENCE = 240  # seconds that a job may take on a busy machine
+_PATIENCE = 600  # seconds that a job may take on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -250,8 +250,9 @@ def test_a_run_goes_its_whole_way(client: Any, place: Place) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_run_is_stopped_and_resumed_and_checked(client: Any, place: Place) -> None:
-    form = started(client, models="a.onnx\nb.onnx", data="digits:test", technique="seeds", budget="20000q", name="long")
+    form = started(client, models="a.onnx\nb.onnx", data="digits:test", technique="seeds", budget="6000q", name="long")
     client.predict(*form, api_name="/start")
     until = time.monotonic() + _PATIENCE
     while client.predict("long", api_name="/live")["triggers"] == 0:
@@ -260,10 +261,10 @@ def test_a_run_is_stopped_and_resumed_and_checked(client: Any, place: Place) -> 
     client.predict("long", api_name="/stop")
     stopped = ended(client, "long")
     assert stopped["status"] == "interrupted"
-    assert 0 < stopped["figures"]["queries"] < 20000
+    assert 0 < stopped["figures"]["queries"] < 6000
     client.predict("long", api_name="/resume")
     done = ended(client, "long")
-    assert (done["status"], done["figures"]["queries"]) == ("done", 20000)
+    assert (done["status"], done["figures"]["queries"]) == ("done", 6000)
     client.predict("long", api_name="/replay")
     ended(client, "long")
     words = ["a.onnx", "b.onnx", "digits:test", "1000q", 0, "regressions", "gate", *[""] * 8]
