@@ -73,7 +73,7 @@ WAYS = {
     "no-gan": ("--gan", "never"),
     "no-bandit": ("--set", "search.sharing=even"),
     "no-turns": ("--set", "search.niche_parents=0"),
-    "no-inverted": ("--set", "search.inverted=0"),
+    "inverted": ("--set", "search.inverted=250"),
     **{f"no-{name}": ("--set", f"source.seeds.operators={_without(name)}") for name in OPERATORS},
 }
 STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")
