@@ -26,6 +26,7 @@ class NamedSettings(TypedDict, total=False):
     batch_size: int | None
     resize: int | tuple[int, int] | str | None
     data_labels: Literal["auto", "use", "ignore"] | None
+    ask: Literal["all", "staged"] | None
     workers: int | None
     ray: str | None
     fit: Literal["crop", "pad", "stretch"] | None
