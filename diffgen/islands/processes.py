@@ -34,11 +34,14 @@ class Processes:
         """Start the worker of an island."""
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self._job, number), name=f"diffgen-island-{number}")
+        process = context.Process(target=_serve, args=(theirs, number), name=f"diffgen-island-{number}")
         process.daemon = True
         process.start()
         theirs.close()
         self._workers[number] = process, ours
+        # not as an argument: those are written to a pipe whose other end is open in this process too, so that a process
+        # that dies before it has read them would be waited for without end
+        self._send(number, self._job)
 
     def tell(self, number: int, message: Begin | Epoch) -> None:
         """Hand a worker its next task; one that is dead is heard of in :meth:`events`."""
@@ -102,13 +105,14 @@ class Processes:
             self.end(number)
 
 
-def _serve(connection: Connection, job: Job, number: int) -> None:
+def _serve(connection: Connection, number: int) -> None:
     """The whole life of a worker."""
     # Ctrl-C reaches every process of a terminal; the one that was started says what is to be done
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop, tasks = StopToken(), queue.Queue[Begin | Epoch]()
-    threading.Thread(target=_listen, args=(connection, stop, tasks), daemon=True).start()
     try:
+        job: Job = connection.recv()
+        threading.Thread(target=_listen, args=(connection, stop, tasks), daemon=True).start()
         from diffgen.islands.island import Island
 
         island = Island(job, number, connection.send, stop)
@@ -119,7 +123,7 @@ def _serve(connection: Connection, job: Job, number: int) -> None:
                 island.begin(task)
             elif (report := island.epoch(task)) is not None:
                 connection.send(report)
-    except BrokenPipeError:
+    except (BrokenPipeError, EOFError):
         os._exit(0)  # nobody is there any more
     except Exception as error:  # whatever a model or a technique raises is what the driver hears
         connection.send(failed(error))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing.spawn
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from diffgen.errors import UserError
 from diffgen.events import Event, Progress, StageAdvanced
-from diffgen.islands.messages import Job
+from diffgen.islands.messages import Failed, Job
 from diffgen.islands.processes import Processes
 from tests.islands.conftest import Search
 from tests.islands.test_driver import Finished, assert_same
@@ -53,6 +57,20 @@ def test_processes_one_of_which_is_killed(search: Make, finished: Finished) -> N
         "Worker 2 broke off while it searched (its process was ended by the signal SIGKILL"
     )
     assert crews[0].pids() == {}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no /bin/false")
+def test_a_process_that_dies_at_boot_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource_tracker.ensure_running()  # itself a Python of multiprocessing
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", b"/bin/false")
+    large: Any = bytes(2**20)
+    crew = Processes(Job(Path("/no/such"), large, large, islands=1, threads=1))
+    starting = threading.Thread(target=crew.start, args=(0,), daemon=True)
+    starting.start()
+    starting.join(20)
+    assert not starting.is_alive()
+    assert crew.events(20) == [(0, Failed("its process ended with the code 1"))]
+    assert crew.pids() == {}
 
 
 def test_every_worker_says_which_file_it_cannot_read(search: Make, told: Callable[..., None]) -> None:
