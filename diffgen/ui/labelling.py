@@ -12,6 +12,7 @@ from pathlib import Path
 from diffgen import api
 from diffgen.config import LabelConfig
 from diffgen.errors import UserError
+from diffgen.runs.files import write_text
 from diffgen.ui.place import HIDDEN, Place
 
 _PERSON = re.compile(r"[\w][\w .@+-]{0,39}")
@@ -55,7 +56,7 @@ class Sheets:
         """Forget the sheet and what was said on it; labels that were put into the run stay there."""
         folder = self.folder(run)
         with self._lock:
-            for pattern in ("pictures/*.png", "*.csv", "label.html", ".diffgen-made-this.json"):
+            for pattern in ("pictures/*.png", "*.csv", ".by-*.tmp", "label.html", ".diffgen-made-this.json"):
                 for file in folder.glob(pattern):
                     file.unlink()
             for each in (folder / "pictures", folder):
@@ -64,12 +65,14 @@ class Sheets:
 
     def people(self, run: str) -> dict[str, int]:
         """Who has labelled, and how many pictures."""
-        files = sorted(self.folder(run).glob("by-*.csv"))
-        return {file.stem.removeprefix("by-"): sum(map(bool, _read(file).values())) for file in files}
+        with self._lock:
+            files = sorted(self.folder(run).glob("by-*.csv"))
+            return {file.stem.removeprefix("by-"): sum(map(bool, _read(file).values())) for file in files}
 
     def said(self, run: str, person: str) -> dict[str, str]:
         """What a person said: picture -> name of a class, or "invalid"."""
-        return {name: label for name, label in _read(self._file(run, person)).items() if label}
+        with self._lock:
+            return {name: label for name, label in _read(self._file(run, person)).items() if label}
 
     def vote(self, run: str, person: str, identifier: str, label: str) -> None:
         """Note what a person says of a picture; an empty label takes it back.
@@ -89,7 +92,7 @@ class Sheets:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(("id", "label"))
             writer.writerows(rows.items())
-            self._file(run, person).write_text(text.getvalue(), encoding="utf-8")
+            write_text(self._file(run, person), text.getvalue())  # whole or not at all: it is the only copy
 
     def put(self, run: str, *, replace: bool = True) -> api.LabelResult:
         """Put what all people said into the run.
@@ -97,10 +100,11 @@ class Sheets:
         Raises:
             UserError: nobody has labelled, or see :func:`diffgen.label_import`.
         """
-        files = [self._file(run, person) for person, count in self.people(run).items() if count]
-        if not files:
-            raise UserError("Nobody has labelled a picture yet.")
-        return api.label_import(self.place.known(run), files, partial=True, force=replace)
+        with self._lock:
+            files = [self._file(run, person) for person, count in self.people(run).items() if count]
+            if not files:
+                raise UserError("Nobody has labelled a picture yet.")
+            return api.label_import(self.place.known(run), files, partial=True, force=replace)
 
     def picture(self, run: str, identifier: str) -> Path:
         """The file of a picture on the sheet.

@@ -150,3 +150,36 @@ def test_labels_by_keyboard_survive_a_reload(opened: Callable[..., Any], place: 
     page.get_by_label("Who labels").fill("Ada")
     page.keyboard.press("Enter")
     playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture 4 of 6")
+
+
+def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], place: Place) -> None:
+    """Two votes of Ada, the second still in the queue when Bo takes over."""
+    sheets = Sheets(place)
+    shutil.copytree(place.runs / "done", place.runs / "queued")
+    sheets.make("queued", 4)
+    page = opened("queued")
+    held: list[Any] = []
+    page.route("**/labels/queued/*", lambda route: held.append(route) if _held(route, held) else route.fallback())
+    go(page, "Label")
+    who = page.get_by_label("Who labels")
+    for person, keys in (("Ada", "35"), ("Bo", "7")):
+        who.fill(person)
+        who.press("Enter")
+        page.wait_for_function(
+            "who => JSON.parse(document.querySelector('[data-sheet]')?.dataset.sheet || '{}').person === who",
+            arg=person,
+        )
+        page.locator(".dg-label").focus()
+        for key in keys:
+            page.keyboard.press(key)
+    held[0].continue_()
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("Bo")
+    first, second, *_ = sheets.ids("queued")
+    page.wait_for_timeout(500)
+    assert sheets.said("queued", "Ada") == {first: "3", second: "5"}
+    assert sheets.said("queued", "Bo") == {first: "7"}
+
+
+def _held(route: Any, held: list[Any]) -> bool:
+    """Whether it is the first vote, which waits until it is let through."""
+    return route.request.method == "POST" and not held

@@ -33,19 +33,22 @@
   }
 
   function say(label) {
-    const id = sheet.ids[at], before = sheet.said[id];
-    sheet.said[id] = label;
+    // a vote may wait, and meanwhile another run or person be chosen: it belongs to those of now
+    const own = sheet, id = own.ids[at], before = own.said[id];
+    const to = `${address()}/${encodeURIComponent(own.person)}`;
+    own.said[id] = label;
     const body = JSON.stringify({id, label});
     const asked = {method: 'POST', headers: {'Content-Type': 'application/json'}, body};
-    waiting = waiting.then(() => fetch(`${address()}/${encodeURIComponent(sheet.person)}`, asked)).then(
+    waiting = waiting.then(() => fetch(to, asked)).then(
       (answer) => {
         if (!answer.ok) throw new Error(`it answered ${answer.status}`);
-        within('.dg-label-problem').textContent = '';
-        trigger('input', {done: sheet.ids.filter((each) => sheet.said[each]).length});
+        if (own === sheet) within('.dg-label-problem').textContent = '';
+        trigger('input', {done: own.ids.filter((each) => own.said[each]).length});
       }).catch((error) => {
-        sheet.said[id] = before;
-        within('.dg-label-problem').textContent = `The label was not kept (${error.message}); say it again.`;
-        go(sheet.ids.indexOf(id));
+        own.said[id] = before;
+        const problem = within('.dg-label-problem');
+        if (problem) problem.textContent = `A label of ${own.person} was not kept (${error.message}); say it again.`;
+        if (own === sheet) go(own.ids.indexOf(id));
       });
     if (label) go(at + 1); else show();
   }
