@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import BackgroundTasks, FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 
 from diffgen import api
@@ -100,7 +101,8 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
         body = await request.body()
         try:
             said: dict[str, Any] = json.loads(body[:_LONGEST_VOTE])
-            sheets.vote(run, person, str(said["id"]), str(said["label"]))
+            # beside the loop, which serves everybody: it waits for its turn and for the disk
+            await run_in_threadpool(sheets.vote, run, person, str(said["id"]), str(said["label"]))
         except (ValueError, KeyError, TypeError) as error:
             return PlainTextResponse(f"This is no label ({error}).", status_code=400)
         return Response(status_code=204)

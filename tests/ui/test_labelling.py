@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from pathlib import Path
+
+import pytest
 
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
+from diffgen.ui.seen import Seen
 from tests.ui.conftest import take
 
 
@@ -26,3 +31,37 @@ def test_a_vote_replaces_the_file_whole(tmp_path: Path) -> None:
     (file.parent / ".by-Ada.csv.1.0123456789abcdef.tmp").write_text("left by a power cut", encoding="utf-8")
     sheets.clear("run")
     assert not file.parent.exists()
+
+
+def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
+    httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
+    from diffgen.ui.routes import add_routes
+
+    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    place = Place(tmp_path, (tmp_path,))
+    sheets = Sheets(place)
+    sheets.make("run", 1)
+    app = fastapi.FastAPI()
+    add_routes(app, Seen(place), sheets)
+    taken, answered, in_time = threading.Event(), threading.Event(), []
+
+    def occupy() -> None:
+        with sheets._lock:
+            taken.set()
+            in_time.append(answered.wait(10))
+
+    async def ask() -> tuple[int, int]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            vote = asyncio.create_task(client.post("/labels/run/Ada", json={"id": sheets.ids("run")[0], "label": "3"}))
+            await asyncio.sleep(0.2)
+            other = await client.get("/files/nothing/report.html")
+            answered.set()
+            return (await vote).status_code, other.status_code
+
+    occupier = threading.Thread(target=occupy)
+    occupier.start()
+    taken.wait()
+    assert asyncio.run(ask()) == (204, 404)
+    occupier.join()
+    assert in_time == [True]
