@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RELEASE := .venv-release/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VENV_STAMP := $(VENV)/.stamp-venv
 USER_STAMP := $(VENV)/.stamp-user
@@ -17,7 +18,7 @@ JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check format coverage docs pictures mlserver clean distclean same-python
+.PHONY: help demo test test-slow check format coverage docs pictures release mlserver clean distclean same-python
 
 help:
 	@echo "make demo        install diffgen into .venv and compare two small models, from nothing to a report"
@@ -28,9 +29,10 @@ help:
 	@echo "make coverage    the tests that are not slow, with the lines they miss"
 	@echo "make docs        build the site, run its notebooks, check its links: docs/_build/html/index.html"
 	@echo "make pictures    draw the pictures of README and site anew, from runs on the digits"
+	@echo "make release     build wheel and sdist, check them, install the wheel elsewhere and run the demo from it"
 	@echo "make mlserver    an environment of its own with MLServer, for the slow tests of remote models"
 	@echo "make clean       remove what building, testing and the demo left behind; keeps .venv"
-	@echo "make distclean   make clean, and remove .venv and .venv-mlserver"
+	@echo "make distclean   make clean, and remove .venv, .venv-release and .venv-mlserver"
 	@echo "PYTHON=python3.12 chooses the interpreter, ARGS=\"...\" is handed on to diffgen demo or pytest, JOBS=1 tests in one process."
 
 demo: $(USER_STAMP)
@@ -62,6 +64,17 @@ docs: $(DOCS_STAMP)
 pictures: $(USER_STAMP)
 	$(BIN)/python -m docs.tools.pictures
 
+# Everything happens in an environment of its own and in dist/: the checkout itself can be imported by none of it.
+release:
+	rm -rf build dist .venv-release
+	$(PYTHON) -m venv .venv-release
+	$(RELEASE)/python -m pip --disable-pip-version-check --no-input install --quiet build twine
+	$(RELEASE)/python -m build --outdir dist .
+	$(RELEASE)/python -m twine check --strict dist/*
+	$(RELEASE)/python -m pip --disable-pip-version-check --no-input install dist/*.whl
+	cd dist && ../$(RELEASE)/diffgen demo --budget 10s --force
+	@echo "dist/ holds what was checked, and the demonstration of the wheel: dist/demo-run/report.html"
+
 # Beside torch and onnx it would change their versions. The tests find it there.
 mlserver:
 	$(PYTHON) -m venv .venv-mlserver
@@ -73,7 +86,7 @@ clean:
 	find diffgen filters gan_training tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	rm -rf $(VENV) .venv-mlserver
+	rm -rf $(VENV) .venv-release .venv-mlserver
 
 # One plain install, so that pip resolves torch and torchvision together: docs/decisions/002-torch-from-the-index.md.
 $(DEV_STAMP): setup.cfg pyproject.toml $(VENV_STAMP) | same-python

@@ -16,6 +16,7 @@ import diffgen
 from diffgen.cli import (
     check,
     compare,
+    completion,
     demo,
     doctor,
     export,
@@ -65,6 +66,7 @@ examples:
   diffgen rank runs/mine                              which model is better, and what to label to know it
   diffgen ui runs                                     the same in the browser
   diffgen doctor                                      what is installed, and what is missing
+  diffgen completion bash                             let the shell complete commands and options
 
 exit codes:
   0 done   1 a gate failed   2 usage or input   3 the run broke off   130 interrupted
@@ -89,6 +91,7 @@ VERBS = (
     rank,
     ui,
     doctor,
+    completion,
 )
 
 
