@@ -18,7 +18,7 @@ from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
-from diffgen.search.evaluator import Evaluator
+from diffgen.search.evaluator import Evaluator, by_filters
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.search.problem import GeneProblem
@@ -99,7 +99,7 @@ class MeasuredSearch:
             margin=1e-6,
             memory=memory,
             behaviours=Behaviours(_cells(shape, device).assign, FilterConfig().near_duplicate),
-            violation=None if filters is None else filters.violation,
+            examine=None if filters is None else by_filters(filters.violation),
         )
         self.diversity = Diversity(self.archive, config, space=PixelEmbedding(), seed=0, device=device)
         problem = GeneProblem(

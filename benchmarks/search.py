@@ -55,7 +55,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
-from diffgen.search.evaluator import Evaluator
+from diffgen.search.evaluator import Evaluator, by_filters
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.search.warm_up import warm_up
@@ -150,7 +150,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
         memory=memory,
         divergence=DIVERGENCES[config.divergence],
         behaviours=Behaviours(pair.cells.assign, FilterConfig().near_duplicate),
-        violation=pair.pipeline.violation if guided else None,
+        examine=by_filters(pair.pipeline.violation) if guided else None,
     )
     context = TechniqueContext(
         archive=archive,

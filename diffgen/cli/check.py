@@ -73,6 +73,7 @@ def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig
     """
     from diffgen.comparison.settings_file import parts
 
+    arguments.models = [model for model in (arguments.model_a, arguments.model_b) if model is not None]
     defaults = CheckConfig()
     (own, rest), (said, said_rest) = parts(file), parts(arguments.options.settings(arguments))
     comparison, base = compare.config_from(arguments, rest, said_rest, defaults.compare)
@@ -83,7 +84,6 @@ def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig
 def run(arguments: argparse.Namespace) -> int:
     """Check or go on with a check, print the conditions, say where the report is; or accept what a check found."""
     progress = options.make_progress(arguments)
-    arguments.models = [model for model in (arguments.model_a, arguments.model_b) if model is not None]
     if arguments.resume is not None:
         return _resume(arguments, progress)
     file = compare.job_from(arguments, CheckConfig)

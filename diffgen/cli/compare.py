@@ -104,7 +104,7 @@ def add_options(
         of.add(group, [each for each in every if (each.key.split(".")[0] if title != "search" else "") == title])
     of.add(groups["search"], [each for each in every if each.key.split(".")[0] not in ("generator", "filters")])
     model_options.add_model_options(of, models=models)
-    options.add_talk(parser)
+    of.rare(options.add_talk(parser))
     return of
 
 

@@ -10,16 +10,18 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 
 
-def add_talk(parser: argparse.ArgumentParser) -> None:
-    """-q, -v, --json and --state-file."""
+def add_talk(parser: argparse.ArgumentParser) -> argparse.Action:
+    """-q, -v, --json and --state-file; gives the last one, which programs need and people hardly ever."""
     talk = parser.add_argument_group("output")
     talk.add_argument("-q", "--quiet", action="store_true", help="print only results and warnings")
     talk.add_argument("-v", "--verbose", action="store_true", help="print more details")
     talk.add_argument(
         "--json", action="store_true", help="print the figures as one JSON object, the last line of stdout"
     )
-    talk.add_argument(
-        "--state-file", metavar="FILE", help="keep how far it is in FILE, as JSON, for a program that watches it"
+    return talk.add_argument(
+        "--state-file",
+        metavar="FILE",
+        help="keep how far it is in FILE, as JSON, for a program that watches it",
     )
 
 

@@ -154,8 +154,8 @@ def _refuse_numbers_of_many(models: Sequence[BlackBox]) -> None:
     told = "; ".join(f"{listed(names)} with {count:,}" for count, names in others)
     raise UserError(
         f"{listed(most[1])} answer{'s' if len(most[1]) == 1 else ''} with {most[0]:,} classes, but {told}; leave out "
-        "what has other classes, or give models whose classes differ in their order alone (--b-label-map, ... maps "
-        "those of one model onto A's)."
+        "what has other classes, or give models whose classes differ in their order alone (--b-label-map maps those "
+        "of B onto A's, and so on)."
     )
 
 

@@ -44,6 +44,11 @@ class Examine(Protocol):
         ...
 
 
+def by_filters(violation: Callable[[torch.Tensor], Float32Array]) -> Examine:
+    """Filters alone, without a jury, from by how much they reject pictures, uint8 (N, C, H, W) -> float32 (N,)."""
+    return lambda images, seeds: Examined(violation(images))
+
+
 class Evaluator:
     """Asks the black boxes about proposals, counts, and archives what triggers. It knows no budget.
 

@@ -136,7 +136,7 @@ def test_a_damaged_picture(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes() | {"dog/003.png": make.picture(3)[:40]})
     refused(tmp_path, "'dog/003.png'", "damaged", case="a picture that is cut off")
     (tmp_path / "dog" / "003.png").write_bytes(b"no picture at all")
-    said = refused(tmp_path, "'dog/003.png'", "no image", case="text under the name of a picture")
+    said = refused(tmp_path, "'dog/003.png'", "not an image", case="text under the name of a picture")
     assert "0x" not in said
 
 

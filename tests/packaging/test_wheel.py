@@ -98,8 +98,9 @@ def test_wheel_holds_every_module_once_and_nothing_else(wheel: Path, repository:
         for package, folder in package_folders(repository).items()
         for file in folder.glob("*.py")
     }
-    templates = (repository / "diffgen").glob("*/templates/*")
-    expected |= {file.relative_to(repository).as_posix() for file in templates if file.is_file()}
+    folders = ("templates", "assets")
+    others = [file for name in folders for file in (repository / "diffgen").glob(f"*/{name}/*")]
+    expected |= {file.relative_to(repository).as_posix() for file in others if file.is_file()}
     expected |= {"diffgen/py.typed"} if (repository / "diffgen" / "py.typed").is_file() else set()
     assert len(names) == len(set(names))
     assert set(names) == expected

@@ -12,7 +12,7 @@ from diffgen.config import Budget
 from diffgen.models import BlackBox
 from diffgen.models.answer_store import AnswerStore
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.evaluator import Evaluator, Examined
+from diffgen.search.evaluator import Evaluator, by_filters
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.sources.gan import GanSource
@@ -157,7 +157,7 @@ def test_what_is_rejected_does_not_put_off_the_end(make_loop: Callable[..., Sear
     rejects_all = make_loop(
         "1000q",
         behaviours=Behaviours(lambda images: images[:, 0, 14, 14].to(torch.int64).numpy() // 32, 0.8),
-        examine=lambda images, seeds: Examined(np.ones(len(images), np.float32)),
+        examine=by_filters(lambda images: np.ones(len(images), np.float32)),
         saturation_queries=150,
     )
     rejects_all.start()

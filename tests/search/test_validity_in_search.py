@@ -14,7 +14,7 @@ from diffgen.filters import FilterPipeline, SsimFilter
 from diffgen.metrics.near_duplicates import DistinctPictures
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.engine import Nsga2Search
-from diffgen.search.evaluator import Evaluator, Examine, Examined
+from diffgen.search.evaluator import Evaluator, by_filters
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import NO_PAIR
 from diffgen.types import ImageSet
@@ -35,11 +35,6 @@ def chain(digits: ImageSet, generator: Any) -> FilterPipeline:
     return pipeline
 
 
-def examining(chain: FilterPipeline) -> Examine:
-    """The filters alone, without a jury."""
-    return lambda images, seeds: Examined(chain.violation(images))
-
-
 def searched(
     make_search: MakeSearch,
     generator: Any,
@@ -47,7 +42,9 @@ def searched(
     config: SearchConfig,
     budget: str = "600q",
 ) -> tuple[Nsga2Search, Evaluator]:
-    search, loop = make_search(generator, budget, config, examine=None if chain is None else examining(chain))
+    search, loop = make_search(
+        generator, budget, config, examine=None if chain is None else by_filters(chain.violation)
+    )
     loop.run()
     return search, loop.evaluator
 
@@ -95,7 +92,9 @@ def test_what_looks_like_an_earlier_find_comes_just_before_what_is_rejected(
     constrained = replace(CONFIG, population=120, validity="constraint")
     # a low bar: many pictures of a poor generator look alike
     behaviours = Behaviours(brightness, 0.7)
-    search, loop = make_search(generator, "120q", constrained, examine=examining(chain), behaviours=behaviours)
+    search, loop = make_search(
+        generator, "120q", constrained, examine=by_filters(chain.violation), behaviours=behaviours
+    )
     loop.run()
     population, margin = search.algorithm.pop, margins(search, chain)
     numbers = population.get("archive_number")

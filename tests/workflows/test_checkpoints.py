@@ -35,7 +35,7 @@ class Counting:
         self.clock = clock
         self.cost = cost
         self.written: list[float] = []
-        self.queries = 0
+        self.queries = self.spared = 0
         self.margin = 0.0
         self.behaviours = None
         self.saturated = False
