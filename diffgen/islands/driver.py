@@ -18,6 +18,7 @@ from diffgen.comparison.technique_run import (
     filters_are_asked,
     finished_before,
 )
+from diffgen.config import replace
 from diffgen.errors import RunError, UserError
 from diffgen.islands.begin import make_crew, refusal
 from diffgen.islands.collector import Collector
@@ -42,6 +43,10 @@ def search_on_islands(prepared: Prepared, *, reopening: Reopening) -> SearchOutc
     found = newest_usable(prepared.folder, prepared.progress)
     if found is not None and found[0].get("finished", False):
         return finished_before(prepared, *found)
+    if found is not None:
+        # what counts as a trigger must not change within a run
+        real, margin = prepared.real, found[0].get("margin", prepared.real.summary.margin)
+        prepared = replace(prepared, real=replace(real, summary=replace(real.summary, margin=margin)))
     crew = make_crew(prepared, reopening)
     try:
         driver = Driver(prepared, crew)
@@ -251,7 +256,8 @@ class Driver:
         self._idle.discard(number)
         if self._started is None:
             raise (UserError if event.by_user else RunError)(f"Worker {number + 1} cannot begin: {event.text}")
-        if self._prepared.progress.stop.stopped or collector.islands[number].ended:
+        island = collector.islands[number]
+        if self._prepared.progress.stop.stopped or island.ended or any(each.ended for each in island.reports):
             return
         self._attempts[number] += 1
         text = event.text.rstrip(".")

@@ -181,9 +181,17 @@ class Island:
             known = len(evaluator.archive)
             numbers = evaluator.archive.add(table)
             fresh, rows = np.flatnonzero(numbers >= known), torch.from_numpy(numbers)
+            # what another jury said is not told: the first recognised picture of this island is its own first
+            judged = evaluator.asks_filters and self._prepared.recogniser is not None
+            unnamed = np.zeros(len(fresh), dtype=bool) if judged else None
             news = np.zeros((2, len(table)), dtype=np.int64)
             news[:, fresh] = evaluator.behaviours.add(
-                table.images[fresh], table.labels[fresh], cells[fresh], numbers[fresh], query=evaluator.queries
+                table.images[fresh],
+                table.labels[fresh],
+                cells[fresh],
+                numbers[fresh],
+                query=evaluator.queries,
+                recognised=unnamed,
             )
             self._noted.update({int(numbers[row]): (int(cells[row]), 0.0) for row in fresh.tolist()})
             classes = evaluator.black_boxes[0].num_classes
@@ -206,7 +214,7 @@ class Island:
     def _report(self, epoch: int) -> Report:
         loop, evaluator = self._loop, self._loop.evaluator
         whole = loop.technique.between_generations
-        self._ended = loop.room() < 1 or not whole
+        self._ended = loop.technique.finished or loop.room() < 1 or not whole
         evaluator.archive.flush(everything=True)
         table = TriggerTable.joined(self._found) if self._found else None
         first = len(evaluator.archive) - (0 if table is None else len(table))

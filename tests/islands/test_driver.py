@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diffgen.comparison.prepared import Reopening
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import Budget, replace
 from diffgen.errors import RunError
 from diffgen.events import StageAdvanced, StopToken
-from diffgen.islands.island import config_of
-from diffgen.islands.messages import Epoch
+from diffgen.islands.begin import job_of
+from diffgen.islands.island import Island, config_of
+from diffgen.islands.messages import Begin, Epoch, Event, Failed, Migrants, Report
+from diffgen.runs.folder import RunFolder
+from diffgen.techniques import technique_class
 from tests.islands.conftest import CONFIG, Search
+from tests.islands.in_turn import InTurn
 from tests.recording import Recording
 
 Finished = tuple[SearchOutcome, dict[str, Any]]
@@ -79,6 +84,35 @@ def test_migrants_change_what_is_found_but_not_before_the_third_epoch(search: Ma
     assert {each.tobytes() for each in found["hashes"]} != {each.tobytes() for each in wanted["hashes"]}
 
 
+def test_what_others_found_leaves_the_reward_of_recognised_pictures(search: Make) -> None:
+    run = search()
+    job = job_of(replace(run.prepared, folder=RunFolder.open(run.run)), Reopening(run.networks))
+    first, second = (Island(job, number, lambda said: None, StopToken()) for number in range(2))
+    for island in (first, second):
+        island.begin(Begin(None, None, 0.0))
+    report = first.epoch(Epoch(1, Migrants()))
+    assert report is not None
+    assert report.columns is not None
+    second._welcome(Migrants(report.columns, report.cells))
+    behaviours = second._loop.evaluator.behaviours
+    assert behaviours is not None
+    known = behaviours.checkpoint()
+    assert len(known["behaviours"]) > 0
+    assert len(known["behaviours_named"]) == 0
+
+
+def test_a_technique_that_has_asked_about_everything_ends_its_island(
+    search: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enough(reported: int) -> None:
+        assert reported < 12, "there are epochs without an end"
+
+    has_enough = property(lambda technique: len(technique.context.archive) >= 5)
+    monkeypatch.setattr(technique_class("seeds"), "finished", has_enough)
+    outcome = search()(after_report=enough)
+    assert 0 < outcome.queries < 401
+
+
 # -- faults ----------------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +165,32 @@ def test_no_worker_left_keeps_what_was_reported(search: Make, finished: Finished
     kept, wanted = run.columns["images"], finished[1]["images"]
     assert len(kept) > 0
     np.testing.assert_array_equal(kept, wanted[: len(kept)])
+    assert_same(run, run(), finished)
+
+
+def test_a_worker_that_dies_after_its_last_report_is_not_missed(search: Make, finished: Finished) -> None:
+    class DiesAtTheEnd(InTurn):
+        def events(self, seconds: float) -> list[tuple[int, Event]]:
+            found = super().events(seconds)
+            ended = [number for number, event in found if isinstance(event, Report) and event.ended]
+            return [*found, *((number, Failed("it was ended by a test")) for number in ended)]
+
+    run = search()
+    assert_same(run, run.on(DiesAtTheEnd), finished)
+    assert run.listener.warnings == []
+
+
+@pytest.mark.usefixtures("checkpoint_after_every_epoch")
+def test_the_margin_stays_when_a_search_goes_on(search: Make, finished: Finished) -> None:
+    def gone(reported: int) -> None:
+        if reported > 2:
+            raise MemoryError
+
+    run = search()
+    with pytest.raises(MemoryError):
+        run(after_report=gone)
+    real = run.prepared.real
+    run.prepared = replace(run.prepared, real=replace(real, summary=replace(real.summary, margin=0.9)))
     assert_same(run, run(), finished)
 
 
