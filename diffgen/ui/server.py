@@ -126,7 +126,9 @@ def serve(runs: str, files: Sequence[str], address: Address, *, say: Callable[[s
     threading.Thread(target=_warm_up, daemon=True).start()
     if opens:
         webbrowser.open(where)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
+    # an open tab listens for ever: without an end to the waiting, Ctrl-C would not end the page
+    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
     server.run(sockets=[listening])
 
 

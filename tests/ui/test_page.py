@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -289,6 +290,11 @@ def test_the_command_serves_on_this_machine_alone(place: Place) -> None:
             ports = Path("/proc/net/tcp").read_text(encoding="ascii")
             bound = [line.split()[1] for line in ports.splitlines() if f":{int(found[2]):04X} 00000000:0000" in line]
             assert bound == [f"0100007F:{int(found[2]):04X}"]
+            # an open tab listens to the page's heart for ever
+            with httpx.stream("GET", f"{found[0].strip()}gradio_api/heartbeat/tab", timeout=60) as tab:
+                assert tab.status_code == 200
+                process.send_signal(signal.SIGINT)
+                process.wait(60)
         finally:
-            process.terminate()
-    assert process.returncode in (0, 130, -15)
+            process.kill()
+    assert process.returncode in (0, 130, -signal.SIGINT)
