@@ -100,7 +100,7 @@ def _print(result: RankResult) -> None:
         print("differ:")
     width = max(len(model.name) for model in result.models)
     for place, model in enumerate(result.models, start=1):
-        interval = f"[{max(0, model.low):.1%}, {min(1, model.high):.1%}]"
+        interval = f"[{model.low:.1%}, {model.high:.1%}]"
         print(f"{place:>2}  {model.role}  {model.name:<{width}}  right on {model.right:.1%}  {interval}")
     for each in result.neighbours:
         some = ", ".join(each.pictures[:3])

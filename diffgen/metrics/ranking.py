@@ -9,7 +9,7 @@ labels correct (Zrnic and Candes 2024, Active Statistical Inference).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,6 +98,16 @@ class Standing:
         ties = (draws[:, :, None] == draws[:, None, :]).mean(axis=0)
         return cls(values, low, high, more + ties / 2)
 
+    @classmethod
+    def unknown(cls, values: Float64Array) -> Standing:
+        """Where one thing alone was drawn: it varies with nothing, and so says nothing of how sure the values are."""
+        count = len(values)
+        return cls(values, np.zeros(count), np.ones(count), np.full((count, count), 0.5))
+
+    def as_shares(self) -> Standing:
+        """The same, with values and intervals between 0 and 1: estimates of few labels may lie beyond."""
+        return replace(self, values=self.values.clip(0, 1), low=self.low.clip(0, 1), high=self.high.clip(0, 1))
+
 
 def standing_by_labels(
     right: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
@@ -124,6 +134,8 @@ def standing_by_labels(
     # what had to be chosen is no sample: it is the same in every draw
     sampled = np.flatnonzero(chance < 1)
     fixed = corrections[chance >= 1].sum(axis=0)
+    if len(sampled) == 1:
+        return Standing.unknown(values)
     if len(sampled):
         again = rng.integers(0, len(sampled), size=(DRAWS, len(sampled)))
         draws = (guessed_sum + fixed + corrections[sampled][again].sum(axis=1)) / pictures
@@ -145,7 +157,10 @@ def standing_by_clusters(
     _, rows, counts = np.unique(clusters, return_inverse=True, return_counts=True)
     right = np.zeros((len(counts), wrong.shape[1]))
     np.add.at(right, rows.reshape(-1), ~wrong)
+    values = right.sum(axis=0) / len(wrong)
+    if len(counts) == 1:
+        return Standing.unknown(values)
     rng = np.random.default_rng(seed)
     again = rng.integers(0, len(counts), size=(DRAWS, len(counts)))
     draws = right[again].sum(axis=1) / counts[again].sum(axis=1)[:, None]
-    return Standing.of(right.sum(axis=0) / len(wrong), draws)
+    return Standing.of(values, draws)

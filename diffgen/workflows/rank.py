@@ -57,7 +57,7 @@ class RankedModel:
         role: its letter.
         name: its file's name.
         right: share of the pictures on which it is right, 0..1.
-        low, high: ends of a 95 % interval.
+        low, high: ends of a 95 % interval; 0 and 1 where one label or one kind of picture is all there is.
     """
 
     role: str
@@ -229,7 +229,7 @@ def _result(
     images: int,
 ) -> RankResult:
     letters = roles(names)
-    order = np.argsort(-standing.values, kind="stable").tolist()
+    order, shares = np.argsort(-standing.values, kind="stable").tolist(), standing.as_shares()
     neighbours = []
     for above, below in pairwise(order):
         for_it = np.flatnonzero(right[:, above] & ~right[:, below]).tolist()
@@ -255,9 +255,9 @@ def _result(
             RankedModel(
                 letters[index],
                 names[index],
-                float(standing.values[index]),
-                float(standing.low[index]),
-                float(standing.high[index]),
+                float(shares.values[index]),
+                float(shares.low[index]),
+                float(shares.high[index]),
             )
             for index in order
         ),

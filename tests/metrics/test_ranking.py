@@ -89,3 +89,20 @@ def test_clusters_count_as_one_where_they_are_alike() -> None:
     assert few.values.tolist() == many.values.tolist() == [0.75, 0.5]
     assert np.allclose(few.low, many.low) and np.allclose(few.high, many.high)
     assert few.above[0, 1] + few.above[1, 0] == pytest.approx(1)
+
+
+def test_one_label_or_one_cluster_says_nothing_of_how_sure_it_is() -> None:
+    one = standing_by_labels(
+        np.array([[True, False]]),
+        np.array([[0.5, 0.5]], dtype=np.float32),
+        np.array([0.25]),
+        guessed_sum=np.array([0.5, 0.5]),
+        pictures=1,
+        seed=0,
+    )
+    alike = standing_by_clusters(np.array([[False, True]] * 5), np.zeros(5, dtype=np.int64), seed=0)
+    for found in (one, alike):
+        assert (found.low == 0).all() and (found.high == 1).all() and (found.above == 0.5).all()
+        shares = found.as_shares()
+        assert shares.values.tolist() == [1, 0]
+    assert one.values[0] == 2.5, "no bias, but no share either"
