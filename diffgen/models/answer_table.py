@@ -25,7 +25,7 @@ from diffgen.models.base import BlackBox
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.sniffing import ANSWER_LABELS as _LABELS
 from diffgen.models.sniffing import ANSWER_NAMES as _NAMES
-from diffgen.models.sniffing import FileKind
+from diffgen.models.sniffing import ZIP_ERRORS, FileKind
 from diffgen.runs.opening import read_bytes
 from diffgen.runs.triggers import HASH_BYTES, image_hashes
 from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
@@ -100,7 +100,8 @@ class AnswerTable(BlackBox):
             # of labels alone nothing says how many classes there are: as many as the data has, or are named
             known = len(data.class_names or ()) or (0 if data.labels is None else int(data.labels.max()) + 1)
             classes = max(2, known, len(self.own_class_names), int(self._labels.max()) + 1)
-            self._answers = np.eye(classes, dtype=np.float32)[self._labels]
+            self._answers = np.zeros((len(self._labels), classes), dtype=np.float32)
+            self._answers[np.arange(len(self._labels)), self._labels] = 1
 
     def _ask(self, batch: torch.Tensor) -> object:
         images: UInt8Array = batch.numpy().astype(np.uint8)
@@ -174,7 +175,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
     try:
         with np.load(io.BytesIO(read_bytes(path, longest=_LARGEST)), allow_pickle=False) as file:
             return {name: file[name] for name in file.files if name in (*_NAMES, *_LABELS, "probabilities")}
-    except (OSError, ValueError, KeyError) as error:
+    except (*ZIP_ERRORS, KeyError) as error:
         raise UserError(f"The table {path} cannot be read ({error}); write it again.") from error
 
 

@@ -54,8 +54,8 @@ ANSWER_NAMES, ANSWER_LABELS = ("hash", "id"), ("label", "labels")
 _LEGACY_TORCH = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _HDF5_OFFSETS = (0, 512, 1024, 2048)
-# Everything that zipfile raises on archives that are damaged or cut off.
-_ZIP_ERRORS = (
+#: Everything that zipfile raises on archives that are damaged or cut off.
+ZIP_ERRORS = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
     zlib.error,
@@ -125,7 +125,7 @@ def _zip_kind(path: Path) -> FileKind:
             if pickled is not None:
                 with archive.open(pickled) as program:
                     return FileKind.TORCH_WEIGHTS if holds_only_tensors(program) else FileKind.TORCH_MODULE
-    except _ZIP_ERRORS:
+    except ZIP_ERRORS:
         return FileKind.CUT_ZIP
     if {"config.json", "metadata.json"} <= set(names) or "model.weights.h5" in names:
         return FileKind.KERAS_ZIP

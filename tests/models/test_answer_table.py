@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,31 @@ def test_what_is_no_table_or_lacks_images(
     (tmp_path / "damaged.npz").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(UserError):
         load(tmp_path / "damaged.npz")
+
+
+def test_a_table_that_is_damaged_inside(answers: np.ndarray, tmp_path: Path, told: Callable[..., None]) -> None:
+    path = tmp_path / "answers.npz"
+    np.savez(path, probabilities=answers)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(UserError) as raised:
+        load(path)
+    told("tables of answers", "a table (.npz) with a damaged byte", raised.value)
+
+
+def test_a_label_of_many_classes_takes_no_square_of_them(data: ImageSet, tmp_path: Path) -> None:
+    said = np.arange(120)
+    said[7] = 65_535
+    np.savez(tmp_path / "labels.npz", labels=said)
+    box = load(tmp_path / "labels.npz")
+    assert isinstance(box, AnswerTable)
+    tracemalloc.start()
+    box.bind(data)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert box._answers.argmax(axis=1).tolist() == said.tolist() and box._answers.sum() == 120
+    assert most < 2 * box._answers.nbytes
 
 
 def test_a_table_is_asked_about_no_other_image(data: ImageSet, answers: np.ndarray, tmp_path: Path) -> None:
