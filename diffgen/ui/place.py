@@ -101,7 +101,7 @@ class Place:
                 f"The {what} {text} is not in the folders that this page may read ({folders}); copy it there, or start "
                 "the page with --files FOLDER."
             )
-        if not path.exists():
+        if not _is_there(path):
             raise UserError(f"The {what} {text} is missing; pick one that is there.")
         return f"{path}{colon}{half}"
 
@@ -120,11 +120,9 @@ class Place:
         return str(path)
 
     def _found(self, text: str) -> Path | None:
-        for base in self.files:
-            path = (base / text).resolve()
-            if self._may(path):
-                return path
-        return None
+        """Where a path leads that may be read: in the first folder that has it, else in the first where it may be."""
+        paths = [path for base in self.files if self._may(path := (base / text).resolve())]
+        return next(filter(_is_there, paths), next(iter(paths), None))
 
     def _may(self, path: Path) -> bool:
         """Whether a resolved path lies in a folder that was named."""
@@ -137,6 +135,13 @@ class Place:
         taken = {each.name for each in self.runs.iterdir()}
         numbers = (f"{stem}-{number}" for number in range(2, len(taken) + 3))
         return next(name for name in (stem, *numbers) if name not in taken)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no such file can be, as where a name is too long
+        return False
 
 
 def lines(place: Place) -> tuple[api.RunLine, ...]:

@@ -36,7 +36,7 @@ def test_what_lies_elsewhere_is_refused(here: Place, text: str) -> None:
         here.given(text, "model")
 
 
-@pytest.mark.parametrize("text", ["", "  ", "a\0b", "x" * 5000])
+@pytest.mark.parametrize("text", ["", "  ", "a\0b", "x" * 5000, "x" * 300])
 def test_what_is_no_path_is_refused(here: Place, text: str) -> None:
     with pytest.raises(UserError, match="is missing"):
         here.given(text, "model")
@@ -45,6 +45,16 @@ def test_what_is_no_path_is_refused(here: Place, text: str) -> None:
 def test_a_missing_file_is_named(here: Place) -> None:
     with pytest.raises(UserError, match=r"The model b\.onnx is missing"):
         here.given("b.onnx", "model")
+
+
+def test_a_file_is_looked_for_in_every_folder(here: Place, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "b.onnx").write_bytes(b"b")
+    place = Place(here.runs, (*here.files, (tmp_path / "more").resolve()))
+    assert place.given("b.onnx", "model") == str(place.files[1] / "b.onnx")
+    assert place.given("a.onnx", "model") == str(place.files[0] / "a.onnx")
+    with pytest.raises(UserError, match=r"The model c\.onnx is missing"):
+        place.given("c.onnx", "model")
 
 
 def test_a_store_lies_beside_the_runs(here: Place) -> None:
