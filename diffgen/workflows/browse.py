@@ -134,7 +134,11 @@ class Finds:
         if recipes is None or seeds is None:
             return {DRAWN: np.ones(len(self), dtype=np.bool_)} if len(self) else {}
         names = sorted(set(_OPERATOR.findall(b";".join(recipes.tolist()))))
-        found = {name.decode(): np.char.find(recipes, name + b"(") >= 0 for name in names}
+        # at the beginning or behind another step: the end of a longer name is another operator
+        found = {
+            name.decode(): np.char.startswith(recipes, name + b"(") | (np.char.find(recipes, b"; " + name + b"(") >= 0)
+            for name in names
+        }
         drawn = seeds == NO_SEED
         return {**found, DRAWN: drawn} if drawn.any() else found
 

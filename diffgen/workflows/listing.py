@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,7 @@ def describe_run(run: str | Path) -> RunLine:
             triggers=folder.trigger_count,
             is_check="check" in manifest,
             check=str(results["check"]["status"]) if "check" in results else "",
-            figures={name: results[name] for name in _FIGURES if isinstance(results.get(name), int | float)},
+            figures={name: results[name] for name in _FIGURES if _is_number(results.get(name))},
         )
     except (UserError, *UNREADABLE) as error:
         return RunLine(path, "damaged", problem=str(error))
@@ -116,14 +117,21 @@ def delete_run(run: str | Path) -> None:
     """Remove what a run made in its folder, and the folder where nothing else is in it.
 
     Raises:
-        UserError: there is no run, or a process works in it.
+        UserError: there is no run, it is a link to one, or a process works in it.
         RunError: a file cannot be removed.
     """
+    if (link := Path(run)).is_symlink():
+        raise UserError(f"{link} is a link to a run; remove the link, or delete the run itself at {link.resolve()}.")
     folder = RunFolder.open(run)
     with RunLock(folder.path):
         remove(folder.path, OWN)
     if not any(each.name != LOCK_NAME for each in folder.path.iterdir()):
         folder.path.rmdir()
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it can be rounded and shown; JSON of Python may hold NaN and Infinity."""
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _results(folder: RunFolder) -> dict[str, Any]:

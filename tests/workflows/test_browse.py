@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -179,6 +183,36 @@ def test_runs_are_listed_the_newest_first_damaged_ones_too(tmp_path: Path) -> No
     created = [line.created for line in list_runs(tmp_path)]
     assert created == sorted(created, reverse=True)
     assert run_settings(tmp_path / OLD.name)["gan.width"] == 8
+
+
+def test_a_figure_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    results |= {"behaviours": math.nan, "seconds": math.inf}
+    (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    figures = describe_run(run).figures
+    assert figures and "triggers" in figures
+    assert not {"behaviours", "seconds"} & figures.keys()
+
+
+def test_a_link_to_a_run_is_not_deleted(tmp_path: Path, told: Callable[..., None]) -> None:
+    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+    before = sorted(run.iterdir())
+    (tmp_path / "link").symlink_to(run)
+    with pytest.raises(UserError, match="is a link to a run") as raised:
+        delete_run(tmp_path / "link")
+    told("runs to delete", "a link to a run", raised.value)
+    assert sorted(run.iterdir()) == before
+
+
+def test_the_end_of_a_name_is_another_operator() -> None:
+    found = Finds(OLD)
+    recipes = (b"", b"noise(sigma=1)", b"code_noise(sigma=1)", b"blur(radius=2); noise(sigma=1)")
+    column = np.resize(np.array(recipes), len(found))
+    found.triggers = replace(found.triggers, recipes=column, seeds=np.zeros(len(found), dtype=np.int64))
+    found.__dict__.pop("operators")
+    for name, rows in {"noise": (1, 3), "code_noise": (2,), "blur": (3,)}.items():
+        assert found.operators[name].tolist() == [row % 4 in rows for row in range(len(found))]
 
 
 def test_a_deleted_run_takes_nothing_else_with_it(tmp_path: Path) -> None:
