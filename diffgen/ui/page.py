@@ -61,14 +61,14 @@ def build(shared: Shared) -> gr.Blocks:
         timer = gr.Timer(_SECONDS)
 
         def arrive(request: gr.Request) -> Any:
-            names = shared.names()
             wanted = dict(request.query_params).get("run") or shared.first
+            names = shared.names(wanted)
             running = [name for name in names[:20] if shared.status(name) in ("running", "starting")]
             chosen = wanted if wanted in names else next(iter([*running, *names]), None)
             return gr.Dropdown(choices=names, value=chosen)
 
         def again(chosen: str | None, known: list[str]) -> tuple[Any, list[str], Markup]:
-            names = shared.names()
+            names = shared.names(chosen)
             gone = chosen is not None and chosen not in names
             changed = gr.Dropdown(choices=names, value=None if gone else chosen) if names != known else gr.skip()
             return changed, names, _status(shared, chosen)

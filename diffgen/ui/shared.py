@@ -50,10 +50,15 @@ class Shared:
     sheets: Sheets
     first: str = ""
 
-    def names(self) -> list[str]:
-        """Of all runs, the newest first; those that are being started have no folder yet."""
+    def names(self, chosen: str | None = None) -> list[str]:
+        """Of all runs, the newest first; those that are being started have no folder yet.
+
+        A chosen one whose start failed has none either: it stays as long as its job is remembered, which says why.
+        """
         found = [each.name for each in lines(self.place)]
         begun = [job.run for job in self.jobs.every() if job.run not in found and job.alive]
+        if chosen and chosen not in found and (job := self.job(chosen)) is not None and job.problem:
+            begun.append(chosen)
         return [*dict.fromkeys(begun), *found]
 
     def status(self, name: str) -> str:

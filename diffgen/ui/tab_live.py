@@ -129,12 +129,11 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
     if line is None or line.status == "damaged":
         return state, empty, empty, empty, gr.Row(visible=False), empty
     try:
-        sight = shared.seen.sight(name)
+        sight, names = shared.seen.sight(name), class_names(shared, name)
     except UserError as error:
         return note(str(error), "bad"), empty, empty, empty, gr.Row(visible=False), empty
     count = len(sight.models)
     pair = (row if row < count else 0, column if column < count else 1)
-    names = class_names(shared, name)
     over = bool(line.figures)
     link = Markup(
         '<a class="dg-link" href="files/{}/report.html" target="_blank" rel="noopener">Open the report</a>'

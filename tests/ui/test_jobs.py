@@ -10,7 +10,7 @@ import pytest
 from diffgen.errors import UserError
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.place import Place
-from tests.ui.conftest import ASSETS
+from tests.ui.conftest import ASSETS, take
 
 
 @pytest.fixture
@@ -58,3 +58,40 @@ def test_old_jobs_are_forgotten(here: Place, monkeypatch: pytest.MonkeyPatch) ->
         while job.alive:
             time.sleep(0.05)
     assert [each.run for each in jobs.every()] == ["run1"]
+
+
+def test_a_run_that_never_began_stays_chosen_with_its_reason(here: Place) -> None:
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.labelling import Sheets
+    from diffgen.ui.seen import Seen
+    from diffgen.ui.shared import Shared
+    from diffgen.ui.tab_live import drawn
+
+    shared = Shared(here, Jobs(here), Seen(here), Sheets(here))
+    words = [
+        str(here.runs / "none.onnx"),
+        str(ASSETS / "b.onnx"),
+        "--data",
+        "digits:test",
+        "-o",
+        str(here.runs / "new"),
+    ]
+    job = shared.jobs.start("compare", "new", words)
+    assert shared.names() == ["new"]
+    while job.alive:
+        time.sleep(0.05)
+    assert (shared.names("new"), shared.names("other"), shared.names()) == (["new"], [], [])
+    assert "none.onnx" in drawn(shared, "new", 0, 1)[0]
+
+
+def test_a_damaged_part_of_a_run_is_told_of_in_live(here: Place) -> None:
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.labelling import Sheets
+    from diffgen.ui.seen import Seen
+    from diffgen.ui.shared import Shared
+    from diffgen.ui.tab_live import drawn
+
+    run = take("run-0.1.0-near-duplicates", here.runs / "run")
+    (run / "verdicts.npz").write_bytes(b"PK damaged")
+    shared = Shared(here, Jobs(here), Seen(here), Sheets(here))
+    assert "verdicts.npz" in drawn(shared, "run", 0, 1)[0]
