@@ -190,8 +190,8 @@ class Driver:
                 self._check_starts()
                 stage.reach(len(self._idle))
         if refusals:
-            text = " ".join(dict.fromkeys(f"{each.text.rstrip('.')}." for each in refusals))
-            raise (UserError if any(each.by_user for each in refusals) else RunError)(text)
+            text = "; ".join(dict.fromkeys(each.text.rstrip(".") for each in refusals))
+            raise (UserError if any(each.by_user for each in refusals) else RunError)(f"{text}.")
 
     def _check_starts(self) -> None:
         late = [number for number, since in self._starting.items() if time.monotonic() - since > SECONDS_TO_START]
