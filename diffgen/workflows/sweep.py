@@ -19,11 +19,11 @@ from diffgen.islands.failure import failed
 from diffgen.islands.messages import Failed
 from diffgen.runs.files import make_folder
 from diffgen.runs.lock import RunLock
+from diffgen.sweeps.mark import RUNS, begun_with, mark
 from diffgen.sweeps.outcomes import Outcome, is_done, outcome_of, write_table
 from diffgen.sweeps.plan import Cell, read_plan
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_RUNS = "runs"
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,16 @@ def sweep(
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: the file cannot be used, or another process works on the sweep.
+        UserError: the file cannot be used, its output holds what no sweep wrote, a comparison was begun with other
+            models, data or settings, or another process works on the sweep.
     """
     if workers < 1:
         raise UserError(f"The number of workers, {workers}, is not positive; give --workers 1 or more.")
     progress, made = Progress(events, stop), read_plan(plan)
+    begun_with(made.output)  # nothing is written into a folder of others, not even a lock
     make_folder(made.output)
     with RunLock(made.output):
+        mark(made.output, made.cells)
         return _Sweep(made.output, made.cells, workers, progress).run()
 
 
@@ -84,7 +87,7 @@ class _Sweep:
         left = deque(number for number, each in enumerate(done) if not each)
         if any(done):
             self._progress.say(f"{sum(done):,} of {len(done):,} comparisons are done already.")
-        make_folder(self._folder / _RUNS)
+        make_folder(self._folder / RUNS)
         running: dict[Connection, tuple[int, SpawnProcess]] = {}
         stop = self._progress.stop
         with self._progress.stage("Comparing", total=len(done)) as stage, stop.heeding():
@@ -106,7 +109,7 @@ class _Sweep:
         return self._conclude()
 
     def _place(self, number: int) -> Path:
-        return self._folder / _RUNS / self._cells[number].name
+        return self._folder / RUNS / self._cells[number].name
 
     def _start(self, number: int) -> tuple[Connection, tuple[int, SpawnProcess]]:
         context = get_context("spawn")

@@ -58,6 +58,21 @@ def test_two_sweeps_in_one_folder(tmp_path: Path, told: Callable[..., None]) -> 
     told("Sweeps", "two at once in one folder", caught.value)
 
 
+def test_an_output_of_others_is_left_as_it_is(tmp_path: Path, told: Callable[..., None]) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    (tmp_path / "out").mkdir()
+    for name in ("manifest.json", "report.html", "table.csv"):
+        (tmp_path / "out" / name).write_text("mine")
+        with pytest.raises(UserError) as caught:
+            sweep(file)
+        assert name in str(caught.value)
+        assert [each.name for each in (tmp_path / "out").iterdir()] == [name]
+        assert (tmp_path / "out" / name).read_text() == "mine"
+        (tmp_path / "out" / name).rename(tmp_path / name)
+    told("Sweeps", "an output with a table.csv of somebody else", caught.value)
+
+
 def test_no_worker(tmp_path: Path, told: Callable[..., None]) -> None:
     with pytest.raises(UserError) as caught:
         sweep(tmp_path / "sweep.toml", workers=0)

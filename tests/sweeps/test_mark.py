@@ -1,0 +1,66 @@
+"""The mark of a sweep's folder: what was begun with something else is not taken for what the sweep says now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from diffgen.errors import UserError
+from diffgen.sweeps.mark import begun_with, mark
+from diffgen.sweeps.plan import read_plan
+
+_PLAN = """output = "out"
+[[pairs]]
+name = "one"
+models = ["a", "b"]
+data = "digits"
+"""
+
+
+def marked(folder: Path, text: str) -> dict[str, str]:
+    """The marks after a sweep with a file of this text has begun."""
+    file = folder / "sweep.toml"
+    file.write_text(text)
+    plan = read_plan(file)
+    mark(plan.output, plan.cells)
+    return begun_with(plan.output)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _PLAN.replace('"b"', '"c"'),
+        _PLAN.replace("digits", "digits:test"),
+        f"{_PLAN}[settings.search]\npopulation = 40\n",
+    ],
+)
+def test_a_comparison_stays_what_it_was_begun_with(tmp_path: Path, told: Callable[..., None], other: str) -> None:
+    run = tmp_path / "out" / "runs" / "one-diffgan-60s-0"
+    (tmp_path / "out").mkdir()
+    before = marked(tmp_path, other)
+    # it was not begun yet
+    known = marked(tmp_path, _PLAN)
+    assert list(known) == [run.name]
+    assert known != before
+    run.mkdir(parents=True)
+    assert marked(tmp_path, _PLAN) == known
+    with pytest.raises(UserError) as caught:
+        marked(tmp_path, other)
+    told("Sweeps", "a comparison that was begun with other settings", caught.value)
+    assert begun_with(tmp_path / "out") == known
+    run.rmdir()
+    assert marked(tmp_path, other) == before
+
+
+def test_what_the_sweep_leaves_out_is_remembered(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    first = marked(tmp_path, f"seeds = [1, 2]\n{_PLAN}")
+    assert marked(tmp_path, f"seeds = [2, 3]\n{_PLAN}").items() > first.items()
+
+
+def test_a_run_that_no_sweep_began_is_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "out" / "runs" / "one-diffgan-60s-0").mkdir(parents=True)
+    with pytest.raises(UserError, match="one-diffgan-60s-0 was begun with other"):
+        marked(tmp_path, _PLAN)
