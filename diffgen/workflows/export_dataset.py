@@ -78,7 +78,7 @@ def export_dataset(
     arrow, parquet = _arrow()
     progress, folder = Progress(events, stop), RunFolder.open(run)
     target = Path(dataset) / f"run={safe_name(folder.path.absolute().name)}"
-    hint = ", or add --force to replace what this run put there"
+    hint = ", or add --force to replace what a run of this name put there"
     place = output_folder(target, kind="dataset", force=force, option="--dataset", hint=hint)
     with folder.reading():
         results = read_finished(folder)
