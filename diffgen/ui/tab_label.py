@@ -111,6 +111,12 @@ def sheet_html(shared: Shared, name: str | None, who: str) -> Markup:
         one.format(label, key, key, label)
         for label, key in [*list(zip(names, keys, strict=True))[:_MOST_BUTTONS], (INVALID, INVALID_KEY)]
     )
+    by_name = Markup("")
+    if len(names) > _MOST_BUTTONS:  # these have a button; all of them can be written
+        by_name = Markup(
+            '<p><label>Another class, by its name <input class="dg-by-name" list="dg-names" autocomplete="off"></label>'
+            '<datalist id="dg-names">{}</datalist></p>'
+        ).format(joined(Markup('<option value="{}"></option>').format(each) for each in names))
     return Markup(
         '<div class="dg-label" tabindex="0" data-sheet="{}" aria-label="labelling by keyboard">'
         '<div class="dg-progress-text"><b class="dg-label-at" aria-live="polite"></b>'
@@ -120,8 +126,8 @@ def sheet_html(shared: Shared, name: str | None, who: str) -> Markup:
         '<button type="button" class="dg-step-key" data-go="1" aria-label="next picture">\N{RIGHTWARDS ARROW}</button>'
         '</div><p class="dg-label-problem" role="alert"></p><p>What does it show? One key a picture; '
         "{} where it shows none of these; arrows go back and forth, Delete takes a label away.</p>"
-        '<div class="dg-keys">{}</div></div>'
-    ).format(json.dumps(about), INVALID_KEY, buttons)
+        '{}<div class="dg-keys">{}</div></div>'
+    ).format(json.dumps(about), INVALID_KEY, by_name, buttons)
 
 
 @written

@@ -180,6 +180,29 @@ def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], pla
     assert sheets.said("queued", "Bo") == {first: "7"}
 
 
+def test_a_class_beyond_the_buttons_is_written(
+    opened: Callable[..., Any], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diffgen.ui.tab_label._MOST_BUTTONS", 7)
+    sheets = Sheets(place)
+    shutil.copytree(place.runs / "done", place.runs / "wide")
+    sheets.make("wide", 2)
+    page = opened("wide")
+    go(page, "Label")
+    page.get_by_label("Who labels").fill("Ada")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator(".dg-key")).to_have_count(8)
+    by_name = page.get_by_label("Another class, by its name")
+    by_name.fill("99")
+    by_name.press("Enter")
+    playwright.expect(page.locator(".dg-label-problem")).to_contain_text("No class is called 99")
+    by_name.fill("9")
+    by_name.press("Enter")
+    playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 2 of 2")
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 2")
+    assert sheets.said("wide", "Ada") == {sheets.ids("wide")[0]: "9"}
+
+
 def _held(route: Any, held: list[Any]) -> bool:
     """Whether it is the first vote, which waits until it is let through."""
     return route.request.method == "POST" and not held

@@ -60,6 +60,19 @@
     if (key.dataset.go) go(at + Number(key.dataset.go)); else say(key.dataset.label);
     within('.dg-label').focus({preventScroll: true});
   });
+  element.addEventListener('change', (event) => {
+    if (!sheet || !event.target.matches('.dg-by-name')) return;
+    event.stopPropagation();
+    const name = event.target.value.trim(), names = [...event.target.list.options].map((each) => each.value);
+    if (!name) return;
+    if (!names.includes(name)) {
+      within('.dg-label-problem').textContent = `No class is called ${name}; choose one of the list.`;
+      return;
+    }
+    event.target.value = '';
+    within('.dg-label-problem').textContent = '';
+    say(name);
+  });
   document.addEventListener('keydown', (event) => {
     if (!sheet || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest('input, textarea, select, [role=tablist], [role=listbox]')) return;
