@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from diffgen.comparison.announcements import Announcements, Counting
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
 from diffgen.comparison.joining import joined_before
@@ -26,6 +24,7 @@ from diffgen.islands.crew import Crew
 from diffgen.islands.island import ready
 from diffgen.islands.messages import Event, Failed, Ready, Report, Said, Tick
 from diffgen.search.archive import Archive
+from diffgen.techniques import technique_class
 
 ATTEMPTS = 3  # of an island in a row, without a report in between, until it is given up
 SECONDS_TO_START = 600.0
@@ -302,8 +301,8 @@ class Driver:
         self._checkpointer.record()
         outcomes = [each.outcomes for each in collector.islands if each.outcomes]
         if outcomes:
-            names = outcomes[0].keys()
-            folder.write_arrays("outcomes", {name: np.concatenate([each[name] for each in outcomes]) for name in names})
+            technique = technique_class(self._prepared.config.technique)
+            folder.write_arrays("outcomes", technique.joined_outcomes(outcomes))
         if progress.stop.stopped:
             self._archive.flush(everything=True)
             return

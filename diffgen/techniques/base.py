@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -245,6 +245,11 @@ class Technique(ABC):
     def outcomes(self) -> Mapping[str, Any]:
         """Arrays of what the technique itself counts, which a run keeps as outcomes.npz; empty: nothing is kept."""
         return {}
+
+    @classmethod
+    def joined_outcomes(cls, parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The outcomes of a run whose workers counted ``parts``, one at least: all rows, unless a technique sums."""
+        return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
 
     @abstractmethod
     def checkpoint(self) -> Checkpoint:

@@ -183,3 +183,25 @@ def test_preset_paper_keeps_to_ten_seeds(start: Start, found: Callable[..., Trig
     parts: list[TriggerTable] = []
     columns = found(start("argus", "3000q", config=preset("argus", "paper"), source=PixelSource(), parts=parts), parts)
     assert 1 < len(np.unique(columns.seeds)) <= 10
+
+
+def test_counts_of_several_workers_are_those_of_one_who_asked_all() -> None:
+    one = {
+        "asked": np.array([5, 7]),
+        "errors": np.array([[1, 0], [2, 3]]),
+        "wrong": np.array([[4, 0, 1, 9], [6, 1, 0, 2]]),
+        "seed_rows": np.array([4, 6]),
+    }
+    other = {
+        "asked": np.array([10, 0]),
+        "errors": np.array([[0, 4], [0, 0]]),
+        "wrong": np.array([[6, 1, 0, 2]]),
+        "seed_rows": np.array([8, 6, 1]),
+    }
+    for kind in (Argus, Latte):
+        joined = kind.joined_outcomes([one, other])
+        assert joined.keys() == one.keys()
+        assert joined["asked"].tolist() == [15, 7]
+        assert joined["errors"].tolist() == [[1, 4], [2, 3]]
+        assert joined["wrong"].tolist() == [[4, 0, 1, 9], [6, 1, 0, 2]]
+        assert joined["seed_rows"].tolist() == [1, 4, 6, 8]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -171,6 +171,12 @@ class Interpolation(LatentTechnique):
         """
         seen = self._seeds[: min(self._visits, len(self._seeds))]
         return {"asked": self._asked, "errors": self._errors, "wrong": self._wrong_rows(), "seed_rows": seen}
+
+    @classmethod
+    def joined_outcomes(cls, parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        counts = {name: np.sum([each[name] for each in parts], axis=0) for name in ("asked", "errors")}
+        wrong = np.unique(np.concatenate([each["wrong"] for each in parts]), axis=0)
+        return {**counts, "wrong": wrong, "seed_rows": np.unique(np.concatenate([each["seed_rows"] for each in parts]))}
 
     def _wrong_rows(self) -> Int64Array:
         return np.array(sorted(self._wrong), dtype=np.int64).reshape(-1, 4)
