@@ -173,7 +173,7 @@ def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], pla
         for key in keys:
             page.keyboard.press(key)
     held[0].continue_()
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("Bo")
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("Bo", timeout=60_000)
     first, second, *_ = sheets.ids("queued")
     page.wait_for_timeout(500)
     assert sheets.said("queued", "Ada") == {first: "3", second: "5"}
@@ -199,7 +199,7 @@ def test_a_class_beyond_the_buttons_is_written(
     by_name.fill("9")
     by_name.press("Enter")
     playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 2 of 2")
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 2")
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 2", timeout=60_000)
     assert sheets.said("wide", "Ada") == {sheets.ids("wide")[0]: "9"}
 
 
