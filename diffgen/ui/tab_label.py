@@ -47,7 +47,8 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
 
     shown = [sheet, people, outcome]
     gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **quiet)
-    sheet.input(lambda name: people_html(shared, name), [run], [people], **quiet)
+    # of votes in quick succession the last is counted too
+    sheet.input(lambda name: people_html(shared, name), [run], [people], trigger_mode="always_last", **quiet)
 
     def make(name: str | None, who: str, count: float | None) -> tuple[Markup, Markup, Markup]:
         made = shared.sheets.make(_chosen(name), None if not count else int(count))
