@@ -141,15 +141,41 @@ def test_labels_by_keyboard_survive_a_reload(opened: Callable[..., Any], place: 
         page.keyboard.press(key)
     playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled")
     ids = sheets.ids("unlabelled")
-    page.wait_for_function("() => document.querySelector('.dg-label-problem').textContent === ''")
+    _until_said(page, sheets, "unlabelled", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "8"})
     playwright.expect(page.locator("#dg-tabs")).to_contain_text("3 of 6")
-    assert sheets.said("unlabelled", "Ada") == {ids[0]: "3", ids[1]: "invalid", ids[2]: "8"}
     page.reload()
     page.get_by_role("tab", name="Label", exact=True).first.wait_for()
     go(page, "Label")
     page.get_by_label("Who labels").fill("Ada")
     page.keyboard.press("Enter")
     playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture 4 of 6")
+
+
+def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(opened: Callable[..., Any], place: Place) -> None:
+    """The sheet is drawn again while a vote is on its way, and with one that Ada gave in another window."""
+    sheets = Sheets(place)
+    shutil.copytree(place.runs / "done", place.runs / "anew")
+    sheets.make("anew", 4)
+    page = opened("anew")
+    go(page, "Label")
+    who = page.get_by_label("Who labels")
+    who.fill("Ada")
+    who.press("Enter")
+    page.locator(".dg-label").focus()
+    page.keyboard.press("3")
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 4", timeout=60_000)
+    held: list[Any] = []
+    page.route("**/labels/anew/*", lambda route: held.append(route) if _held(route, held) else route.fallback())
+    page.keyboard.press("x")
+    ids = sheets.ids("anew")
+    sheets.vote("anew", "Ada", ids[3], "9")
+    who.focus()
+    page.locator(".dg-label").focus()
+    playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled", timeout=60_000)
+    playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 3 of 4")
+    page.keyboard.press("7")
+    held[0].continue_()
+    _until_said(page, sheets, "anew", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "7", ids[3]: "9"})
 
 
 def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], place: Place) -> None:
@@ -175,9 +201,8 @@ def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], pla
     held[0].continue_()
     playwright.expect(page.locator("#dg-tabs")).to_contain_text("Bo", timeout=60_000)
     first, second, *_ = sheets.ids("queued")
-    page.wait_for_timeout(500)
-    assert sheets.said("queued", "Ada") == {first: "3", second: "5"}
-    assert sheets.said("queued", "Bo") == {first: "7"}
+    _until_said(page, sheets, "queued", "Ada", {first: "3", second: "5"})
+    _until_said(page, sheets, "queued", "Bo", {first: "7"})
 
 
 def test_a_class_beyond_the_buttons_is_written(
@@ -200,7 +225,16 @@ def test_a_class_beyond_the_buttons_is_written(
     by_name.press("Enter")
     playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 2 of 2")
     playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 2", timeout=60_000)
-    assert sheets.said("wide", "Ada") == {sheets.ids("wide")[0]: "9"}
+    _until_said(page, sheets, "wide", "Ada", {sheets.ids("wide")[0]: "9"})
+
+
+def _until_said(page: Any, sheets: Sheets, run: str, person: str, expected: dict[str, str]) -> None:
+    """Wait for the votes, which the page sends one after the other."""
+    for _ in range(600):
+        if sheets.said(run, person) == expected:
+            return
+        page.wait_for_timeout(100)
+    assert sheets.said(run, person) == expected
 
 
 def _held(route: Any, held: list[Any]) -> bool:

@@ -6,11 +6,21 @@
 
   function start() {
     const root = within('[data-sheet]');
-    sheet = root ? JSON.parse(root.dataset.sheet) : null;
+    const drawn = root ? JSON.parse(root.dataset.sheet) : null;
+    if (drawn && sheet && same(drawn, sheet)) {
+      // drawn anew while votes were on their way: what was said here is newer than what the server knew
+      for (const id in drawn.said) sheet.said[id] ??= drawn.said[id];
+      show();
+      return;
+    }
+    sheet = drawn;
     if (!sheet) return;
     at = Math.max(0, sheet.ids.findIndex((id) => !sheet.said[id]));
     show();
   }
+
+  const same = (one, other) =>
+    one.run === other.run && one.person === other.person && one.ids.join() === other.ids.join();
 
   function show() {
     const id = sheet.ids[at], said = sheet.said[id] || '';
