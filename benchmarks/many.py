@@ -6,7 +6,8 @@ One search of all M models asks for queries x M answers; each of the M (M - 1) /
 queries that all of them together ask for as many. What is counted is the same for both: label pair of two models x
 cell, among the pictures that the jury recognises, distinct within a search, summed over the pairs of models; a picture
 of the joint search counts for every two models that differ on it. With --staged also the same joint search that asks
-in stages. Processor seconds are those of the search and of everything around it.
+in stages, once with as many queries and once with about as many answers. Processor seconds are those of the search and
+of everything around it.
 """
 
 from __future__ import annotations
@@ -62,9 +63,16 @@ def main() -> None:
 
     rows = []
     whole = tuple(range(len(models)))
-    for name, staged in (("at once", False), *((("at once, in stages", True),) if arguments.staged else ())):
-        run, seconds, asked = search(name.replace(", ", "-").replace(" ", "-"), whole, arguments.queries, staged=staged)
+
+    def joint(name: str, queries: int, *, staged: bool) -> int:
+        run, seconds, asked = search(name.replace(", ", "-").replace(" ", "-"), whole, queries, staged=staged)
         rows.append((name, asked, seconds, [len(met(run, pair)) for pair in pairs]))
+        return asked
+
+    joint("at once", arguments.queries, staged=False)
+    if arguments.staged:
+        asked = joint("at once, in stages", arguments.queries, staged=True)
+        joint("in stages, as many answers", round(arguments.queries * answers / asked), staged=True)
     counts, total, spent = [], 0.0, 0
     for pair in pairs:
         run, seconds, asked = search("-".join(map(str, pair)), pair, each)

@@ -43,6 +43,7 @@ from diffgen.origins import Origins, extended
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, levels, mutate, neighbourhood
+from diffgen.techniques.seed_turns import SeedTurns
 from diffgen.types import Float32Array, Int64Array
 
 MUTATORS: dict[str, Mutator] = {
@@ -91,11 +92,10 @@ class DFlare(Technique):
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         self._real = context.need_real()
-        self._seeds = self.seeds(self._real)
+        self._turns = SeedTurns(self.seeds(self._real), context.seed)
         self._rng = np.random.default_rng([context.seed, 0])
         self._rounds = 0
-        self._taken = 0  # seeds so far, over all passes
-        lanes = min(context.side_by_side, len(self._seeds))
+        lanes = min(context.side_by_side, len(self._turns))
         classes = self._real.answers.count
         self._rows = np.zeros(lanes, dtype=np.int64)
         self._recipes = [""] * lanes  # of the pictures
@@ -121,13 +121,9 @@ class DFlare(Technique):
 
     def _begin(self, lanes: Int64Array) -> None:
         """Put the next seeds into these lanes."""
+        self._rows[lanes] = rows = self._turns.take(len(lanes))
         for lane in lanes.tolist():
-            turn, place = divmod(self._taken, len(self._seeds))
-            order = np.random.default_rng([self.context.seed, 1, turn]).permutation(self._seeds)
-            self._taken += 1
-            self._rows[lane] = order[place]
             self._recipes[lane] = ""
-        rows = self._rows[lanes]
         probabilities = self._real.answers[rows].dense()
         self._pictures[lanes] = self._real.images[rows]
         self._largest[lanes] = gap(probabilities)
@@ -188,7 +184,7 @@ class DFlare(Technique):
     def checkpoint(self) -> Checkpoint:
         return {
             "rounds": self._rounds,
-            "taken": self._taken,
+            "taken": self._turns.taken,
             "random_state": self._rng.bit_generator.state,
             "recipes": list(self._recipes),
             **{name: getattr(self, f"_{name}") for name in _ARRAYS},
@@ -196,7 +192,7 @@ class DFlare(Technique):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._rounds = int(state["rounds"])
-        self._taken = int(state["taken"])
+        self._turns.taken = int(state["taken"])
         self._rng.bit_generator.state = state["random_state"]
         self._recipes = list(state["recipes"])
         for name in _ARRAYS:

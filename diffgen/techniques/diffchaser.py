@@ -11,7 +11,8 @@ models; the smaller the fitter. Near a boundary between two classes a small diff
 The authors published no code, and what public text says leaves some things open. Ours, therefore:
 
 * selection is a tournament of two; crossover takes each pixel, in all its channels, from either parent; a mutation
-  adds up to ``step`` grey levels to a pixel, or takes them away; the first mutants are made at the same rate.
+  adds up to ``step`` grey levels to a pixel, or takes them away, of one pixel at least; the first mutants are made at
+  the same rate.
 * the population (20), the rate (1 %), the step (64) and the rounds (100) are ours; k is 2.
 * as many seeds as a batch has room for are worked on at once, each as if it were alone. After the last image the first
   is taken again, with other random numbers.
@@ -34,6 +35,7 @@ from diffgen.config.schema import setting, settings
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
 from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
+from diffgen.techniques.seed_turns import SeedTurns
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 _UNKNOWN = np.float32(np.inf)  # the fitness of a picture that nobody was asked about
@@ -67,9 +69,14 @@ def crossed(one: UInt8Array, other: UInt8Array, rng: np.random.Generator) -> UIn
 
 
 def changed(images: UInt8Array, rate: float, step: int, rng: np.random.Generator) -> UInt8Array:
-    """Some pixels of uint8 (N, C, H, W) made lighter or darker by up to ``step``, each channel by its own."""
-    here = rng.random((len(images), 1, *images.shape[2:])) < rate
-    by = rng.integers(-step, step + 1, images.shape)
+    """Some pixels of uint8 (N, C, H, W), one of each image at least, made lighter or darker by up to ``step``.
+
+    Each channel of a pixel is changed by its own amount.
+    """
+    drawn = rng.random((len(images), 1, *images.shape[2:]))
+    # a picture without any change would be a question that was asked already
+    here = (drawn < rate) | (drawn == drawn.min(axis=(1, 2, 3), keepdims=True))
+    by = rng.integers(1, step + 1, images.shape) * rng.choice([-1, 1], images.shape)
     return np.clip(images.astype(np.int64) + np.where(here, by, 0), 0, 255).astype(np.uint8)
 
 
@@ -88,17 +95,19 @@ class DiffChaser(Technique):
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         self._real = context.need_real()
-        self._seeds = self.seeds(self._real)
+        self._turns = SeedTurns(self.seeds(self._real), context.seed)
         self._rng = np.random.default_rng([context.seed, 0])
         self._generation = 0
-        self._taken = 0  # seeds so far, over all passes
         size = self.settings.population
-        lanes = max(1, min(context.batch_size // size, len(self._seeds)))
+        lanes = max(1, min(context.batch_size // size, len(self._turns)))
         self._rows = np.zeros(lanes, dtype=np.int64)
         self._pictures = np.zeros((lanes, size, *self._real.images.shape[1:]), dtype=np.uint8)
         self._fitness = np.full((lanes, size), _UNKNOWN, dtype=np.float32)
         self._rounds = np.zeros(lanes, dtype=np.int64)
         self._begin(np.arange(lanes))
+        # of the present round: the seeds of which a picture was called differently, and whether it was told in part
+        self._apart = np.zeros(lanes, dtype=np.bool_)
+        self._told_in_part = False
         # of the latest proposal: lane and place of each picture
         self._asked: tuple[Int64Array, Int64Array] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -112,18 +121,19 @@ class DiffChaser(Technique):
 
     def _begin(self, lanes: Int64Array) -> None:
         """Put the next seeds into these lanes, each with its first mutants."""
+        self._rows[lanes] = self._turns.take(len(lanes))
         for lane in lanes.tolist():
-            turn, place = divmod(self._taken, len(self._seeds))
-            order = np.random.default_rng([self.context.seed, 1, turn]).permutation(self._seeds)
-            self._taken += 1
-            self._rows[lane] = order[place]
-            copies = np.repeat(self._real.images[order[place]][None], self.settings.population, axis=0)
+            copies = np.repeat(self._real.images[self._rows[lane]][None], self.settings.population, axis=0)
             self._pictures[lane] = changed(copies, self.settings.rate, self.settings.step, self._rng)
         self._fitness[lanes] = _UNKNOWN
         self._rounds[lanes] = 0
 
+    @property
+    def between_generations(self) -> bool:
+        return not self._told_in_part
+
     def propose(self, room: int) -> Proposal:
-        """Every picture that was not asked about yet, as far as there is room."""
+        """The pictures of the round that were not asked about yet, as far as there is room."""
         lanes, places = np.nonzero(np.isinf(self._fitness))
         self._asked = lanes[:room].astype(np.int64), places[:room].astype(np.int64)
         images = torch.from_numpy(self._pictures[self._asked]).to(self.context.device)
@@ -135,12 +145,16 @@ class DiffChaser(Technique):
         return Proposal(images, generation=self._generation + 1, origins=origins)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
-        """Score the pictures, give up or end seeds, and breed the next round of the others."""
+        """Score the pictures; with the last of a round, give up or end seeds, and breed from the others."""
         lanes, places = self._asked
         self._fitness[lanes, places] = k_uncertainty(answers.probabilities.cpu().numpy(), self.settings.k)
+        self._apart[lanes[answers.label_pairs.cpu().numpy() != NO_PAIR]] = True
+        self._told_in_part = bool(np.isinf(self._fitness).any())
+        if self._told_in_part:
+            return
         self._rounds += 1
-        done = self._rounds >= self.settings.rounds
-        done[lanes[answers.label_pairs.cpu().numpy() != NO_PAIR]] = True
+        done = self._apart | (self._rounds >= self.settings.rounds)
+        self._apart[:] = False
         for lane in np.flatnonzero(~done).tolist():
             self._breed(lane)
         if done.any():
@@ -159,14 +173,15 @@ class DiffChaser(Technique):
     def checkpoint(self) -> Checkpoint:
         return {
             "generation": self._generation,
-            "taken": self._taken,
+            "taken": self._turns.taken,
             "random_state": self._rng.bit_generator.state,
             **{name: getattr(self, f"_{name}") for name in _ARRAYS},
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._generation = int(state["generation"])
-        self._taken = int(state["taken"])
+        self._turns.taken = int(state["taken"])
+        self._apart[:], self._told_in_part = False, False
         self._rng.bit_generator.state = state["random_state"]
         for name in _ARRAYS:
             if state[name].shape != getattr(self, f"_{name}").shape:

@@ -74,7 +74,7 @@ def test_one_trigger_a_seed_and_every_seed_its_turn(
     technique = loop.technique
     assert isinstance(technique, DFlare)
     labels = real.probabilities.argmax(axis=2)
-    assert technique._taken <= len(technique._seeds)  # still the first pass
+    assert technique._turns.taken <= len(technique._turns)  # still the first pass
     assert len(np.unique(columns.seeds)) == len(columns.seeds) > 20
     assert (labels[columns.seeds, 0] == labels[columns.seeds, 1]).all()
     assert (technique._rewards <= technique._used).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.config import SearchConfig
+from diffgen.runs.triggers import TriggerTable
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import RealImages
 from diffgen.techniques.diffchaser import DiffChaser, changed, crossed, k_uncertainty, winners
@@ -44,6 +46,13 @@ def test_a_mutation_changes_a_share_of_the_pixels_by_no_more_than_the_step() -> 
     assert changed(np.full((9, 1, 8, 8), 250, np.uint8), 1, 255, np.random.default_rng(0)).max() == 255
 
 
+def test_a_mutation_changes_one_pixel_at_least() -> None:
+    images = np.full((50, 3, 8, 8), 128, dtype=np.uint8)
+    made = changed(images, 0.0001, 5, np.random.default_rng(1))
+    assert ((made != images).any(axis=1).sum(axis=(1, 2)) == 1).all()
+    assert (made != images).any(axis=(2, 3)).all(), "each channel of that pixel"
+
+
 def test_the_fitter_of_two_is_selected() -> None:
     fitness = np.array([0.9, 0.1, 0.5], dtype=np.float32)
     counts = np.bincount(winners(fitness, 90_000, np.random.default_rng(0)), minlength=3) / 90_000
@@ -74,6 +83,33 @@ def test_a_seed_ends_with_its_first_trigger_or_after_its_rounds(
     assert (labels[columns.seeds] == labels[columns.seeds, :1]).all()
     assert (technique._rounds < 5).all()
     # the triggers of one seed are of one generation, unless the seeds began anew
-    if technique._taken <= len(technique._seeds):
+    if technique._turns.taken <= len(technique._turns):
         for seed in np.unique(columns.seeds):
             assert len(np.unique(columns.generation[columns.seeds == seed])) == 1
+
+
+def test_how_many_pictures_there_is_room_for_changes_nothing(
+    start: Callable[..., SearchLoop], found: Callable[..., TriggerTable]
+) -> None:
+    tables = []
+    for room in (32, 5):
+        parts: list[TriggerTable] = []
+        strong = SearchConfig(techniques={"diffchaser": {"population": 8, "rate": 0.3, "step": 255}})
+        loop = start("diffchaser", "960q", config=strong, batch_size=32, parts=parts)
+        loop.batch_size = room
+        table = found(loop, parts)
+        tables.append((table.hashes.tobytes(), table.query.tolist(), table.generation.tolist()))
+    assert tables[0] == tables[1] and len(tables[0][1]) > 3
+
+
+def test_a_round_that_was_told_in_part_is_asked_about_again_after_a_break(start: Callable[..., SearchLoop]) -> None:
+    whole, broken = (start("diffchaser", "600q", config=SMALL, batch_size=32) for _ in range(2))
+    broken.batch_size = whole.batch_size = 12  # a round of 32 pictures takes three proposals
+    whole.generation()
+    state = deepcopy(whole.technique.checkpoint())
+    proposal = whole.technique.propose(12)
+    whole.technique.learn(proposal, whole.evaluator.ask(proposal))
+    assert not whole.technique.between_generations
+    broken.technique.restore(state)
+    assert broken.technique.between_generations
+    np.testing.assert_array_equal(broken.technique.propose(12).images.numpy(), proposal.images.numpy())
