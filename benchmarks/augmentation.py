@@ -1,10 +1,11 @@
 """What the five transformations of the GAN's training images do: how much they change, and whether the label stays.
 
-    python -m benchmarks.augmentation DATA [DATA ...]
+    python -m benchmarks.augmentation DATA [DATA ...] --out FOLDER
 
 Each DATA is a folder or a zip with a training and a test split. Every test image is transformed once in each way; the
 judge (benchmarks/judge.py), trained on the training split, names the class of all of them. Prints a table, and writes
-a sheet of ten images and their transformations to benchmarks/results/.
+a sheet of ten images and their transformations to FOLDER. The sheets show real images of the data: they stay out of the
+repository.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from torchvision.utils import save_image
 from benchmarks.judge import Judge, judge_for
 from diffgen.data import load
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, augment
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def rows_of(judge: Judge, images: torch.Tensor, labels: torch.Tensor) -> list[str]:
@@ -41,7 +40,7 @@ def rows_of(judge: Judge, images: torch.Tensor, labels: torch.Tensor) -> list[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+", help="folder or zip with a training and a test split")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the sheets (default: %(default)s)")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the sheets")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for source in arguments.data:
