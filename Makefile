@@ -58,7 +58,7 @@ coverage: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term $(ARGS)
 
 docs: $(DOCS_STAMP)
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python -m docs.tools.links docs/_build/html
 
 pictures: $(USER_STAMP)

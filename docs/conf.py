@@ -37,14 +37,13 @@ myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header", "myst-nb.lexer"]
 
-# Notebooks are text; running them is part of the build, and one that fails ends it. DIFFGEN_DOCS_NOTEBOOKS=off builds
-# the pages alone, in seconds.
-nb_execution_mode = os.environ.get("DIFFGEN_DOCS_NOTEBOOKS", "cache")
+# Notebooks are text; running them is part of the build, and one that fails ends it. Nothing of an earlier build is
+# shown, since the program may be another now. DIFFGEN_DOCS_NOTEBOOKS=off builds the pages alone, in seconds.
+nb_execution_mode = os.environ.get("DIFFGEN_DOCS_NOTEBOOKS", "force")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 900
 nb_execution_in_temp = True
 nb_merge_streams = True
-nb_execution_cache_path = str(Path(__file__).parent / "_build" / "notebooks")
 
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
@@ -53,7 +52,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 
-# `diffgen` in a notebook's shell is this environment's; nothing of the user's cache is read or changed
+# `diffgen` in a notebook's shell is this environment's; its cache is the build's, unless DIFFGEN_CACHE names another
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ.setdefault("DIFFGEN_CACHE", str(Path(__file__).parent / "_build" / "cache"))
 os.environ["NO_COLOR"] = "1"

@@ -8,65 +8,63 @@ from pathlib import Path
 import pytest
 
 import diffgen
-from docs.tools import generated_pages, sphinx_pages
+from docs.tools import command_pages, python_page, settings_page, sphinx_pages
 from docs.tools.links import problems
 
 _LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
 
 
-@pytest.mark.parametrize("verb", generated_pages.verbs())
+@pytest.mark.parametrize("verb", command_pages.verbs())
 def test_every_option_of_a_verb_is_on_its_page(verb: str) -> None:
-    page = generated_pages.command_page(verb)
-    options = generated_pages.options_of(verb)
+    page = command_pages.command_page(verb)
+    options = command_pages.options_of(verb)
     assert options
     missing = [name for name in options if not re.search(rf"`{re.escape(name)}[ `]", page)]
     assert missing == []
 
 
 def test_every_verb_is_on_the_page_of_commands() -> None:
-    page = generated_pages.commands_page()
-    for verb in generated_pages.verbs():
+    page = command_pages.commands_page()
+    for verb in command_pages.verbs():
         assert f"| [diffgen {verb}]({verb}.md) | " in page
         assert f"\n{verb}\n" in page
 
 
 def test_every_setting_is_on_the_page_of_settings() -> None:
-    page, table, found = generated_pages.settings_page(), "", set()
+    page, table, found = settings_page.settings_page(), "", set()
     for line in page.splitlines():
         table = match[1] if (match := re.fullmatch(r"### `\[([\w.]+)\]`", line)) else table
         table = "" if line == "### At the top of a file" else table
         if match := re.match(r"\| `(\w+)`", line):
             found.add(f"{table}.{match[1]}".removeprefix("."))
-    assert found == generated_pages.all_settings()
+    assert found == settings_page.all_settings()
     assert len(found) > 100
 
 
 def test_every_public_name_is_on_the_page_of_python() -> None:
-    named = [name for names in generated_pages.python_groups().values() for name in names]
+    named = [name for names in python_page.python_groups().values() for name in names]
     assert sorted(named) == sorted(name for name in dir(diffgen) if not name.startswith("_"))
-    assert all(f"diffgen.{name}\n" in generated_pages.python_page() for name in named)
+    assert all(f"diffgen.{name}\n" in python_page.python_page() for name in named)
 
 
 def test_tables_have_two_cells_in_every_row() -> None:
-    for page in (generated_pages.settings_page(), *map(generated_pages.command_page, generated_pages.verbs())):
+    for page in (settings_page.settings_page(), *map(command_pages.command_page, command_pages.verbs())):
         rows = [line for line in page.splitlines() if line.startswith("|")]
         assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
 
 
 def pages_of(repository: Path) -> list[Path]:
-    found = [*(repository / "docs").rglob("*.md"), *(repository / "benchmarks" / "results").glob("*.md")]
-    found = [
-        each for each in found if not {"_build", "generated", "results"} & {*each.relative_to(repository).parts[1:-1]}
-    ]
-    found += (repository / "benchmarks" / "results").glob("*.md")
-    return [*found, *(repository / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))]
+    """Every page that somebody wrote, where GitHub shows it."""
+    made = {"_build", "generated", "results", "changelog.md", "contributing.md"}
+    docs = [each for each in (repository / "docs").rglob("*.md") if not made & {*each.relative_to(repository).parts}]
+    results = (repository / "benchmarks" / "results").glob("*.md")
+    return [*docs, *results, *(repository / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))]
 
 
 def test_links_of_pages_lead_to_files_of_the_checkout(repository: Path) -> None:
     """As GitHub shows them; the built site is checked with its anchors by ``make docs``."""
-    made = {repository / "docs" / "changelog.md", repository / "docs" / "contributing.md"}
     lost = []
-    for page in {*pages_of(repository)} - made:
+    for page in pages_of(repository):
         text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
         for target in _LINK.findall(text):
             if not re.match(r"[a-z]+:", target) and "generated/" not in target and not (page.parent / target).exists():
