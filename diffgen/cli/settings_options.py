@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin
 from diffgen.config import MAX_MODELS, CheckConfig, CompareConfig, roles
 from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.schema import Setting, every_setting
+from diffgen.config.sources import with_path
 from diffgen.errors import UserError
 
 _WIDTH = 100
@@ -79,7 +80,7 @@ class Options:
         """
         given = {key: value for key in keys if (value := getattr(arguments, key, None)) is not None}
         said = [assignment(text, self.kind) for text in getattr(arguments, "assignments", None) or ()]
-        return merged(nested(given), *said)
+        return merged(nested(with_path(given)), *said)
 
     def settings(self, arguments: argparse.Namespace) -> Layer:
         """What the options say of the settings of ``kind``."""
@@ -148,7 +149,7 @@ def _form(each: Setting) -> dict[str, Any]:
     if each.kind is bool:
         action = argparse.BooleanOptionalAction if each.optional or each.default else "store_true"
         return {"action": action, "default": None, "help": text}
-    if each.choices:
+    if each.choices and each.metavar is None:
         usual = "" if each.default is None or "(default" in text else f" (default: {each.default})"
         return {"choices": each.choices, "metavar": "|".join(each.choices), "help": f"{text}{usual}"}
     usual = "" if each.default in (None, "") or "default" in text else f" (default: {_shown(each.default)})"

@@ -46,6 +46,7 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
     learned = replace(config.filters.learned, answers=_whole(config.filters.learned.answers))
     filters = replace(config.filters, learned=learned)
     config = replace(config, generator=own, gan_file=_whole(config.gan_file), filters=filters)
+    config = family_of(config).settled(config)
     given = own.file is not None or extensions.in_use().generator is not None
     if config.source.family is not None or given or not needs_of(config).source:
         return config

@@ -17,7 +17,7 @@ from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
-from diffgen.comparison.requirements import check_jury, check_seeds, filter_names
+from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import CompareConfig, replace, roles
@@ -206,6 +206,7 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
         jury.recogniser,
         auto_encoder=partial(prepare_auto_encoder, split, config, device=device, progress=progress),
         answers=real.answers.probabilities,
+        encoding=needs_of(config).encoder,
     )
     return _Looked(config, real, split, prepare_source(split, config, context), cells, jury, context)
 

@@ -10,6 +10,7 @@ from diffgen.config.budget import Budget
 from diffgen.config.compare import CompareConfig
 from diffgen.config.layers import Layer, nested
 from diffgen.config.schema import every_setting, unknown
+from diffgen.config.sources import with_path
 
 
 class NamedSettings(TypedDict, total=False):
@@ -72,4 +73,4 @@ def layer(named: Mapping[str, Any]) -> Layer:
     for name in named:
         if name not in known:
             raise unknown(name, sorted(known))
-    return nested({known[name]: value for name, value in named.items() if value is not None})
+    return nested(with_path({known[name]: value for name, value in named.items() if value is not None}))

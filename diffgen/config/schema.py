@@ -99,7 +99,8 @@ def setting(
         about: one sentence on what it is; also its help text.
         factory: makes the default, where that is an object.
         option: the option of the command line that sets it directly; others are reached with ``--set``.
-        metavar: what stands for its value in the help text of that option.
+        metavar: what stands for its value in the help text of that option; where there are choices, the option then
+            leaves it to the setting to refuse others.
         common: whether that option is shown by ``--help`` and not by ``--help-all`` alone.
         ge, gt, le, lt: the range of a number: at least, above, at most, below.
     """

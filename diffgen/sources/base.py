@@ -108,6 +108,7 @@ class FamilyContext:
         answers: float32 (N, M, T), the probabilities of M models for the real images, of the classes that are kept
             (:mod:`diffgen.tasks.kept_answers`), or None: nobody has asked them.
         ended: whether there is no more time for what is trained in a search; None: there is.
+        encoding: whether genes of real images will be asked for.
     """
 
     encoder: FeatureExtractor
@@ -117,6 +118,7 @@ class FamilyContext:
     auto_encoder: Callable[[], Vae] | None = None
     answers: Float32Array | None = None
     ended: Callable[[], bool] | None = None
+    encoding: bool = False
 
 
 class Family(ABC):
@@ -137,6 +139,10 @@ class Family(ABC):
     def encodes_with(self, config: CompareConfig) -> bool:
         """Whether its source is an :class:`EncodingSource` under these settings."""
         return self.encodes
+
+    def settled(self, config: CompareConfig) -> CompareConfig:
+        """The settings with whole paths, as a run folder keeps them."""
+        return config
 
     def check(self, config: CompareConfig) -> None:  # noqa: B027 (most families have nothing to check)
         """See that the settings fit, before any data is read.

@@ -14,14 +14,13 @@ from diffgen.data.split import DataSplit
 from diffgen.sampling import affordable_rows
 from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.learned.denoising import Denoiser, DenoisingLesson, DenoisingSource
+from diffgen.sources.learned.denoising import DEVIATIONS, Denoiser, DenoisingLesson, DenoisingSource
 from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
 from diffgen.sources.learned.training import Plan
 from diffgen.sources.operators import ImageRows
 
 FORMAT = "diffgen-denoiser-source-1"
 _BATCH, _STEPS = 64, 1_500
-_DEVIATIONS = {"low": 0.3, "high": 0.8}  # of the noise, for pixels in [-1, 1]; real ones deviate by about 0.5
 
 
 @settings("source.denoiser")
@@ -70,7 +69,7 @@ class DenoiserFamily(Family):
             denoiser,
             torch.from_numpy(real) if len(rows) == len(real) else ImageRows(real),
             rows,
-            deviation=_DEVIATIONS[own.strength],
+            deviation=DEVIATIONS[own.strength],
             steps=own.restorations,
             device=device,
         )
@@ -78,7 +77,7 @@ class DenoiserFamily(Family):
             "kind": "real images with noise, restored by a denoiser",
             "seeds": f"{len(real):,} real images",
             "latent vector": f"{source.space.continuous} values of coarse noise, normal, and the real image",
-            "noise": f"{127.5 * _DEVIATIONS[own.strength]:.0f} grey levels ({own.strength}), restored in "
+            "noise": f"{127.5 * DEVIATIONS[own.strength]:.0f} grey levels ({own.strength}), restored in "
             f"{own.restorations} step{'s' if own.restorations > 1 else ''}",
             **kept.facts(split),
         }

@@ -89,6 +89,17 @@ def test_the_settings_of_a_technique_are_reached_and_told(resolved: Callable[...
         resolved("[search.dflare]\nmutations = 0")
 
 
+def test_a_source_takes_its_path_behind_a_colon(resolved: Callable[..., CompareConfig]) -> None:
+    config = resolved("", "--source", "diffusers:mine/pipeline")
+    assert config.source.family == "diffusers"
+    assert config.source.families["diffusers"]["folder"] == "mine/pipeline"
+    config = resolved("", "--source", "file:C:/g.onnx", "--latent-dim", "9")
+    assert (config.source.family, config.generator.file) == ("file", "C:/g.onnx")
+    for wrong in ("gan:x", "file:", ":x", "nope"):
+        with pytest.raises(UserError, match=r"source.family \(--source\) is"):
+            resolved("", "--source", wrong)
+
+
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [

@@ -17,7 +17,7 @@ from diffgen.sources.base import EncodingSource, FamilyContext
 from diffgen.sources.check import checked_source
 from diffgen.sources.denoiser import DenoiserFamily, DenoiserSettings
 from diffgen.sources.draws import NumpyDraws
-from diffgen.sources.learned.denoising import Denoiser, DenoisingSource
+from diffgen.sources.learned.denoising import Denoiser, DenoisingSource, restored
 from diffgen.sources.learned.noise_space import SeedsAndNoise
 from diffgen.sources.space import Mutating, random_genes
 from diffgen.types import ImageSet
@@ -144,9 +144,9 @@ def test_of_one_step_all_noise_goes_and_of_more_the_last_step_asks_again() -> No
             return noisy / 2
 
     network, noisy = Half((1, 8, 8)), torch.full((2, 1, 8, 8), 0.8)
-    assert torch.equal(network.restored(noisy, 0.5, 1), noisy / 2)
+    assert torch.equal(restored(network, noisy, network.levels(0.5, 1)), noisy / 2)
     kept = noisy / 2 + 0.05 / 0.5 * noisy / 2  # from 0.5 to 0.05, and then to nothing
-    torch.testing.assert_close(network.restored(noisy, 0.5, 2), kept / 2)
+    torch.testing.assert_close(restored(network, noisy, network.levels(0.5, 2)), kept / 2)
 
 
 def test_the_space(digits: ImageSet) -> None:

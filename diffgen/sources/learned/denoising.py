@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ _REAL_DEVIATION = 0.5  # of pixels in [-1, 1], the paper's sigma_data
 _LEAST_NOISE, _MOST_NOISE = 0.05, 1.2  # standard deviations in training, in the same unit
 _LAST_NOISE = 0.05  # at the step before none
 _MEASURED_NOISE = 0.3
+DEVIATIONS = {"low": 0.3, "high": 0.8}  # of what is laid over real images
 _COARSE = 8  # a side: the noise that genes hold are its so many lowest frequencies in both directions
 
 
@@ -91,14 +94,44 @@ class Denoiser(nn.Module):
         values: torch.Tensor = self.end(joined).float()[..., : self._sides[0], : self._sides[1]]
         return values
 
-    def restored(self, noisy: torch.Tensor, deviation: float, steps: int) -> torch.Tensor:
-        """Images without their noise, in so many steps; each takes a part of it away and asks again."""
+    def levels(self, deviation: float, steps: int) -> list[float]:
+        """From a deviation down to none, in equal ratios but for the last step."""
         last = min(_LAST_NOISE, deviation)
-        levels = [*np.geomspace(deviation, last, steps).tolist(), 0.0] if steps > 1 else [deviation, 0.0]
-        for now, then in itertools.pairwise(levels):
-            clean = self(noisy, torch.full((len(noisy),), now, device=noisy.device))
-            noisy = clean + then / now * (noisy - clean)
-        return noisy
+        return [*np.geomspace(deviation, last, steps).tolist(), 0.0] if steps > 1 else [deviation, 0.0]
+
+    def clean(self, noisy: torch.Tensor, deviation: float) -> torch.Tensor:
+        """See :class:`Restoring`."""
+        clean: torch.Tensor = self(noisy, torch.full((len(noisy),), deviation, device=noisy.device))
+        return clean
+
+
+class Restoring(Protocol):
+    """A network that restores noisy images step by step."""
+
+    def levels(self, deviation: float, steps: int) -> list[float]:
+        """Standard deviations of the noise before so many steps at most, the given one first, and 0 at the end."""
+        ...
+
+    def clean(self, noisy: torch.Tensor, deviation: float) -> torch.Tensor:
+        """The images that are to be expected behind noise of one deviation, float32 (N, C, H, W) both.
+
+        Pixels without their noise are in [-1, 1].
+        """
+        ...
+
+
+def restored(denoiser: Restoring, noisy: torch.Tensor, levels: Sequence[float]) -> torch.Tensor:
+    """Images float32 (N, C, H, W) without their noise; each step down the levels takes a part of it away.
+
+    Args:
+        denoiser: says what clean images are to be expected.
+        noisy: with noise of the first level.
+        levels: standard deviations, falling to 0.
+    """
+    for now, then in itertools.pairwise(levels):
+        clean = denoiser.clean(noisy, now)
+        noisy = clean + then / now * (noisy - clean)
+    return noisy
 
 
 class DenoisingLesson:
@@ -140,8 +173,8 @@ class DenoisingLesson:
         pixels = to_unit(images.to(self._device))
         noise = torch.randn(pixels.shape, generator=torch.Generator().manual_seed(0)).to(self._device)
         with autocast(self._device, enabled=self._half):
-            restored = self._denoiser.restored(pixels + _MEASURED_NOISE * noise, _MEASURED_NOISE, 1)
-        return float((restored.clamp(-1, 1) - pixels).square().mean())
+            clean = self._denoiser.clean(pixels + _MEASURED_NOISE * noise, _MEASURED_NOISE)
+        return float((clean.clamp(-1, 1) - pixels).square().mean())
 
 
 def coarse_genes(image_shape: tuple[int, int, int]) -> int:
@@ -175,7 +208,7 @@ class DenoisingSource:
 
     def __init__(
         self,
-        denoiser: Denoiser,
+        denoiser: Restoring,
         seeds: torch.Tensor | ImageRows,
         known: torch.Tensor,
         *,
@@ -187,11 +220,11 @@ class DenoisingSource:
         self.image_shape = (channels, height, width)
         self.space = SeedsAndNoise(coarse_genes(self.image_shape), count)
         self._denoiser, self._seeds, self._known, self._device = denoiser, seeds, known, device
-        self._deviation, self._steps = deviation, steps
+        self._deviation, self._levels = deviation, denoiser.levels(deviation, steps)
         self._down, self._across = _waves(height).to(device), _waves(width).to(device)
         noise = torch.randn(1, *self.image_shape, generator=torch.Generator().manual_seed(0)).to(device)
         self._fine = noise - self._coarse(self._down @ noise @ self._across.T)
-        step = Step("restored_from_noise", (("levels", deviation * 127.5), ("steps", float(steps))))
+        step = Step("restored_from_noise", (("levels", deviation * 127.5), ("steps", float(len(self._levels) - 1))))
         self._recipe = recipe_text((step,))
 
     def _coarse(self, values: torch.Tensor) -> torch.Tensor:
@@ -209,7 +242,7 @@ class DenoisingSource:
         pixels = to_unit(self._seeds[self._rows(genes)].to(self._device))
         values = genes[:, :-1].to(self._device).reshape(len(genes), self.image_shape[0], _COARSE, _COARSE)
         noisy = pixels + self._deviation * (self._fine + self._coarse(values))
-        return to_uint8(self._denoiser.restored(noisy, self._deviation, self._steps))
+        return to_uint8(restored(self._denoiser, noisy, self._levels))
 
     def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         """float32 (N, length) on the CPU for uint8 (N, C, H, W): the nearest real image, and no coarse noise.
