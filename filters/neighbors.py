@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
 from diffgen.filters.base import in_batches
 
@@ -42,8 +43,7 @@ class NeighborsFilter:
         self._batch_size = batch_size
         self._device = device or torch.device("cpu")
         self._background = torch.empty(0)
-        self._real: torch.Tensor | None = None
-        self._energies = torch.empty(0)
+        self._real: Nearest | None = None
         self.threshold = threshold
         self.description = "Distance to the nearest real images, as a share of the picture's own size."
 
@@ -52,8 +52,7 @@ class NeighborsFilter:
         edges = torch.cat([real[:, :, 0], real[:, :, -1], real[:, :, :, 0], real[:, :, :, -1]], dim=2)
         background = edges.transpose(0, 1).flatten(1).median(dim=1).values
         self._background = background.to(self._device, torch.float32)[:, None, None] / 255
-        self._real = self._vectors(real)
-        self._energies = self._real.square().sum(dim=1)
+        self._real = Nearest(self._vectors(real))
         self.description = (
             f"1 minus the mean distance to the {min(self._neighbors, len(real))} nearest of {len(real)} real images "
             "(all but the held-out ones), as a share of the picture's own size."
@@ -63,14 +62,11 @@ class NeighborsFilter:
         """float32 (N,), at most 1, on the CPU, for uint8 (N, C, H, W)."""
         if self._real is None:
             raise RuntimeError("fit() the filter before it is asked")
-        k = min(self._neighbors, len(self._real))
         scores = [torch.empty(0)]
         for batch in in_batches(images, self._batch_size):
             own = self._vectors(batch)
             energy = own.square().sum(dim=1)
-            # a matrix product finds them; what it leaves of small distances is rounding, so these are measured anew
-            rows = torch.addmm(self._energies, own, self._real.T, alpha=-2).topk(k, dim=1, largest=False).indices
-            nearest = torch.stack([(own - self._real[row]).norm(dim=1) for row in rows.T]).mean(dim=0)
+            nearest = self._real.find(own, self._neighbors)[1].mean(dim=1)
             scores.append((1 - nearest / energy.clamp_min(_INK).sqrt()).cpu())
         return torch.cat(scores)
 

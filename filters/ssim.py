@@ -7,6 +7,7 @@ import math
 import torch
 import torch.nn.functional as F
 
+from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
 from diffgen.filters.base import in_batches
 from diffgen.metrics.ssim import structural_similarity
@@ -18,9 +19,9 @@ _BATCH = 256  # images whose similarity to the whole reference set is held at on
 class SsimFilter:
     """Passes what resembles some real image.
 
-    The nearest real images are found exactly, as the largest cosine similarities over pixels (a matrix product);
-    SSIM is computed with those, and the best counts. The published code looked them up by random hashing, among the
-    test images instead of the training images that the paper names.
+    The nearest real images are those of the largest cosine similarities over pixels
+    (:class:`diffgen.features.nearest.Nearest`); SSIM is computed with those, and the best counts. The published code
+    looked them up by random hashing, among the test images instead of the training images that the paper names.
 
     Args:
         threshold: lowest SSIM that passes, in [-1, 1], or NaN to have it calibrated; 0.4 as published.
@@ -35,13 +36,13 @@ class SsimFilter:
         self._neighbors = neighbors
         self._device = device or torch.device("cpu")
         self._reference: torch.Tensor | None = None
-        self._directions = torch.empty(0)
+        self._nearest: Nearest | None = None
         self.description = "SSIM with the nearest real image."
 
     def fit(self, real: torch.Tensor) -> None:
         """Take in the real images to compare with; uint8 (N, C, H, W)."""
         self._reference = self._compared(real)
-        self._directions = _directions(self._reference)
+        self._nearest = Nearest(_directions(self._reference))
         self.description = f"SSIM with the most similar of {len(real)} real images (all but the held-out ones)."
 
     def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
@@ -57,13 +58,13 @@ class SsimFilter:
         Returns:
             float32 (N,) and int64 (N,), on the CPU.
         """
-        if self._reference is None:
+        if self._reference is None or self._nearest is None:
             raise RuntimeError("fit() the filter before it is asked")
         scores, rows = [torch.empty(0)], [torch.empty(0, dtype=torch.int64)]
-        k = min(self._neighbors, len(self._reference))
         for batch in in_batches(images, _BATCH):
             batch = self._compared(batch)
-            candidates = (_directions(batch) @ self._directions.T).topk(k, dim=1).indices  # (n, k)
+            candidates = self._nearest.find(_directions(batch), self._neighbors)[0]  # (n, k)
+            k = candidates.shape[1]
             row = candidates[:, 0].clone()
             score = structural_similarity(batch, self._reference[row])
             left = (score < enough).nonzero().squeeze(1)

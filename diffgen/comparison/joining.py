@@ -28,6 +28,9 @@ QUERIES = 2_000
 # more than a third of it.
 _TIMES = 10
 _SHARE = 1 / 3
+# The largest grey images that a GAN is trained for unasked. Of larger ones and of photographs it draws pictures that
+# people cannot name (benchmarks/results/recognised.md).
+_LARGEST = 48
 
 When = Literal["now", "later", "never"]
 
@@ -57,6 +60,13 @@ def _decided(config: CompareConfig, images: ImageSet, device: torch.device, prog
     queries, seconds = config.budget.queries, config.budget.seconds
     if config.gan_file is not None:
         return "now"
+    channels, side = images.image_shape[0], images.image_shape[2]
+    if channels > 1 or side > _LARGEST:
+        progress.say(
+            f"What a GAN draws of {'colour images' if channels > 1 else f'images of {side} pixels'} can rarely be "
+            "named, so that all pictures are made from real ones; --gan now or later trains it anyway."
+        )
+        return "never"
     if seconds is None:
         assert queries is not None
         return "later" if queries >= _TIMES * QUERIES else "never"

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 _THUMBNAIL = 16  # longest side, pixels
 _CHUNK = 4096  # images that are made thumbnails of at once
@@ -92,6 +92,16 @@ class DistinctPictures:
                 leaders[start + rows] = kept.add(vectors[rows], leaders[start + rows], self._threshold)
         return leaders
 
+    def like_kept(self, images: UInt8Array, groups: Int64Array) -> BoolArray:
+        """bool (N,): which pictures are like one that was kept by now; arguments as for :meth:`add`."""
+        alike = np.zeros(len(images), dtype=bool)
+        for start in range(0, len(images), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            vectors = _directions(images[part])
+            for kept, rows in self._by_group(groups[part], vectors.shape[1]):
+                alike[start + rows] = kept.alike(vectors[rows], self._threshold).any(axis=1)
+        return alike
+
     def restore(self, images: UInt8Array, groups: Int64Array, numbers: Int64Array) -> None:
         """Keep those that were :attr:`kept` before, without comparing them again; arguments as for :meth:`add`."""
         for start in range(0, len(images), _CHUNK):
@@ -130,13 +140,17 @@ class _Kept:
         self.numbers[self.count : needed] = numbers
         self.count = needed
 
+    def alike(self, vectors: Float32Array, threshold: float) -> BoolArray:
+        """bool (N, count): which of the kept pictures each is like."""
+        return np.asarray(vectors @ self.vectors[: self.count].T >= threshold)
+
     def add(self, vectors: Float32Array, numbers: Int64Array, threshold: float) -> Int64Array:
         """int64 (N,): the number of the kept picture that each is like; its own when it is kept."""
         leaders = numbers.copy()
         for start in range(0, len(vectors), _BLOCK):
             block, names = vectors[start : start + _BLOCK], numbers[start : start + _BLOCK]
             found = leaders[start : start + _BLOCK]
-            alike = block @ self.vectors[: self.count].T >= threshold
+            alike = self.alike(block, threshold)
             known = np.flatnonzero(alike.any(axis=1))
             if len(known):
                 found[known] = self.numbers[alike[known].argmax(axis=1)]

@@ -89,6 +89,10 @@ class Behaviours:
                 named_news[row] = NEW_BEHAVIOUR
         return news.astype(np.int64), named_news.astype(np.int64)
 
+    def look_alike(self, images: UInt8Array, labels: Int64Array) -> BoolArray:
+        """bool (N,): which of uint8 (N, C, H, W) with labels (N, M) are near-duplicates of pictures added before."""
+        return self._distinct.like_kept(images, labels)
+
     def meet(self, keys: Int64Array) -> None:
         """Count behaviours as known that another search met, int64 (n, M + 1), without any pictures of them."""
         self._met.update(map(tuple, keys.tolist()))

@@ -207,6 +207,25 @@ def test_when_the_gan_comes(
 
 
 @pytest.mark.parametrize(
+    ("shape", "of"), [((3, 28, 28), "colour images"), ((1, 64, 64), "images of 64 pixels")], ids=["colour", "large"]
+)
+def test_no_gan_is_trained_unasked_where_nobody_can_name_its_pictures(
+    small_config: CompareConfig, digits: ImageSet, shape: tuple[int, int, int], of: str
+) -> None:
+    pictures = torch.nn.functional.interpolate(torch.from_numpy(digits.images), size=shape[1:])
+    images = ImageSet(pictures.expand(-1, shape[0], -1, -1).numpy(), digits.labels, None, of)
+    rich = Budget(queries=10**6), Budget(seconds=10**6)
+    for budget in rich:
+        when, said = said_by(replace(mixed(small_config, "auto"), budget=budget), images)
+        assert when == "never"
+        assert said.startswith(f"What a GAN draws of {of} can rarely be named")
+    for word in ("now", "later"):
+        assert said_by(replace(mixed(small_config, "auto", gan_file=word), budget=rich[0]), images) == (word, "")
+    asked = mixed(small_config, "auto", gan_file="my.gan")
+    assert said_by(replace(asked, budget=rich[0]), images) == ("now", "")
+
+
+@pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         (
