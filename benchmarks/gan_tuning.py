@@ -35,7 +35,8 @@ from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.gan_family import train_and_save
 from diffgen.types import ImageSet
-from diffgen.workflows.train_gan import score, train_gan
+from diffgen.workflows.gan_tuning import score
+from diffgen.workflows.train_gan import train_gan
 
 RESULTS = Path(__file__).parent / "results" / "gan-tuning.md"
 FRESH_SEEDS = (101, 102, 103)

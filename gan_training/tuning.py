@@ -37,6 +37,7 @@ from diffgen.runs.lock import RunLock
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
 _FORMAT = "diffgen-gan-study-1"
+_PATIENCE = 120.0  # seconds; another process begins its trial in much less
 
 
 class Evaluate(Protocol):
@@ -86,22 +87,55 @@ def tune(
         UserError: the storage cannot be opened, or the space is empty.
         RunError: the storage fails on the way, or no trial came to an end.
     """
+    study = run_trials(
+        evaluate, base, space, made_from=made_from, images=images, folder=folder, journal=journal, progress=progress
+    )
+    return outcome(study, base, space, images)
+
+
+def run_trials(
+    evaluate: Evaluate,
+    base: GanConfig,
+    space: TuningConfig,
+    *,
+    made_from: dict[str, Any],
+    images: int,
+    folder: Path,
+    journal: Path,
+    progress: Progress | None = None,
+) -> optuna.Study:
+    """As :func:`tune`, but for what came of it: other processes may still work on the last trials."""
     progress = progress or Progress()
     study = _open(base, space, made_from, journal)
-    take_up(study, progress)
-    if not study.trials:
-        study.enqueue_trial(own_values(base), skip_if_exists=True)
-    work = _Work(study, evaluate, base, space, images, folder, progress)
+    # among the processes of this machine one at a time looks at what is missing and begins it
+    turn = RunLock(folder, what="folder of the trials", option="another DIFFGEN_CACHE", patience=_PATIENCE)
+    with turn:
+        take_up(study, progress)
+        if not study.trials:
+            study.enqueue_trial(own_values(base), skip_if_exists=True)
+    work = _Work(study, evaluate, base, space, images, folder, turn, progress)
     with quiet():
-        while len(finished(study)) + under_way(study) < space.trials:
-            try:
-                study.optimize(work, n_trials=1, catch=(_TrialFailed,))
-            except (OSError, StorageInternalError, json.JSONDecodeError) as error:
-                raise RunError(
-                    f"The study broke off ({error}); repair that, then run the same command to continue."
-                ) from error
+        while _begins(study, space, turn, work):
             work.tell()
-    return outcome(study, base, space, images)
+    return study
+
+
+def _begins(study: optuna.Study, space: TuningConfig, turn: RunLock, work: _Work) -> bool:
+    """Run a trial, unless there are as many as asked for.
+
+    Raises:
+        RunError: the storage fails.
+    """
+    with turn:  # until the trial has begun
+        if len(finished(study)) + under_way(study) >= space.trials:
+            return False
+        try:
+            study.optimize(work, n_trials=1, catch=(_TrialFailed,))
+        except (OSError, StorageInternalError, json.JSONDecodeError) as error:
+            raise RunError(
+                f"The study broke off ({error}); repair that, then run the same command to continue."
+            ) from error
+    return True
 
 
 # -- the trials ------------------------------------------------------------------------------------------------------
@@ -122,16 +156,18 @@ class _Work:
         space: TuningConfig,
         images: int,
         folder: Path,
+        turn: RunLock,
         progress: Progress,
     ) -> None:
         self._study, self._evaluate, self._base, self._space = study, evaluate, base, space
-        self._images, self._folder, self._progress = images, folder, progress
+        self._images, self._folder, self._turn, self._progress = images, folder, turn, progress
         self._number = -1
         # a study in another storage has the same name when it searches for the same
         digest = hashlib.sha256(f"{study.study_name},{space.storage}".encode()).hexdigest()
         self._prefix = digest[:16]
 
     def __call__(self, trial: optuna.Trial) -> float:
+        self._turn.release()  # the trial counts as under way
         self._number = trial.number
         config = suggest(trial, self._base, self._space, images=self._images)
         # a trial that stands in for one that was broken off works on in its folder

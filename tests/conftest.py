@@ -75,6 +75,27 @@ def _offline() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """Three nodes of a real Ray cluster on this machine; the first is the head."""
+    pytest.importorskip("ray", reason="Ray is not installed (pip install diffgen[ray])")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    usual = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+    made = Cluster(initialize_head=True, head_node_args={**usual, "include_dashboard": False})
+    for _ in range(2):
+        made.add_node(**usual)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the checkout."""
     return REPOSITORY

@@ -12,6 +12,7 @@ _EXAMPLES = """\
 examples:
   diffgen sweep sweep.toml                 all comparisons of the file, one after the other
   diffgen sweep sweep.toml --workers 4     four at once; the same command goes on where it was broken off
+  diffgen sweep sweep.toml --ray auto      on a Ray cluster, one for each of its cores
 
 The file:
   output = "sweeps/first"
@@ -38,7 +39,15 @@ def add_parser(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("plan", metavar="FILE", help="TOML file that says what is compared")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="comparisons at once (default: 1)")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="comparisons at once (default: 1; on a cluster one for each core)"
+    )
+    parser.add_argument(
+        "--ray",
+        metavar="auto|ADDRESS",
+        help="run them on a Ray cluster, whose address this is (host:port or ray://host:port); auto: that of this "
+        "machine, or one that is started for the sweep; needs pip install diffgen[ray]",
+    )
     options.add_talk(parser)
     parser.set_defaults(run=run)
 
@@ -46,7 +55,9 @@ def add_parser(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sweep and print where its table is."""
     progress = options.make_progress(arguments)
-    result = api.sweep(arguments.plan, workers=arguments.workers, events=progress.listener, stop=progress.stop)
+    result = api.sweep(
+        arguments.plan, workers=arguments.workers, ray=arguments.ray, events=progress.listener, stop=progress.stop
+    )
     failures = [each for each in result.outcomes if each.status == "failed"]
     done = sum(each.status == "done" for each in result.outcomes)
     print(

@@ -17,6 +17,7 @@ _EXAMPLES = """\
 examples:
   diffgen train-gan t10k/                                the GAN that compare --data t10k/ uses from now on
   diffgen train-gan t10k/ --tune 12                      search for its settings, 12 trainings
+  diffgen train-gan t10k/ --tune 40 --workers 4          four trainings at once
   diffgen train-gan t10k/ --tune 40 --storage study.log  in several terminals at once: they share the work
   diffgen train-gan t10k/ --quick --output gan.safetensors
 
@@ -64,6 +65,9 @@ def add_parser(verbs: Any) -> None:
     tuning.add_argument("--tune", type=int, metavar="N", help="search for the settings until there are N trials")
     tuning.add_argument(
         "--storage", metavar="FILE|URL", help="journal file or database of the study (default: a file in the cache)"
+    )
+    tuning.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="trials at once, each in a process of its own (default: 1)"
     )
     machine = parser.add_argument_group("machine")
     machine.add_argument(
@@ -131,6 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
         output=arguments.output,
         anew=arguments.anew,
         force=arguments.force,
+        workers=arguments.workers,
         events=progress.listener,
         stop=progress.stop,
     )

@@ -15,6 +15,7 @@ from diffgen.islands.crew import Crew
 from diffgen.islands.messages import Job, Ready
 from diffgen.models.wording import reason
 from diffgen.techniques import technique_class
+from diffgen.workers.sameness import differing
 
 _THRESHOLDS_APART = 0.05  # of each other; rounding is far below
 
@@ -36,11 +37,9 @@ def check_islands(config: CompareConfig) -> None:
     if islands.used and technique_class(config.technique).asks_known_images:
         raise UserError(f"The technique {config.technique} asks about each real image once; leave the workers out.")
     if islands.ray != "none":
-        from diffgen.islands.ray_cluster import check_answers, package
+        from diffgen.workers.ray_cluster import check
 
-        package()
-        if islands.ray != "auto":
-            check_answers(islands.ray)
+        check(islands.ray)
 
 
 def threads_of(config: IslandConfig) -> int:
@@ -111,11 +110,7 @@ def _check_sendable(given: Reopening) -> None:
 
 def refusal(own: Ready, theirs: Ready) -> str | None:
     """Why a worker may not take part, as a sentence, or None: it works with the same things as this process."""
-    differ = [
-        f"{name} {theirs.made_of.get(name, 'missing')} instead of {text}"
-        for name, text in own.made_of.items()
-        if theirs.made_of.get(name) != text
-    ]
+    differ = differing(own.made_of, theirs.made_of)
     differ += [
         f"the threshold of the filter {name} {theirs.thresholds.get(name, math.nan):.3g} instead of {value:.3g}"
         for name, value in own.thresholds.items()

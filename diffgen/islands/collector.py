@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffgen.config.islands import IslandConfig
 from diffgen.islands.messages import Begin, Columns, Epoch, Migrants, Report, table_of
+from diffgen.runs.arrays import packed, unpacked
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
@@ -31,7 +33,7 @@ class IslandState:
         state: where it goes on from, after what was merged.
         reports: that were not merged yet.
         ended: its budget is used up, or it was given up; it reports no more.
-        outcomes: what the technique itself counted.
+        outcomes: what the technique itself counted, once the island has ended.
     """
 
     queries: int = 0
@@ -192,6 +194,7 @@ class Collector:
     def checkpoint(self) -> dict[str, Any]:
         """What a search goes on from, besides archive and behaviours: arrays and JSON values."""
         states = [each.state or b"" for each in self.islands]
+        outcomes = [packed(each.outcomes) if each.outcomes else b"" for each in self.islands]
         own = [np.concatenate([*each.own, np.empty(0, dtype=np.int64)]) for each in self.islands]
         epochs = sorted(self._news)
         return {
@@ -201,6 +204,8 @@ class Collector:
             "island_ended": [each.ended for each in self.islands],
             "island_states": np.frombuffer(b"".join(states), dtype=np.uint8),
             "island_state_sizes": [len(each) for each in states],
+            "island_outcomes": np.frombuffer(b"".join(outcomes), dtype=np.uint8),
+            "island_outcome_sizes": [len(each) for each in outcomes],
             "island_triggers": np.concatenate(own).astype(np.int64),
             "island_trigger_counts": [len(each) for each in own],
             "news_epochs": epochs,
@@ -222,22 +227,34 @@ class Collector:
             KeyError, TypeError, ValueError, IndexError: it is of another number of islands, or damaged.
         """
         self.merged, self.granted = int(state["island_epoch"]), int(state["island_granted"])
-        states, numbers = state["island_states"].tobytes(), state["island_triggers"]
-        sizes, counts = np.cumsum(state["island_state_sizes"]), np.cumsum(state["island_trigger_counts"])
-        if (sizes[-1], counts[-1]) != (len(states), len(numbers)):
-            raise ValueError("the states of the islands are not as long as they should be")
-        owned = np.split(numbers, counts[:-1])
-        starts = [0, *sizes.tolist()]
+        states = _cut(state["island_states"], state["island_state_sizes"])
+        owned = _cut(state["island_triggers"], state["island_trigger_counts"])
+        # older checkpoints have no outcomes
+        none = np.empty(0, dtype=np.uint8), [0] * len(states)
+        outcomes = _cut(state.get("island_outcomes", none[0]), state.get("island_outcome_sizes", none[1]))
         for place, about in enumerate(self.islands):
             about.queries = int(state["island_queries"][place])
             about.ended = bool(state["island_ended"][place])
-            about.state = states[starts[place] : starts[place + 1]] or None
+            about.state = states[place].tobytes() or None
             about.own = [owned[place]]
+            about.outcomes = unpacked(outcomes[place].tobytes()) if len(outcomes[place]) else {}
         self.queries = int(state["queries"])
         for place, epoch in enumerate(state["news_epochs"]):
             kept = {name: state[f"news_{name}_{place}"] for name in _KEPT}
             table = triggers[kept["numbers"]] if len(kept["numbers"]) else None
             self._news[int(epoch)] = News(**kept, table=table)
+
+
+def _cut(column: NDArray[Any], lengths: list[int]) -> list[NDArray[Any]]:
+    """The pieces of one after the other.
+
+    Raises:
+        ValueError: they are not as long together.
+    """
+    ends = np.cumsum(lengths)
+    if ends[-1] != len(column):
+        raise ValueError("the pieces of a checkpoint are not as long as they should be")
+    return np.split(column, ends[:-1])
 
 
 _KEPT = ("islands", "numbers", "cells", "met_by", "met")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from diffgen.comparison.announcements import Announcements, Counting
+from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
 from diffgen.comparison.joining import joined_before
 from diffgen.comparison.prepared import Prepared, Reopening
@@ -22,9 +22,11 @@ from diffgen.islands.begin import make_crew, refusal
 from diffgen.islands.collector import Collector
 from diffgen.islands.crew import Crew
 from diffgen.islands.island import ready
-from diffgen.islands.messages import Event, Failed, Ready, Report, Said, Tick
+from diffgen.islands.live import Live
+from diffgen.islands.messages import Event, Ready, Report, Tick
 from diffgen.search.archive import Archive
 from diffgen.techniques import technique_class
+from diffgen.workers.messages import Failed, Said
 
 ATTEMPTS = 3  # of an island in a row, without a report in between, until it is given up
 SECONDS_TO_START = 600.0
@@ -79,7 +81,7 @@ class Driver:
         count = config.islands.workers
         self._outcome = SearchOutcome()
         self._checkpointer = Checkpointer(prepared.folder, self.evaluator, self, self._outcome.history)
-        self._live = _Live(self)
+        self._live = Live(self.evaluator, lambda: self.seconds)
         self._attempts = [0] * count
         self._reported = [0] * count  # latest epoch of each worker
         self._begun: dict[int, int] = {}  # worker -> latest epoch that it was told to search
@@ -87,7 +89,7 @@ class Driver:
         self._starting: dict[int, float] = {}
         self._before = 0.0
         self._started: float | None = None
-        self._gan: str | None = None
+        self._own = ready(prepared)  # what every worker has to work with, too
 
     @property
     def seconds(self) -> float:
@@ -147,7 +149,6 @@ class Driver:
             outcome.interrupted, outcome.saturated = progress.stop.stopped, collector.saturated
             self._conclude()
             announce()
-        self._note_gan()
         outcome.source = joined_before(prepared)
         outcome.images = self._archive.image_column()
         return outcome
@@ -224,7 +225,7 @@ class Driver:
     def _take(self, number: int, event: Event) -> None:
         if isinstance(event, Ready):
             self._starting.pop(number, None)
-            if (why := refusal(ready(self._prepared), event)) is not None:
+            if (why := refusal(self._own, event)) is not None:
                 self._crew.end(number)
                 self._failed(number, Failed(why, by_user=True))
             else:
@@ -236,7 +237,7 @@ class Driver:
             (progress.warn if event.warning else progress.say)(f"Worker {number + 1}: {event.text}")
         elif isinstance(event, Report):
             self._attempts[number], self._reported[number] = 0, event.epoch
-            self._gan = event.gan or self._gan
+            self._note_gan(event.gan)
             self.evaluator.islands[number].reports.append(event)
             self._live.tick(number, Tick(event.queries, 0))
             if event.exhausted:
@@ -291,10 +292,11 @@ class Driver:
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
-    def _note_gan(self) -> None:
-        """Note in the manifest which GAN joined the search of an island."""
-        if self._gan is not None and self._prepared.folder.manifest.get("gan") != self._gan:
-            self._prepared.folder.save_manifest(gan=self._gan)
+    def _note_gan(self, digest: str | None) -> None:
+        """Note in the manifest at once which GAN joined the search of an island: whoever resumes compares with it."""
+        folder = self._prepared.folder
+        if digest is not None and folder.manifest.get("gan") != digest:
+            folder.save_manifest(gan=digest)
 
     def _conclude(self) -> None:
         collector, folder, progress = self.evaluator, self._prepared.folder, self._prepared.progress
@@ -309,7 +311,6 @@ class Driver:
         if collector.saturated:
             queries = self._prepared.config.saturation_queries
             progress.say(f"The search ends here: no new behaviour in the last {queries:,} queries.")
-        self._note_gan()
         self._checkpointer.finish()
 
     def _keep_what_was_found(self, error: BaseException) -> None:
@@ -319,47 +320,3 @@ class Driver:
             self._archive.flush(everything=True)
         except RunError as second:
             error.add_note(str(second))
-
-
-class _Live:
-    """A search as it is announced: with what the islands have asked since their last reports.
-
-    Args:
-        driver: of the search.
-    """
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._asked: dict[int, int] = {}
-        self.evaluator: Counting = _LiveCount(driver.evaluator, self)
-        self.saturation_queries = driver.evaluator.saturation_queries
-
-    def tick(self, number: int, tick: Tick) -> None:
-        """Take in how far an island is."""
-        # a worker that does again what another had not reported has been that far before
-        self._asked[number] = max(tick.queries, self._asked.get(number, 0))
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of searching so far."""
-        return self._driver.seconds
-
-    @property
-    def queries(self) -> int:
-        """Queries of all islands."""
-        islands = self._driver.evaluator.islands
-        return sum(max(each.queries, self._asked.get(number, 0)) for number, each in enumerate(islands))
-
-
-class _LiveCount:
-    """The collector, with as many queries as were asked and not as were merged."""
-
-    def __init__(self, collector: Collector, live: _Live) -> None:
-        self._collector, self._live = collector, live
-        self.archive, self.behaviours, self.margin = collector.archive, collector.behaviours, collector.margin
-        self.asks_filters = collector.asks_filters
-
-    @property
-    def queries(self) -> int:
-        """Of all islands."""
-        return self._live.queries

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-import diffgen
 from diffgen.comparison.joining import Joining
 from diffgen.comparison.line import prepare_again
-from diffgen.comparison.machine import versions
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given, Prepared
@@ -23,7 +21,7 @@ from diffgen.comparison.technique_run import make_loop, restore_loop
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.config.split import SEEDS
 from diffgen.events import Event, Message, Progress, StopToken
-from diffgen.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Said, Tick, table_of
+from diffgen.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Tick, table_of
 from diffgen.models.isolation.patience import impatient
 from diffgen.models.loading import file_digest
 from diffgen.runs.arrays import packed, unpacked
@@ -33,6 +31,8 @@ from diffgen.search.archive import Archive
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.tasks.classification import label_numbers
+from diffgen.workers.messages import Said
+from diffgen.workers.sameness import made_of
 
 _SECONDS_BETWEEN_TICKS = 0.25
 
@@ -65,7 +65,7 @@ def ready(prepared: Prepared) -> Ready:
     }
     return Ready(
         platform.node(),
-        {"diffgen": diffgen.__version__, **versions(), **trained},
+        {**made_of(), **trained},
         {each.name: float(value) for each, value in zip(pipeline.filters, thresholds, strict=True)},
     )
 

@@ -15,8 +15,10 @@ from diffgen.comparison.prepared import Reopening
 from diffgen.runs.images import ImageColumn
 from diffgen.runs.triggers import TriggerTable
 from diffgen.types import Float32Array, Int64Array
+from diffgen.workers.messages import Failed, Said
 
-Columns = Mapping[str, NDArray[Any]]  # of a table of triggers, images among them
+# Of a table of triggers (:mod:`diffgen.runs.triggers`), all with as many rows; "images" among them, uint8 (n, C, H, W).
+Columns = Mapping[str, NDArray[Any]]
 
 
 def table_of(columns: Columns) -> TriggerTable:
@@ -132,27 +134,6 @@ class Tick:
 
     queries: int
     triggers: int
-
-
-@dataclass(frozen=True)
-class Said:
-    """A sentence for the user."""
-
-    text: str
-    warning: bool
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A worker cannot go on, and is there no more.
-
-    Attributes:
-        text: why, as a clause with a subject.
-        by_user: it is something that the user can mend.
-    """
-
-    text: str
-    by_user: bool = False
 
 
 Event = Ready | Report | Tick | Said | Failed

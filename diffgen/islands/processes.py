@@ -12,15 +12,15 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from diffgen.events import StopToken
-from diffgen.islands.failure import failed
-from diffgen.islands.messages import Begin, Epoch, Event, Failed, Job
+from diffgen.islands.messages import Begin, Epoch, Event, Job
+from diffgen.workers.messages import Failed, failed, how_it_ended
 
-_SECONDS_TO_END = 2.0
+_SECONDS_TO_END = 0.5
 _STOP = "stop"
 
 
 class Processes:
-    """The workers of a run as processes; see :class:`diffgen.islands.driver.Crew`.
+    """The workers of a run as processes; see :class:`diffgen.islands.crew.Crew`.
 
     Args:
         job: what they work on.
@@ -70,27 +70,17 @@ class Processes:
             try:
                 event = connection.recv()
             except (EOFError, OSError):  # also in the midst of a report
-                event = Failed(self._how_it_ended(number))
+                event = how_it_ended(self._workers[number][0])
             if isinstance(event, Failed):
                 self.end(number)
             found.append((number, event))
         return found
 
-    def _how_it_ended(self, number: int) -> str:
-        process = self._workers[number][0]
-        process.join(_SECONDS_TO_END)
-        code = process.exitcode
-        if code is not None and code < 0:
-            name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
-            memory = ", as when memory is full" if -code == signal.SIGKILL else ""
-            return f"its process was ended by the signal {name}{memory}"
-        return f"its process ended with the code {code}"
-
     def end(self, number: int) -> None:
         """End a worker, whatever it is doing."""
         process, connection = self._workers.pop(number)
         connection.close()
-        process.join(_SECONDS_TO_END / 4)
+        process.join(_SECONDS_TO_END)
         if process.is_alive():
             process.kill()
             process.join()
@@ -110,23 +100,31 @@ def _serve(connection: Connection, number: int) -> None:
     # Ctrl-C reaches every process of a terminal; the one that was started says what is to be done
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop, tasks = StopToken(), queue.Queue[Begin | Epoch]()
+
+    def say(event: Event) -> None:
+        try:
+            connection.send(event)
+        except BrokenPipeError:
+            os._exit(0)  # nobody is there any more
+
     try:
         job: Job = connection.recv()
-        threading.Thread(target=_listen, args=(connection, stop, tasks), daemon=True).start()
+    except EOFError:
+        return
+    threading.Thread(target=_listen, args=(connection, stop, tasks), daemon=True).start()
+    try:
         from diffgen.islands.island import Island
 
-        island = Island(job, number, connection.send, stop)
-        connection.send(island.ready)
+        island = Island(job, number, say, stop)
+        say(island.ready)
         while True:
             task = tasks.get()
             if isinstance(task, Begin):
                 island.begin(task)
             elif (report := island.epoch(task)) is not None:
-                connection.send(report)
-    except (BrokenPipeError, EOFError):
-        os._exit(0)  # nobody is there any more
-    except Exception as error:  # whatever a model or a technique raises is what the driver hears
-        connection.send(failed(error))
+                say(report)
+    except Exception as error:  # of a model, a technique or the data: the driver says it and decides
+        say(failed(error))
 
 
 def _listen(connection: Connection, stop: StopToken, tasks: queue.Queue[Begin | Epoch]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from diffgen.errors import UserError
 from diffgen.events import Progress, StopToken
-from diffgen.islands.failure import failed
 from diffgen.islands.island import Island
-from diffgen.islands.messages import Begin, Epoch, Event, Failed, Job, Ready, Report, Said, Tick
-from diffgen.islands.ray_cluster import connect, package
+from diffgen.islands.messages import Begin, Epoch, Event, Job, Ready, Report, Tick
 from diffgen.models.wording import reason
+from diffgen.workers.messages import Failed, Said, failed
+from diffgen.workers.ray_cluster import Cluster
 
 _WORK, _TALK = "work", "talk"
 
@@ -29,7 +30,7 @@ class RayIsland:
         try:
             self._island = Island(self._job, self._number, self._said.append, self._stop)
             return self._island.ready
-        except Exception as error:  # the driver hears of it
+        except Exception as error:  # of models, data or filters: the driver says it and decides
             return failed(error)
 
     def work(self, task: Begin | Epoch) -> Report | Failed | None:
@@ -40,7 +41,7 @@ class RayIsland:
                 self._island.begin(task)
                 return None
             return self._island.epoch(task)
-        except Exception as error:  # the driver hears of it
+        except Exception as error:  # of a model or a technique: the driver says it and decides
             return failed(error)
 
     def talk(self) -> list[Tick | Said]:
@@ -62,34 +63,22 @@ class RayActors:
         progress: where to say what is to be known of the cluster.
 
     Raises:
-        UserError: Ray is not installed, or no cluster answers.
+        UserError: Ray is not installed, no cluster answers, or it has no GPU for them.
     """
 
     def __init__(self, job: Job, address: str, *, gpus: bool, progress: Progress) -> None:
-        self._ray = package()
-        self._began = not self._ray.is_initialized()
-        if self._began:
-            connect(self._ray, address, job.islands)
-        self._cpus, self._gpus = self._shares(job, gpus, progress)
+        self._cluster = Cluster(address, job.islands)
+        self._ray = self._cluster.ray
+        try:
+            self._cpus, self._gpus = self._cluster.shares(job.islands, job.threads, gpus=gpus, progress=progress)
+        except UserError:
+            self._cluster.close()
+            raise
         self._job = self._ray.put(job)
         self._actors: dict[int, Any] = {}
         self._waiting: dict[Any, int] = {}  # what was asked -> the island
         self._talks: dict[Any, int] = {}
         self._replaced: set[int] = set()
-
-    def _shares(self, job: Job, gpus: bool, progress: Progress) -> tuple[float, float]:
-        """Cores and GPUs of each actor."""
-        there = self._ray.cluster_resources()
-        cores, own = there.get("CPU", 0.0), float(job.threads)
-        if cores < own * job.islands:
-            progress.warn(
-                f"The Ray cluster has {cores:g} cores for {job.islands} workers; that is faster only where models "
-                "spend their time waiting, such as remote ones."
-            )
-            own = min(1.0, round(cores / job.islands - 5e-4, 3)) if cores < job.islands else 1.0
-        if not gpus:
-            return max(own, 0.0), 0.0
-        return max(own, 0.0), min(1.0, round(there.get("GPU", 0.0) / job.islands - 5e-5, 4))
 
     def start(self, number: int) -> None:
         """Start the worker of an island; one that takes another's place begins also where no core is free."""
@@ -168,5 +157,4 @@ class RayActors:
         """End all workers, and the cluster where it was started for them."""
         for number in list(self._actors):
             self.end(number)
-        if self._began:
-            self._ray.shutdown()
+        self._cluster.close()

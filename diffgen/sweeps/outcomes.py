@@ -13,7 +13,7 @@ from diffgen.errors import UserError
 from diffgen.report.html import asset, make_environment
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.results import read_finished
+from diffgen.runs.results import RunResults, read_finished
 from diffgen.sweeps.plan import Cell
 
 
@@ -50,20 +50,20 @@ _FIGURES = tuple(each.name for each in fields(Outcome) if each.name not in ("run
 def outcome_of(cell: Cell, run: Path, failure: str | None = None) -> Outcome:
     """What came of a comparison, as its run folder says."""
     known = (str(run), cell.pair, cell.technique, cell.budget, cell.seed)
-    if is_done(run):
-        results = read_finished(RunFolder.open(run))
+    results = results_of(run)
+    if results is not None:
         return Outcome(*known, "done", **{name: getattr(results, name) for name in _FIGURES})
     return Outcome(*known, "open" if failure is None else "failed", why=failure or "")
 
 
-def is_done(run: Path) -> bool:
-    """Whether a run came to its end, and can be read."""
+def results_of(run: Path) -> RunResults | None:
+    """The results of a run; None: it did not come to its end, or cannot be read."""
     try:
         folder = RunFolder.open(run)
-        read_finished(folder)
+        results = read_finished(folder)
     except UserError:
-        return False
-    return folder.manifest.get("status") == "done"
+        return None
+    return results if folder.manifest.get("status") == "done" else None
 
 
 def write_table(outcomes: Sequence[Outcome], folder: Path) -> Path:

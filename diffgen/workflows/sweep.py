@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
+import platform
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.islands.failure import failed
-from diffgen.islands.messages import Failed
 from diffgen.runs.files import make_folder
 from diffgen.runs.lock import RunLock
 from diffgen.sweeps.mark import RUNS, begun_with, mark
-from diffgen.sweeps.outcomes import Outcome, is_done, outcome_of, write_table
-from diffgen.sweeps.plan import Cell, read_plan
+from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, write_table
+from diffgen.sweeps.plan import Cell, Plan, read_plan
+from diffgen.workers.calls import Calls, Ended
+from diffgen.workers.sameness import differing, made_of
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -48,7 +44,12 @@ class SweepResult:
 
 
 def sweep(
-    plan: str | Path, *, workers: int = 1, events: Listener | None = None, stop: StopToken | None = None
+    plan: str | Path,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
 ) -> SweepResult:
     """Run the comparisons of a sweep that are not done, and write its table and its page.
 
@@ -57,134 +58,144 @@ def sweep(
 
     Args:
         plan: TOML file; see :mod:`diffgen.sweeps.plan`.
-        workers: comparisons at once, each with its share of this machine's threads.
+        workers: comparisons at once, each with its share of the threads; None: one, on a cluster one for each core.
+        ray: address of the Ray cluster that they run on, whose machines share models, data, output and cache; "auto":
+            that of this machine, or one that is started for the sweep; None: processes of this machine.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
         UserError: the file cannot be used, its output holds what no sweep wrote, a comparison was begun with other
-            models, data or settings, or another process works on the sweep.
+            models, data or settings, another process works on the sweep, or there is no such cluster.
     """
-    if workers < 1:
+    if workers is not None and workers < 1:
         raise UserError(f"The number of workers, {workers}, is not positive; give --workers 1 or more.")
     progress, made = Progress(events, stop), read_plan(plan)
     begun_with(made.output)  # nothing is written into a folder of others, not even a lock
+    if ray is not None:
+        from diffgen.workers.ray_cluster import check
+
+        check(ray)
     make_folder(made.output)
     with RunLock(made.output):
         mark(made.output, made.cells)
-        return _Sweep(made.output, made.cells, workers, progress).run()
+        return _Sweep(made, workers, ray, progress).run()
 
 
 class _Sweep:
     """A sweep that runs."""
 
-    def __init__(self, folder: Path, cells: tuple[Cell, ...], workers: int, progress: Progress) -> None:
-        self._folder, self._cells, self._workers, self._progress = folder, cells, workers, progress
+    def __init__(self, plan: Plan, workers: int | None, ray: str | None, progress: Progress) -> None:
+        self._folder, self._cells, self._progress = plan.output, plan.cells, progress
+        self._workers, self._ray = workers, ray
         self._failures: dict[int, str] = {}
 
     def run(self) -> SweepResult:
         """All comparisons that are left."""
-        done = [is_done(self._place(number)) for number in range(len(self._cells))]
+        done = [results_of(self._place(number)) is not None for number in range(len(self._cells))]
         left = deque(number for number, each in enumerate(done) if not each)
         if any(done):
             self._progress.say(f"{sum(done):,} of {len(done):,} comparisons are done already.")
         make_folder(self._folder / RUNS)
-        running: dict[Connection, tuple[int, SpawnProcess]] = {}
-        stop = self._progress.stop
-        with self._progress.stage("Comparing", total=len(done)) as stage, stop.heeding():
-            stage.reach(sum(done))
-            try:
-                while (left or running) and not stop.stopped:
-                    while left and len(running) < self._workers:
-                        number = left.popleft()
-                        running.update([self._start(number)])
-                    for connection in wait(list(running), _SECONDS_BETWEEN_LOOKS):
-                        assert isinstance(connection, Connection)
-                        self._end(*running.pop(connection), connection)
-                        stage.advance(failed=len(self._failures))
-            finally:
-                for connection, (_, process) in running.items():
-                    process.kill()  # its run goes on from its checkpoint
-                    process.join()
-                    connection.close()
-        return self._conclude()
-
-    def _place(self, number: int) -> Path:
-        return self._folder / RUNS / self._cells[number].name
-
-    def _start(self, number: int) -> tuple[Connection, tuple[int, SpawnProcess]]:
-        context = get_context("spawn")
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(
-            target=_compare, args=(theirs, self._cells[number], self._place(number), self._workers)
-        )
-        process.start()
-        theirs.close()
-        self._progress.detail(f"{self._cells[number].name}: begun.")
-        return ours, (number, process)
-
-    def _end(self, number: int, process: SpawnProcess, connection: Connection) -> None:
-        """Hear what a process says of its comparison at its end."""
-        try:
-            said: Failed | None = connection.recv()
-        except (EOFError, OSError):
-            process.join()
-            said = Failed(f"its process ended with the code {process.exitcode}")
-        process.join()
-        connection.close()
-        name = self._cells[number].name
-        if said is None:
-            self._progress.say(f"{name}: done.")
-        else:
-            self._failures[number] = said.text
-            self._progress.warn(f"{name}: {said.text}")
-
-    def _conclude(self) -> SweepResult:
+        if left:
+            self._run(left)
         outcomes = tuple(
             outcome_of(cell, self._place(number), self._failures.get(number)) for number, cell in enumerate(self._cells)
         )
         page = write_table(outcomes, self._folder)
         return SweepResult(str(self._folder), str(page), outcomes, self._progress.stop.stopped)
 
+    def _run(self, left: deque[int]) -> None:
+        stop, running = self._progress.stop, 0
+        calls, at_once, threads = self._calls()
+        with self._progress.stage("Comparing", total=len(self._cells)) as stage, stop.heeding():
+            stage.reach(len(self._cells) - len(left))
+            try:
+                while (left or running) and not stop.stopped:
+                    while left and running < at_once:
+                        number = left.popleft()
+                        calls.start(number, run_cell, self._cells[number], self._place(number), threads, made_of())
+                        running += 1
+                        self._progress.detail(f"{self._cells[number].name}: begun.")
+                    for number, event in calls.events(_SECONDS_BETWEEN_LOOKS):
+                        if isinstance(event, Ended):
+                            running -= 1
+                            self._end(number, event)
+                            stage.advance(failed=len(self._failures))
+                        else:
+                            self._progress.detail(f"{self._cells[number].name}: {event.text}")
+            finally:
+                calls.close()  # what still runs goes on from its checkpoint the next time
 
-def _compare(connection: Connection, cell: Cell, run: Path, at_once: int) -> None:
-    """The whole life of a process: one comparison, begun or gone on with; says what it failed of."""
-    # Ctrl-C reaches every process of a terminal; the one that was started ends this one
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        run_cell(cell, run, at_once)
-    except Exception as error:  # whatever it is, the table says it and the sweep goes on
-        connection.send(failed(error))
-    else:
-        connection.send(None)
+    def _calls(self) -> tuple[Calls, int, int]:
+        """What runs the comparisons, how many at once, and with how many threads each.
+
+        Raises:
+            UserError: no cluster answers.
+        """
+        if self._ray is None:
+            import torch
+
+            from diffgen.workers.processes import CallProcesses
+
+            at_once = min(self._workers or 1, len(self._cells))
+            return CallProcesses(), at_once, max(1, torch.get_num_threads() // at_once)
+        from diffgen.workers.ray_calls import RayCalls
+        from diffgen.workers.ray_cluster import Cluster
+
+        cluster = Cluster(self._ray, min(self._workers or 1, len(self._cells)))
+        at_once = min(self._workers or max(1, int(cluster.cores)), len(self._cells))
+        # what each takes of a machine; a comparison that may not use a GPU is given none
+        gpus = cluster.gpus > 0 and any(each.config().device != "cpu" for each in self._cells)
+        cores, of_a_gpu = cluster.shares(at_once, max(1, cluster.cores // at_once), gpus=gpus, progress=self._progress)
+        return RayCalls(cluster, cores=cores, gpus=of_a_gpu), at_once, max(1, int(cores))
+
+    def _place(self, number: int) -> Path:
+        return self._folder / RUNS / self._cells[number].name
+
+    def _end(self, number: int, event: Ended) -> None:
+        name, run = self._cells[number].name, self._place(number)
+        if event.failure is not None:
+            self._failures[number] = event.failure.text
+        elif results_of(run) is None:
+            self._failures[number] = (
+                f"It ran on a machine whose {run} is not seen here; name a folder as output that all machines share."
+            )
+        if number in self._failures:
+            self._progress.warn(f"{name}: {self._failures[number]}")
+        else:
+            self._progress.say(f"{name}: done.")
 
 
-def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, however that ended."""
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-def run_cell(cell: Cell, run: Path, at_once: int) -> None:
+def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Mapping[str, str]) -> None:
     """Do one comparison, or go on with it.
 
     Args:
+        events: is told what happens.
         cell: which.
         run: its folder.
-        at_once: how many share this machine.
+        threads: that it computes with.
+        versions: of the process that started the sweep.
 
     Raises:
-        UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
+        UserError, RunError: see :func:`diffgen.workflows.compare.compare`; or this machine has other versions.
     """
     import torch
 
     from diffgen.workflows.compare import compare
     from diffgen.workflows.resume import resume
 
-    torch.set_num_threads(max(1, torch.get_num_threads() // at_once))
+    if differ := differing(versions, made_of()):
+        raise UserError(f"{platform.node()} has {', '.join(differ)}; install the same versions everywhere.")
+    torch.set_num_threads(threads)
     if (run / "config.toml").is_file():
-        resume(run)
+        resume(run, events=events)
         return
-    compare(*cell.models, data=cell.data, config=cell.config(), output=run, force=True, command=f"sweep: {cell.name}")
+    compare(
+        *cell.models,
+        data=cell.data,
+        config=cell.config(),
+        output=run,
+        force=True,
+        command=f"sweep: {cell.name}",
+        events=events,
+    )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -12,9 +10,8 @@ from typing import Any
 
 import torch
 
-import diffgen
 from diffgen.comparison.device import resolve_device
-from diffgen.config import GanConfig, TrainGanConfig
+from diffgen.config import TrainGanConfig
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
@@ -22,21 +19,16 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
 from diffgen.features import loading as feature_loading
 from diffgen.features.base import FeatureExtractor
-from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.header import add_to_header, read_header
-from diffgen.gan_training.kid_monitor import KidMonitor
-from diffgen.gan_training.monitor import MIN_HELD_OUT, Measurement, collapse
 from diffgen.gan_training.networks import check_image_shape, check_resize
-from diffgen.gan_training.schedule import number_of_steps
-from diffgen.gan_training.scores import GeneratorScores, score_generator
 from diffgen.runs.files import make_folder, write_whole
 from diffgen.runs.outputs import output_file
 from diffgen.sources import gan as gan_loader
-from diffgen.sources.base import FamilyContext, Source
-from diffgen.sources.gan_family import complaint, gan_artifact, make_monitor, train_and_save
-from diffgen.sources.space import random_genes
+from diffgen.sources.base import FamilyContext
+from diffgen.sources.gan_family import complaint, gan_artifact, train_and_save
 from diffgen.types import ImageSet
 from diffgen.workflows.gan_report import write_gan_report
+from diffgen.workflows.gan_tuning import check_workers, score, tune_gan
 
 
 @dataclass(frozen=True)
@@ -76,6 +68,7 @@ def train_gan(
     output: str | Path | None = None,
     anew: bool = False,
     force: bool = False,
+    workers: int = 1,
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> TrainGanResult:
@@ -87,6 +80,8 @@ def train_gan(
         output: another file that the GAN is copied to, its report beside it.
         anew: train although there is a GAN for these settings; a tuned one goes before an untuned one.
         force: replace the files of ``output``.
+        workers: trials at once while it is tuned, each in a process of its own; more than one find other settings each
+            time, since a trial learns from those that have ended by then.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
@@ -95,6 +90,7 @@ def train_gan(
     """
     progress = Progress(events, stop)
     config = config or TrainGanConfig()
+    check_workers(workers, config)
     check_resize(config.resize)
     device = resolve_device(config.device)
     copy = None if output is None else _checked_output(Path(output), force=force)
@@ -119,7 +115,7 @@ def train_gan(
     encoder = cell_store.prepare(images, device=device, progress=progress).encoder
     context = FamilyContext(encoder, device, progress)
     if config.tuning.trials:
-        _tune(split, config, context, path)
+        tune_gan(split, config, context, path, workers=workers)
     else:
 
         def load(file: Path) -> None:
@@ -175,29 +171,6 @@ def _study_facts(tuning: dict[str, Any] | None) -> dict[str, Any] | None:
 # -- scores ----------------------------------------------------------------------------------------------------------
 
 
-def score(
-    source: Source,
-    data: ImageSet,
-    rows: torch.Tensor | None,
-    encoder: FeatureExtractor,
-    *,
-    draws: int,
-    images: int,
-    progress: Progress | None = None,
-) -> GeneratorScores:
-    """Scores of a source against the real images of some rows, or of all of them."""
-    real = torch.from_numpy(data.images)
-    return score_generator(
-        lambda count, rng: source.draw(random_genes(source.space, count, rng)),
-        real if rows is None else real[rows],
-        encoder,
-        labels=data.labels if data.labels is None or rows is None else data.labels[rows.numpy()],
-        draws=draws,
-        images=images,
-        progress=progress,
-    )
-
-
 def _scored(
     path: Path,
     data: ImageSet,
@@ -220,73 +193,3 @@ def _scored(
         # unless another process of the same study has put a better GAN there meanwhile
         if read_header(path) == stored.header:
             return add_to_header(path, {"scores": found.as_dict()})
-
-
-# -- tuning ----------------------------------------------------------------------------------------------------------
-
-
-def _tune(
-    split: DataSplit,
-    config: TrainGanConfig,
-    context: FamilyContext,
-    path: Path,
-) -> None:
-    """Search for the settings, and store the best trial's GAN under the cache key of the untuned settings."""
-    from diffgen.gan_training import tuning  # optuna is imported only for this
-
-    data, encoder, progress = split.data, context.encoder, context.progress
-    rows, held_out = split.rows
-    against = held_out if len(held_out) >= MIN_HELD_OUT else rows
-    images = len(rows) * (1 + len(TRANSFORMATIONS) * config.gan.augment)
-    monitor = make_monitor(split, encoder, KidMonitor)
-    drawn = min(config.tuning.images, len(data))
-
-    def evaluate(settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
-        every = max(1, number_of_steps(settings, images) // max(1, settings.monitor_checks))
-
-        def after_measurement(measurement: Measurement) -> None:
-            # trials of different length are compared at the same share of their training
-            report(math.ceil(measurement.step / every) - 1, monitor.kid)
-
-        trained = train_and_save(split, settings, context, place, monitor=monitor, after_measurement=after_measurement)
-        source, _, _ = gan_loader.load(place, device=context.device)
-        found = score(
-            source, data, against, encoder, draws=config.tuning.draws, images=drawn, progress=progress
-        ).as_dict()
-        scores = {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}
-        # at few updates KID has preferred a generator of one picture to one of blurred ones
-        return {**scores, "collapsed": float(trained.kept is not None and collapse(trained.kept) is not None)}
-
-    found = tuning.tune(
-        evaluate,
-        config.gan,
-        config.tuning,
-        made_from={"data": data.digest, "features": encoder.name, "conditional": data.labels is not None},
-        images=images,
-        folder=path.with_suffix(".trials"),
-        journal=path.with_suffix(".journal"),
-        progress=progress,
-    )
-    if not found.checkpoint.is_file():
-        progress.say("The best trial's GAN lies on another machine; it is trained again here.")
-        train_and_save(split, found.config, context, found.checkpoint)
-    best = next(trial for trial in found.trials if trial.number == found.best)
-    there = read_header(path).get("tuning") if path.is_file() else None
-    if there is not None and (there["study"], there["scores"]) == (found.study, best.scores):
-        add_to_header(path, {"tuning": {**there, **found.as_dict()}})
-        return
-    write_whole(path, partial(shutil.copyfile, found.checkpoint))
-    settings = {name: value for name, value in asdict(found.config).items() if value != asdict(config.gan)[name]}
-    add_to_header(
-        path,
-        {
-            "version": diffgen.__version__,
-            "tuning": {
-                **found.as_dict(),
-                "settings": settings,
-                "scores": best.scores,
-                "against": len(against),
-                "held_out": against is held_out,
-            },
-        },
-    )

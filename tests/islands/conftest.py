@@ -24,7 +24,7 @@ from diffgen.config import (
     replace,
     to_dict,
 )
-from diffgen.config.filters import JurySettings
+from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.islands import driver
@@ -43,7 +43,9 @@ CONFIG = CompareConfig(
     seed=7,
     device="cpu",
     search=SearchConfig(population=20),
-    filters=FilterConfig(names=("neighbors",), jury=JurySettings(shown=500)),
+    filters=FilterConfig(
+        names=("neighbors",), jury=JurySettings(shown=500), reconstruction=ReconstructionSettings(training_steps=80)
+    ),
     islands=IslandConfig(workers=2, generations=2),
     source=SourceConfig(family="seeds"),
 )
@@ -92,13 +94,13 @@ class Search:
     """A search on islands that take turns in this process.
 
     Attributes:
-        networks: the models.
+        networks: the models; None: they are opened from the files that the manifest names.
         run: its folder.
         listener: what was said.
     """
 
     prepared: Prepared
-    networks: tuple[nn.Module, ...]
+    networks: tuple[nn.Module | None, ...]
     run: Path
     listener: Recording
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from diffgen.events import StopToken
-from diffgen.islands.failure import failed
 from diffgen.islands.island import Island
-from diffgen.islands.messages import Begin, Epoch, Event, Failed, Job, Said, Tick
+from diffgen.islands.messages import Begin, Epoch, Event, Job, Tick
+from diffgen.workers.messages import Failed, Said, failed
 
 Dies = Callable[[int, Epoch], bool]
 

@@ -14,10 +14,9 @@ from diffgen.config import Budget, CompareConfig, IslandConfig, SettingError, re
 from diffgen.errors import UserError
 from diffgen.extensions import Extensions
 from diffgen.islands.begin import check_islands, job_of, refusal, threads_of
-from diffgen.islands.failure import failed
 from diffgen.islands.island import ready
 from diffgen.islands.messages import Ready
-from diffgen.islands.ray_cluster import check_answers
+from diffgen.workers.ray_cluster import check_answers
 from diffgen.workflows.compare import compare
 
 
@@ -78,13 +77,6 @@ def test_a_worker_with_other_versions_or_another_cache(prepared: Prepared, told:
     told("Workers", "one with another cache", f"Worker 2 cannot begin: {refusal(here, trained_again)}")
     missing = Ready("node7", own.made_of, {})
     assert name in str(refusal(own, missing))
-
-
-def test_what_a_worker_says_of_an_error() -> None:
-    assert failed(UserError("The file is gone.")).by_user
-    internal = failed(KeyError("x"))
-    assert not internal.by_user
-    assert internal.text.startswith("KeyError: 'x'")
 
 
 @pytest.mark.parametrize("address", ["nowhere", "ray://", "127.0.0.1:1", "ray://127.0.0.1:1", "host:port"])

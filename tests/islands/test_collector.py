@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from diffgen.config import IslandConfig
 from diffgen.islands.collector import Collector
-from diffgen.islands.messages import Epoch, Report, table_of
+from diffgen.islands.messages import Columns, Epoch, Report, table_of
 from diffgen.runs.arrays import packed, unpacked
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
@@ -40,7 +40,7 @@ def cell_of(number: int) -> int:
     return number % 3
 
 
-def report(epoch: int, pictures: list[int], *, rejected: int = -1, ended: bool = False) -> Report:
+def report(epoch: int, pictures: list[int], *, rejected: int = -1, ended: bool = False, **counted: int) -> Report:
     """An epoch of ten queries; the picture ``rejected`` is no valid one."""
     return Report(
         epoch,
@@ -50,6 +50,7 @@ def report(epoch: int, pictures: list[int], *, rejected: int = -1, ended: bool =
         np.array([number == rejected for number in pictures], dtype=np.float32),
         packed({"epoch": epoch}),
         ended,
+        counted,
     )
 
 
@@ -194,8 +195,24 @@ def test_a_checkpoint_gives_back_what_islands_go_on_from(finds: list[list[list[i
             assert _told(before.task(island, epoch)) == _told(after.task(island, epoch))
 
 
-def _digests(columns: object) -> list[bytes]:
-    return [] if columns is None else [bytes(each) for each in table_of(columns).hashes]  # type: ignore[arg-type]
+def test_a_checkpoint_keeps_what_ended_islands_counted() -> None:
+    before = collector()
+    for island in range(_ISLANDS):
+        before.islands[island].reports.append(report(1, [island], ended=island < 2, **({"asked": 7} if island else {})))
+    before.merge()
+    kept = unpacked(packed({**before.checkpoint(), "queries": before.queries}))
+    after = collector()
+    after.restore(kept, table([0, 1, 2]))
+    assert [each.outcomes for each in after.islands] == [{}, {"asked": 7}, {"asked": 7}]
+    assert [each.ended for each in after.islands] == [True, True, False]
+    # as of before they were kept
+    older = collector()
+    older.restore({name: value for name, value in kept.items() if "outcome" not in name}, table([0, 1, 2]))
+    assert [each.outcomes for each in older.islands] == [{}, {}, {}]
+
+
+def _digests(columns: Columns | None) -> list[bytes]:
+    return [] if columns is None else [bytes(each) for each in table_of(columns).hashes]
 
 
 def _told(task: Epoch) -> tuple[object, ...]:
@@ -203,7 +220,7 @@ def _told(task: Epoch) -> tuple[object, ...]:
     return _digests(task.migrants.columns), task.migrants.cells.tolist(), None if met is None else met.tolist()
 
 
-@pytest.mark.parametrize("name", ["island_states", "island_trigger_counts", "news_epochs"])
+@pytest.mark.parametrize("name", ["island_states", "island_outcome_sizes", "island_trigger_counts", "news_epochs"])
 def test_a_damaged_checkpoint_is_refused(name: str) -> None:
     before = collector()
     for island in range(_ISLANDS):

@@ -15,9 +15,10 @@ from diffgen.errors import RunError
 from diffgen.events import StageAdvanced, StopToken
 from diffgen.islands.begin import job_of
 from diffgen.islands.island import Island, config_of
-from diffgen.islands.messages import Begin, Epoch, Event, Failed, Migrants, Report
+from diffgen.islands.messages import Begin, Epoch, Event, Migrants, Report
 from diffgen.runs.folder import RunFolder
 from diffgen.techniques import technique_class
+from diffgen.workers.messages import Failed
 from tests.islands.conftest import CONFIG, Search
 from tests.islands.in_turn import InTurn
 from tests.recording import Recording
@@ -219,7 +220,7 @@ def test_a_search_that_is_stopped_ends_in_good_order_and_goes_on(search: Make, f
 
 
 def test_saturation_is_that_of_all_islands(search: Make) -> None:
-    config = replace(CONFIG, until="saturated", saturation_queries=60, budget=Budget(queries=20_000))
+    config = replace(CONFIG, until="saturated", saturation_queries=30, budget=Budget(queries=20_000))
     first, second = search("first", config=config), search("second", config=config)
     wanted = first()
     assert wanted.saturated

@@ -6,7 +6,7 @@ import multiprocessing.spawn
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ import pytest
 
 from diffgen.errors import UserError
 from diffgen.events import Event, Progress, StageAdvanced
-from diffgen.islands.messages import Failed, Job
+from diffgen.islands.messages import Job
 from diffgen.islands.processes import Processes
+from diffgen.workers.messages import Failed
 from tests.islands.conftest import Search
 from tests.islands.test_driver import Finished, assert_same
 from tests.recording import Recording
@@ -77,7 +78,7 @@ def test_every_worker_says_which_file_it_cannot_read(search: Make, told: Callabl
     run = search()
     manifest = run.prepared.folder.manifest
     files = {role: {**entry, "path": f"/no/such/{role}.pt"} for role, entry in manifest["files"].items()}
-    gone = Search(run.prepared, (None, None), run.run, run.listener)  # type: ignore[arg-type]
+    gone = Search(run.prepared, (None, None), run.run, run.listener)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(manifest, "files", files)
         run = search("gone")
@@ -94,48 +95,27 @@ def test_every_worker_says_which_file_it_cannot_read(search: Make, told: Callabl
 # -- Ray ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """Three nodes of a real Ray cluster on this machine; the first is the head."""
-    pytest.importorskip("ray", reason="Ray is not installed (pip install diffgen[ray])")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-    from ray.cluster_utils import Cluster
-
-    usual = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
-    made = Cluster(initialize_head=True, head_node_args={**usual, "include_dashboard": False})
-    for _ in range(2):
-        made.add_node(**usual)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    yield made
-    ray.shutdown()
-    made.shutdown()
-
-
 @pytest.mark.slow
-def test_ray_a_node_of_which_goes(search: Make, finished: Finished, cluster: Any) -> None:
+def test_ray_a_node_of_which_goes(search: Make, finished: Finished, ray_cluster: Any) -> None:
     from diffgen.islands.ray_actors import RayActors
 
-    lost = list(cluster.worker_nodes)[-1]
-    run = search(listener=Once(120, lambda: cluster.remove_node(lost, allow_graceful=False)))
+    lost = list(ray_cluster.worker_nodes)[-1]
+    run = search(listener=Once(120, lambda: ray_cluster.remove_node(lost, allow_graceful=False)))
 
     def make(job: Job) -> RayActors:
-        return RayActors(job, cluster.address, gpus=False, progress=Progress(run.listener))
+        return RayActors(job, ray_cluster.address, gpus=False, progress=Progress(run.listener))
 
     assert_same(run, run.on(make), finished)
 
 
 @pytest.mark.slow
-def test_ray_an_actor_of_which_is_killed(search: Make, finished: Finished, cluster: Any) -> None:
+def test_ray_an_actor_of_which_is_killed(search: Make, finished: Finished, ray_cluster: Any) -> None:
     from diffgen.islands.ray_actors import RayActors
 
     made: list[RayActors] = []
 
     def make(job: Job) -> RayActors:
-        made.append(RayActors(job, cluster.address, gpus=False, progress=Progress(run.listener)))
+        made.append(RayActors(job, ray_cluster.address, gpus=False, progress=Progress(run.listener)))
         return made[0]
 
     def kill() -> None:

@@ -20,7 +20,7 @@ from diffgen.report.gan_page import GanReportData, render_gan_page
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.gan_family import train_and_save
 from diffgen.workflows.gan_report import gan_report_data, write_gan_report
-from diffgen.workflows.train_gan import score
+from diffgen.workflows.gan_tuning import score
 from tests.report.conftest import Page
 
 CPU = torch.device("cpu")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import csv
 import os
+import platform
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from diffgen.errors import UserError
 from diffgen.runs.lock import RunLock
-from diffgen.workflows.sweep import sweep
+from diffgen.sweeps.plan import read_plan
+from diffgen.workers.sameness import made_of
+from diffgen.workflows.sweep import _Sweep, run_cell, sweep
 from tests.recording import Recording
+from tests.workers.here import Here
 
 _SETTINGS = """
 [settings]
@@ -49,6 +54,21 @@ def test_a_sweep_is_gone_on_with_and_names_what_fails(model_files: dict[str, Pat
     assert 'href="runs/one-seeds-60q-2/report.html"' in page
 
 
+@pytest.mark.slow
+def test_a_sweep_on_a_ray_cluster(model_files: dict[str, Path], tmp_path: Path, ray_cluster: Any) -> None:
+    file = tmp_path / "sweep.toml"
+    models = f'models = ["{model_files["a"]}", "{model_files["b"]}"]\ndata = "digits:test"\n'
+    gone = f'models = ["/no/a.pt", "{model_files["b"]}"]\ndata = "digits:test"\n'
+    file.write_text(
+        'output = "out"\ntechniques = ["seeds"]\nbudgets = ["60q"]\nseeds = [1, 2]\n'
+        f'[[pairs]]\nname = "one"\n{models}[[pairs]]\nname = "gone"\n{gone}{_SETTINGS}'
+    )
+    result = sweep(file, workers=2, ray=ray_cluster.address)
+    assert [each.status for each in result.outcomes] == ["done", "done", "failed", "failed"]
+    assert [each.queries for each in result.outcomes[:2]] == [60, 60]
+    assert "/no/a.pt" in result.outcomes[2].why
+
+
 def test_two_sweeps_in_one_folder(tmp_path: Path, told: Callable[..., None]) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
@@ -71,6 +91,31 @@ def test_an_output_of_others_is_left_as_it_is(tmp_path: Path, told: Callable[...
         assert (tmp_path / "out" / name).read_text() == "mine"
         (tmp_path / "out" / name).rename(tmp_path / name)
     told("Sweeps", "an output with a table.csv of somebody else", caught.value)
+
+
+def test_a_machine_with_other_versions_or_without_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Callable[..., None]
+) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    monkeypatch.setattr(platform, "node", lambda: "node7")
+    with pytest.raises(UserError) as caught:
+        run_cell(Recording(), read_plan(file).cells[0], tmp_path / "run", 1, {**made_of(), "diffgen": "9.9"})
+    told("Sweeps", "a machine of the cluster with another version", caught.value)
+    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr("diffgen.workflows.sweep.run_cell", lambda *arguments: None)
+    result = sweep(file)
+    assert [each.status for each in result.outcomes] == ["failed"]
+    told("Sweeps", "a machine of the cluster that does not share the output", result.outcomes[0].why)
+
+
+def test_no_cluster(tmp_path: Path, told: Callable[..., None]) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    with pytest.raises(UserError) as caught:
+        sweep(file, ray="127.0.0.1:1")
+    told("Sweeps", "--ray 127.0.0.1:1", caught.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_worker(tmp_path: Path, told: Callable[..., None]) -> None:

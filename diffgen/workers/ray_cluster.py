@@ -1,4 +1,4 @@
-"""Finds Ray, and a cluster of it."""
+"""Finds Ray and a cluster of it, and shares out what the cluster has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import Any
 
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.models.wording import reason
+from diffgen.workers.shares import share
 
 _SECONDS_TO_CONNECT = 5.0
 _OBJECT_STORE = 200 * 2**20  # bytes, of a cluster that is started for a run; reports are a few MB
@@ -31,6 +33,17 @@ def package() -> Any:
         raise UserError(
             "Workers on a Ray cluster need Ray, which is not installed; install diffgen[ray], or leave --ray out."
         ) from error
+
+
+def check(address: str) -> None:
+    """See before anything is computed that there is Ray, and a cluster; "auto" finds or starts one later.
+
+    Raises:
+        UserError: there is not.
+    """
+    package()
+    if address != "auto":
+        check_answers(address)
 
 
 def connect(ray: Any, address: str, workers: int) -> None:
@@ -83,3 +96,69 @@ def check_answers(address: str) -> None:
             f"No Ray cluster answers at {address} ({getattr(error, 'strerror', None) or error}); start one with "
             "'ray start --head', or use --workers without --ray."
         ) from error
+
+
+class Cluster:
+    """A cluster that was joined, or started, for some workers.
+
+    Args:
+        address: of the cluster, or "auto".
+        workers: how many there will be.
+
+    Raises:
+        UserError: Ray is not installed, or no cluster answers.
+
+    Attributes:
+        ray: the package.
+    """
+
+    def __init__(self, address: str, workers: int) -> None:
+        self.ray = package()
+        self._began = not self.ray.is_initialized()
+        if self._began:
+            connect(self.ray, address, workers)
+
+    @property
+    def cores(self) -> float:
+        """Of all machines."""
+        return float(self.ray.cluster_resources().get("CPU", 0.0))
+
+    @property
+    def gpus(self) -> float:
+        """Of all machines."""
+        return float(self.ray.cluster_resources().get("GPU", 0.0))
+
+    def shares(self, workers: int, cores: float, *, gpus: bool, progress: Progress) -> tuple[float, float]:
+        """Cores and GPUs of each worker; says so where there are too few cores.
+
+        Args:
+            workers: how many there are.
+            cores: that each is to have.
+            gpus: whether they compute on GPUs.
+            progress: is told.
+
+        Raises:
+            UserError: they compute on GPUs, and the cluster has none.
+        """
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        there = [node.get("CPU", 0.0) for node in nodes]
+        if sum(there) < cores * workers:
+            progress.warn(
+                f"The Ray cluster has {sum(there):g} cores for {workers} workers; that is faster only where models "
+                "spend their time waiting, such as remote ones."
+            )
+        if not gpus:
+            return share(there, workers, cores), 0.0
+        of_a_gpu = share([1.0 for node in nodes for _ in range(int(node.get("GPU", 0.0)))], workers, 1.0)
+        if of_a_gpu == 0:
+            raise UserError(
+                "The networks compute on a GPU here, and the Ray cluster has none; start its machines with "
+                "'ray start --num-gpus N', or say --device cpu."
+            )
+        return share(there, workers, cores), of_a_gpu
+
+    def close(self) -> None:
+        """Leave it, or end it where it was started for the workers."""
+        if self._began:
+            self.ray.shutdown()
+            self._began = False

@@ -1,0 +1,25 @@
+"""What is called in other processes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from diffgen.events import Listener, Message
+
+
+def says(listener: Listener, text: str) -> None:
+    listener(Message("detail", "nobody hears it"))
+    listener(Message("info", text))
+
+
+def breaks_a_pipe(listener: Listener) -> None:
+    raise BrokenPipeError("the server is gone")
+
+
+def dies(listener: Listener, by: int) -> None:
+    os.kill(os.getpid(), by)
+
+
+def waits(listener: Listener) -> None:
+    time.sleep(600)

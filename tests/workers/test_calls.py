@@ -1,0 +1,59 @@
+"""Calls in processes of their own: what they say, and what is heard of those that fail or die."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from diffgen.errors import UserError
+from diffgen.workers.calls import Ended
+from diffgen.workers.messages import Failed, Said, failed
+from diffgen.workers.processes import CallProcesses
+from tests.workers import called
+
+
+@pytest.fixture
+def calls() -> Iterator[CallProcesses]:
+    made = CallProcesses()
+    yield made
+    made.close()
+
+
+def heard(calls: CallProcesses, count: int) -> dict[int, list[Any]]:
+    """What so many calls say until they have ended."""
+    found: dict[int, list[Any]] = {number: [] for number in range(count)}
+    while sum(isinstance(events[-1], Ended) for events in found.values() if events) < count:
+        for number, event in calls.events(60):
+            found[number].append(event)
+    return found
+
+
+def test_what_is_heard_of_calls(calls: CallProcesses) -> None:
+    for number, (function, *arguments) in enumerate(
+        [(called.says, "begun"), (called.breaks_a_pipe,), (called.dies, int(signal.SIGKILL))]
+    ):
+        calls.start(number, function, *arguments)
+    says, breaks, dies = heard(calls, 3).values()
+    assert says == [Said("begun", False), Ended()]
+    # a broken pipe of its own is no sign that nobody listens
+    assert len(breaks) == 1
+    assert breaks[0].failure.text.startswith("BrokenPipeError: the server is gone (at ")
+    assert dies == [Ended(Failed("its process was ended by the signal SIGKILL, as when memory is full"))]
+    assert calls.events(0) == []
+
+
+def test_calls_that_are_ended(calls: CallProcesses) -> None:
+    calls.start(0, called.waits)
+    (process, _) = calls._running[0]
+    calls.close()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def test_what_a_worker_says_of_an_error() -> None:
+    assert failed(UserError("The file is gone.")).by_user
+    internal = failed(KeyError("x"))
+    assert not internal.by_user
+    assert internal.text.startswith("KeyError: 'x'")
