@@ -49,7 +49,7 @@ def prepared(family: str, config: CompareConfig, test: ImageSet) -> tuple[ImageS
     # the GAN alone is watched with it; what it costs is not the GAN's
     encoder = cells.prepare(test, device=device, progress=progress).encoder if family == "gan" else _Unused()
     wall, processor = time.monotonic(), time.process_time()
-    context = FamilyContext(encoder, device, progress)
+    context = FamilyContext(encoder, device, progress, encoding=True)
     made = FAMILIES[family].prepare(DataSplit(test, SplitConfig()), config, context)
     wall, processor = time.monotonic() - wall, time.process_time() - processor
     return made, {"wall_s": wall, "processor_s": processor, "threads": torch.get_num_threads()}

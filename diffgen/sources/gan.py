@@ -11,6 +11,7 @@ from diffgen.gan_training.header import class_labels
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_uint8, to_unit
 from diffgen.origins import Origins
 from diffgen.sources.base import Source
+from diffgen.sources.learned.inversion import Inversion, descended, inverted
 from diffgen.sources.space import latent_space, random_genes
 from diffgen.types import Scorer
 
@@ -26,10 +27,16 @@ class GanSource:
         network: latent vector -> image.
         device: where it computes.
         class_labels: the label that each class of a conditional one stands for; empty: its own number.
+
+    Attributes:
+        network: in eval mode.
+        encoder: finds genes of images, or None: descent does it from random ones.
     """
 
+    encoder: Inversion | None = None
+
     def __init__(self, network: DcganGenerator, *, device: torch.device, class_labels: tuple[int, ...] = ()) -> None:
-        self._network = network.to(device).eval()
+        self.network = network.to(device).eval()
         self._device = device
         self._class_labels = class_labels
         self.space = latent_space(network.latent_dim, "normal", network.classes, class_labels)
@@ -41,15 +48,17 @@ class GanSource:
         values = genes.to(self._device, torch.float32)
         # on a CPU larger feature maps leave the cache (docs/decisions/009)
         size = _ON_CPU if self._device.type == "cpu" else max(1, len(values))
-        return torch.cat([to_uint8(self._network(part)) for part in values.split(size)])
+        return torch.cat([to_uint8(self.network(part)) for part in values.split(size)])
 
     def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         """Genes whose pictures come near to images: descent on the squared difference (Zhu et al. 2016, section 4).
 
+        It begins with what the encoder finds, or without one with the nearest of some random pictures.
+
         Args:
             images: uint8 (N, C, H, W).
-            labels: int64 (N,), the class that a conditional generator is asked for; None: that of the nearest picture
-                among those that the descent could begin with.
+            labels: int64 (N,), the class that a conditional generator is asked for; None, or a label that none of its
+                classes stands for: that of the encoder, or of the nearest random picture.
 
         Returns:
             float32 (N, space.length) on the CPU.
@@ -57,31 +66,30 @@ class GanSource:
         if len(images) == 0:
             return torch.empty(0, self.space.length)
         wanted = to_unit(images.to(self._device))
-        genes = self._nearest_random(wanted, labels)
-        values = genes[:, : self.space.continuous].clone().requires_grad_(True)
-        classes = genes[:, self.space.continuous :]
-        optimiser = torch.optim.Adam([values], lr=_ENCODING_RATE)
-        with torch.enable_grad():
-            for _ in range(_ENCODING_STEPS):
-                drawn = self._network(torch.cat([values, classes], dim=1))
-                optimiser.zero_grad(set_to_none=True)
-                (drawn - wanted).square().flatten(1).sum(dim=1).sum().backward()
-                optimiser.step()
-        return torch.cat([values.detach(), classes], dim=1).cpu()
+        classes = None if labels is None or not self.network.classes else self._classes_of(labels)
+        if self.encoder is not None:
+            return inverted(self.encoder, self.network, wanted, classes)
+        genes = self._nearest_random(wanted, classes)
+        return descended(self.network, genes, wanted, steps=_ENCODING_STEPS, rate=_ENCODING_RATE).cpu()
+
+    def _classes_of(self, labels: torch.Tensor) -> torch.Tensor:
+        """int64 (N,): the class that stands for each label, or -1: none does."""
+        stands_for = torch.tensor(self._class_labels or tuple(range(self.network.classes)))
+        same = labels.cpu()[:, None] == stands_for
+        return torch.where(same.any(dim=1), same.int().argmax(dim=1), -1)
 
     @torch.no_grad()
-    def _nearest_random(self, wanted: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
+    def _nearest_random(self, wanted: torch.Tensor, classes: torch.Tensor | None) -> torch.Tensor:
         """For each image float32 (N, C, H, W) the random genes whose picture is nearest, float32 (N, space.length)."""
         rng = torch.Generator().manual_seed(0)
-        own = max(1, self._network.classes)
+        own = max(1, self.network.classes)
         genes = random_genes(self.space, _TRIED * own, rng).to(self._device)
-        if self._network.classes:
+        if self.network.classes:
             genes[:, -1] = torch.arange(own, device=self._device).repeat_interleave(_TRIED)
-        far = torch.cdist(wanted.flatten(1), self._network(genes).flatten(1))
-        if labels is not None and self._network.classes:
-            stands_for = torch.tensor(self._class_labels or tuple(range(own)), device=self._device)
-            asked = stands_for[genes[:, -1].long()]
-            far = far.masked_fill(labels.to(self._device)[:, None] != asked, torch.inf)
+        far = torch.cdist(wanted.flatten(1), self.network(genes).flatten(1))
+        if classes is not None:
+            asked = classes.to(self._device)[:, None]
+            far = far.masked_fill((asked >= 0) & (asked != genes[:, -1].long()), torch.inf)
         return genes[far.argmin(dim=1)].clone()
 
     def origins(self, genes: torch.Tensor) -> Origins | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,12 +23,20 @@ from diffgen.gan_training.header import read_header
 from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
 from diffgen.gan_training.networks import check_image_shape
 from diffgen.gan_training.trainer import TrainedGan, train
+from diffgen.models.loading import file_digest
 from diffgen.runs.artifacts import Artifact
+from diffgen.seeding import seeded
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import Family, FamilyContext, ImageSource, Source
+from diffgen.sources.learned.inversion import Inversion, InversionLesson
+from diffgen.sources.learned.kept import Recipe, default_steps, obtain
+from diffgen.sources.learned.training import Plan
 from diffgen.types import ImageSet, Scorer
 
 _SPLIT_SEED = "split seed"
+_FORMAT = "diffgen-gan-encoder-1"
+_BATCH, _STEPS = 64, 1_000  # of the encoder's training
+_MEND = "Search from encoded images with --source vae or vq, which draw them again as they are."
 
 
 class GanFamily(Family):
@@ -43,11 +52,35 @@ class GanFamily(Family):
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
         if config.gan_file is None:
-            return prepare_gan(split, config.gan, context)
-        path, progress = Path(config.gan_file), context.progress
-        found = gan_loader.load(path, device=context.device)
-        progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
-        return _image_source(path, found, split)
+            made = prepare_gan(split, config.gan, context)
+        else:
+            path = Path(config.gan_file)
+            found = gan_loader.load(path, device=context.device)
+            context.progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
+            made = _image_source(path, found, split)
+        return prepare_encoder(made, split, context) if context.encoding else made
+
+
+def prepare_encoder(made: ImageSource, split: DataSplit, context: FamilyContext) -> ImageSource:
+    """The same with an encoder for the generator, from the cache or newly trained.
+
+    Raises:
+        RunError: the training diverged.
+        Stopped: there was no more time.
+    """
+    source = made.source
+    assert isinstance(source, gan_loader.GanSource) and made.artifact is not None
+    generator = source.network
+    with seeded(0):
+        encoder = Inversion(source.image_shape, latent_dim=generator.latent_dim, classes=generator.classes)
+    encoder.to(context.device)
+    steps = default_steps(len(split.rows[0]), _BATCH, _STEPS)
+    recipe = Recipe(_FORMAT, {"gan": file_digest(made.artifact)}, Plan("the GAN's encoder", steps, _BATCH, 0), _MEND)
+    lesson = partial(InversionLesson, encoder, generator, device=context.device)
+    kept = obtain(recipe, split, context, {"encoder": encoder}, lesson, dict)
+    source.encoder = encoder
+    found = f"trained for {kept.header['steps']:,} updates; draws held-out images again within {kept.decibels:.1f} dB"
+    return replace(made, facts={**made.facts, "encoder": f"{found}, before its descent"})
 
 
 _Loaded = tuple[Source, Scorer | None, checkpoint.GanCheckpoint]

@@ -33,11 +33,13 @@ class Recipe:
         format: of the networks; another one is another file.
         settings: all that decides about the weights; JSON values.
         plan: how long it is trained.
+        mend: what to do where it is of little use.
     """
 
     format: str
     settings: dict[str, Any]
     plan: Plan
+    mend: str = "Give it more images, or more updates under [source.*] steps."
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,17 @@ class Kept:
     header: dict[str, Any]
     tensors: dict[str, torch.Tensor]
 
+    @property
+    def decibels(self) -> float:
+        """How near held-out images come to themselves when they are drawn again."""
+        return float(10 * np.log10(4 / max(self.header["error"], _LEAST)))  # pixels go from -1 to 1
+
     def facts(self, split: DataSplit) -> dict[str, str]:
         """What a report says, name -> text."""
-        decibels = 10 * np.log10(4 / max(self.header["error"], _LEAST))  # pixels go from -1 to 1
         return {
             "trained on": f"{len(split.rows[0]):,} real images",
             "updates": f"{self.header['steps']:,}",
-            "drawn again": f"held-out images, within {decibels:.1f} dB of themselves",
+            "drawn again": f"held-out images, within {self.decibels:.1f} dB of themselves",
             "held out": f"{len(split.rows[1]):,} real images",
             "checkpoint": self.path.name,
         }
@@ -133,7 +139,7 @@ def obtain(
     if kept.header["explained"] < _USEFUL:
         progress.warn(
             f"{_capital(what)} is of little use: it draws {max(0.0, kept.header['explained']):.0%} again of what tells "
-            "real images apart. Give it more images, or more updates under [source.*] steps."
+            f"real images apart. {recipe.mend}"
         )
     return kept
 
