@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from pymoo.core.population import Population
 from sklearn.metrics.pairwise import cosine_similarity
 
 from diffgen.config import SearchConfig
 from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
+from diffgen.search.individuals import Individuals
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import preset
@@ -44,7 +44,7 @@ class OneByOneDiversity(Diversity):
 class StaleProblem(GeneProblem):
     """Scores are never brought up to date."""
 
-    def rescore(self, population: Population) -> None:
+    def rescore(self, population: Individuals) -> None:
         pass
 
 

@@ -68,6 +68,11 @@ class SearchConfig:
         ge=0,
         le=10**5,
     )
+    operators: Literal["auto", "arrays", "tensors"] = setting(
+        "auto",
+        "Where a search over latent vectors chooses, crosses and mutates: on the processor (arrays), or where the "
+        "networks compute (tensors); auto: tensors on a CUDA GPU.",
+    )
     objectives: Literal["both", "divergence", "diversity"] = setting(
         "both", "Search for both, or for one of them alone (paper, Table 3).", option="--objectives"
     )

@@ -8,37 +8,55 @@ from typing import Any
 import numpy as np
 import torch
 from pymoo.algorithms.moo.nsga2 import NSGA2
-from pymoo.core.population import Population
 from pymoo.core.termination import NoTermination
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
 from diffgen.search.bandit import Bandit
-from diffgen.search.columns import Column, column, new_population, set_columns
-from diffgen.search.mating import ArrayMating
+from diffgen.search.individuals import Individuals
+from diffgen.search.mating import ArrayMating, FreshGenes
 from diffgen.search.niches import NicheSurvival
-from diffgen.search.operators import (
-    HashDuplicateElimination,
-    SpaceCrossover,
-    SpaceMutation,
-    SpaceRepair,
-    SpaceSampling,
-)
+from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceSampling
 from diffgen.search.problem import MAX_CELLS, GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.shares import SharedMating, SharedSampling, Shares
 from diffgen.search.survival import RescoringSurvival
+from diffgen.search.tensor_mating import TensorMating
+from diffgen.search.tensor_survival import TensorSurvival
 from diffgen.sources.space import Crossing, Genes, Mutating
+from diffgen.sources.tensor_space import TensorSpace, tensor_space
 
+_KEPT = ("X", "F", "rank", "crowding", "archive_number", "niche")  # columns in a checkpoint, with the pictures
 Checkpoint = dict[str, Any]  # arrays and JSON values, never an object that must be pickled
-_EVALUATED = {"F", "G", "H"}  # there are no constraints, G and H
 
 
-class FirstFrontNsga2(NSGA2):  # type: ignore[misc]
-    """NSGA-II whose best ones are those of the first front; pymoo asks every individual for its constraints first."""
+class ColumnNsga2(NSGA2):  # type: ignore[misc]
+    """pymoo's NSGA-II on a population of columns; it merges these, and looks for no optimum, which nobody asks for."""
+
+    pop: Individuals
+
+    def _initialize_infill(self) -> Individuals:
+        """Random genes, each once."""
+        X = self.initialization.sampling._do(self.problem, self.pop_size, random_state=self.random_state)
+        made = FreshGenes(X[:0])
+        made.take(self.problem.space.repair(X))
+        return Individuals({"X": torch.from_numpy(made.first(self.pop_size)).to(self.problem.place)})
+
+    def _advance(self, infills: Individuals, **kwargs: Any) -> None:
+        self.pop = self._survivors(self.pop.joined(infills))
+
+    def _survivors(self, individuals: Individuals) -> Individuals:
+        survivors: Individuals = self.survival.do(
+            self.problem, individuals, n_survive=self.pop_size, algorithm=self, random_state=self.random_state
+        )
+        return survivors
+
+    def welcome(self, guests: Individuals) -> None:
+        """Let others compete for places, between two generations."""
+        self.pop = self._survivors(self.pop.joined(guests))
 
     def _set_optimum(self, **kwargs: Any) -> None:
-        self.opt = self.pop[column(self.pop, "rank") == 0]
+        self.opt = None
 
 
 class Nsga2Search:
@@ -65,7 +83,6 @@ class Nsga2Search:
     ) -> None:
         self.problem = problem
         self._shares = _shares(problem, config, beginners or (lambda part: None))
-        repair = SpaceRepair()
         crossover = SpaceCrossover(
             config.crossover_probability,
             Crossing(gene_probability=config.crossover_gene_probability, eta=config.crossover_eta),
@@ -78,22 +95,28 @@ class Nsga2Search:
                 eta=config.mutation_eta,
             ),
         )
+        survival: RescoringSurvival | TensorSurvival
+        mating: ArrayMating | TensorMating
+        space = None if self._shares is not None else _on_tensors(problem, config)
+        if space is not None:
+            problem.place = problem.diversity.device
+            mating = TensorMating(space, crossover, mutation, device=problem.place)
+            survival = TensorSurvival(cells=_cells(config))
+        else:
+            shares, cells = self._shares, _cells(config)
+            mating = ArrayMating(crossover, mutation) if shares is None else SharedMating(shares, crossover, mutation)
+            survival = RescoringSurvival() if cells is None else NicheSurvival(cells=cells)
         # every operator is made anew: pymoo's default instances are shared between algorithms
-        self.algorithm = FirstFrontNsga2(
+        self.algorithm = ColumnNsga2(
             pop_size=config.population,
             sampling=SpaceSampling() if self._shares is None else SharedSampling(self._shares),
-            mating=ArrayMating(None, crossover, mutation, repair=repair)
-            if self._shares is None
-            else SharedMating(self._shares, crossover, mutation, repair),
-            survival=_survival(config),
-            repair=repair,
-            eliminate_duplicates=HashDuplicateElimination(),
+            mating=mating,
+            survival=survival,
             output=None,
         )
         # NSGA2's constructor ignores a termination; the loop's budget ends the search
         self.algorithm.setup(problem, seed=seed, termination=NoTermination())
-        self._offspring: Population | None = None  # the generation that is being asked about
-        self._genes: Column = np.empty(0)
+        self._offspring: Individuals | None = None  # the generation that is being asked about
         self._told: list[tuple[torch.Tensor, Answers]] = []
 
     @property
@@ -114,9 +137,8 @@ class Nsga2Search:
                     "The search stands still: mating makes only genes that the population holds already; "
                     "use a larger population or more mutation."
                 )
-            self._genes = column(self._offspring, "X")
         first = sum(len(answers) for _, answers in self._told)
-        return self.problem.draw(self._genes[first : first + room], self._generation)
+        return self.problem.draw(self._offspring.column("X")[first : first + room], self._generation)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Take in the answers; with the last of a generation, survival chooses the next parents."""
@@ -126,11 +148,9 @@ class Nsga2Search:
             return
         pictures = torch.cat([images for images, _ in self._told])
         whole = Answers.joined([part for _, part in self._told])
-        set_columns(self._offspring, self.problem.judge(pictures, whole))
+        self._offspring.update(self.problem.judge(pictures, whole))
         if self._shares is not None:
-            self._shares.learn(self._genes, whole)
-        for individual in self._offspring.tolist():
-            individual.evaluated.update(_EVALUATED)
+            self._shares.learn(self._offspring.get("X"), whole)
         self.algorithm.tell(infills=self._offspring)
         self._forget()
 
@@ -138,25 +158,16 @@ class Nsga2Search:
         """Let triggers from elsewhere compete for places in the population; genes that it holds are passed over."""
         if not self.algorithm.is_initialized or not self.between_generations or proposal.genes is None:
             return
-        genes, population = proposal.genes.cpu().numpy().astype(np.float64), self.algorithm.pop
-        held = {row.tobytes() for row in column(population, "X").astype(np.float32)}
+        genes = proposal.genes.cpu().numpy().astype(np.float64)
+        held = {row.tobytes() for row in self.algorithm.pop.get("X").astype(np.float32)}
         drawable = np.isin(self.problem.space.part_of(genes), self.problem.space.opened)
         new = [row for row in np.flatnonzero(drawable).tolist() if genes[row].astype(np.float32).tobytes() not in held]
         if not new:
             return
         rows = torch.tensor(new)
-        guests = new_population(genes[new])
-        set_columns(guests, self.problem.judge(proposal.images[rows], answers.at(rows)))
-        for individual in guests.tolist():
-            individual.evaluated.update(_EVALUATED)
-        algorithm = self.algorithm
-        algorithm.pop = algorithm.survival.do(
-            self.problem,
-            Population.merge(population, guests),
-            n_survive=algorithm.pop_size,
-            algorithm=algorithm,
-            random_state=algorithm.random_state,
-        )
+        guests = Individuals({"X": torch.from_numpy(genes[new]).to(self.problem.place)})
+        guests.update(self.problem.judge(proposal.images[rows], answers.at(rows)))
+        self.algorithm.welcome(guests)
 
     def _forget(self) -> None:
         """Drop the generation that was begun, if any."""
@@ -171,13 +182,8 @@ class Nsga2Search:
         population, diversity = self.algorithm.pop, self.problem.diversity
         return {
             **({} if self._shares is None else self._shares.checkpoint()),
-            "X": population.get("X"),
-            "F": population.get("F"),
-            "rank": population.get("rank").astype(np.int64),
-            "crowding": population.get("crowding").astype(np.float64),
-            "archive_number": population.get("archive_number").astype(np.int64),
-            "niche": population.get("niche").astype(np.int64),
-            "images": self.problem.pictures(population.get("uid")),
+            **{name: population.get(name) for name in _KEPT},
+            "images": population.get("images"),
             "representatives": diversity.representatives,
             "clustered": diversity.clustered,
             "next_generation": int(self.algorithm.n_iter),
@@ -187,13 +193,9 @@ class Nsga2Search:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave; the archive must be as it was then."""
         self.problem.diversity.restore(state["representatives"], clustered=state["clustered"])
-        population = Population.new(X=state["X"], F=state["F"], rank=state["rank"], crowding=state["crowding"])
-        population.set("uid", self.problem.keep(torch.from_numpy(state["images"])))
-        for name in ("archive_number", "niche"):
-            population.set(name, state[name])
-        population.set("version", np.full(len(population), self.problem.diversity.version))
-        for individual in population:
-            individual.evaluated = set(_EVALUATED)
+        population = Individuals({name: torch.tensor(state[name]).to(self.problem.place) for name in _KEPT})
+        population.set("images", torch.tensor(state["images"]).to(self.problem.diversity.device))
+        population.set("version", self.problem.diversity.version)
         self._forget()
         if self._shares is not None:
             self._shares.restore(state)
@@ -216,7 +218,15 @@ def _shares(problem: GeneProblem, config: SearchConfig, beginners: Callable[[int
     )
 
 
-def _survival(config: SearchConfig) -> RescoringSurvival:
-    if config.niches == "none":
-        return RescoringSurvival()
-    return NicheSurvival(cells=MAX_CELLS if config.niches == "behaviour" else 1)
+def _cells(config: SearchConfig) -> int | None:
+    """How many niches a label pair has; None: there are no niches."""
+    return {"none": None, "label_pair": 1, "behaviour": MAX_CELLS}[config.niches]
+
+
+def _on_tensors(problem: GeneProblem, config: SearchConfig) -> TensorSpace | None:
+    """The searched space for tensors on the networks' device; None where arrays are to do, or the space wants them."""
+    device = problem.diversity.device
+    # mps has no float64
+    if config.operators == "arrays" or device.type == "mps" or (config.operators == "auto" and device.type != "cuda"):
+        return None
+    return tensor_space(problem.space, device)

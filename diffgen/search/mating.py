@@ -9,45 +9,47 @@ import math
 from typing import Any
 
 import numpy as np
-from pymoo.core.mating import Mating
-from pymoo.core.population import Population
 from pymoo.util.misc import random_permutations
 
-from diffgen.search.columns import Column, column, new_population
+from diffgen.search.individuals import Column, Individuals
+from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair
 from diffgen.search.problem import GeneProblem
 
+ROUNDS = 100  # as pymoo's NSGA2 tries
 
-class ArrayMating(Mating):  # type: ignore[misc]
+
+class ArrayMating:
     """Binary tournaments by dominance and crowding (Deb et al. 2002), then the operators it was given.
 
-    ``crossover`` and ``mutation`` must have an ``apply`` on arrays, as those of :mod:`diffgen.search.operators`. An
-    offspring with the genes of another one, or of a parent, is made again.
+    An offspring with the genes of another one, or of a parent, is made again.
     """
+
+    def __init__(self, crossover: SpaceCrossover, mutation: SpaceMutation) -> None:
+        self.crossover = crossover
+        self.mutation = mutation
+        self.repair = SpaceRepair()
 
     def do(
         self,
         problem: GeneProblem,
-        pop: Population,
+        pop: Individuals,
         n_offsprings: int,
-        random_state: np.random.Generator | None = None,
-        n_max_iterations: int | None = None,
+        *,
+        random_state: np.random.Generator,
         **kwargs: Any,
-    ) -> Population:
-        assert random_state is not None
-        rounds = n_max_iterations or self.n_max_iterations
-        return new_population(self._genes(problem, pop, n_offsprings, random_state, rounds=rounds))
+    ) -> Individuals:
+        """Up to so many offspring, as pymoo's algorithm asks for them."""
+        return Individuals.unasked(self._genes(problem, pop, n_offsprings, random_state))
 
-    def _genes(
-        self, problem: GeneProblem, pop: Population, count: int, rng: np.random.Generator, *, rounds: int
-    ) -> Column:
+    def _genes(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Column:
         """Up to ``count`` genes, in as many rounds at most as it may take to make enough of them."""
-        X, F, crowding = column(pop, "X"), column(pop, "F"), column(pop, "crowding").astype(np.float64)
+        X, F, crowding = pop.get("X"), pop.get("F"), pop.get("crowding")
         made = FreshGenes(X)
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             made.take(self._offspring(problem, X, F, crowding, count - len(made.rows), rng))
             if len(made.rows) >= count:
                 break
-        return np.array(made.rows[:count])
+        return made.first(count)
 
     def _offspring(
         self, problem: GeneProblem, X: Column, F: Column, crowding: Column, count: int, rng: np.random.Generator
@@ -70,8 +72,13 @@ class FreshGenes:
     """
 
     def __init__(self, known: Column) -> None:
+        self._length = known.shape[1]
         self._seen = {genes.tobytes() for genes in known}
         self.rows: list[Column] = []
+
+    def first(self, count: int) -> Column:
+        """float64 (at most ``count``, n_var)."""
+        return np.array(self.rows[:count]).reshape(-1, self._length)
 
     def take(self, genes: Column) -> list[bytes]:
         """Take in what is new of float64 (N, n_var); gives the bytes of each that is."""

@@ -8,14 +8,12 @@ per ordered label pair, or one per behaviour (label pair and cell), and one for 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from pymoo.core.population import Population
 
-from diffgen.search.columns import column
+from diffgen.search.individuals import Column, Individuals
 from diffgen.search.survival import RescoringSurvival
 from diffgen.search.turns import turns
+from diffgen.types import Int64Array
 
 
 class NicheSurvival(RescoringSurvival):
@@ -37,15 +35,19 @@ class NicheSurvival(RescoringSurvival):
         self._cells = cells
 
     def _select(
-        self, pop: Population, *, n_survive: int, random_state: np.random.Generator | None = None, **kwargs: Any
-    ) -> Population:
-        sorted_all = super()._select(pop, n_survive=len(pop), random_state=random_state)
-        rank, crowding = column(sorted_all, "rank"), column(sorted_all, "crowding").astype(np.float64)
-        sorted_all = sorted_all[np.lexsort((-crowding, rank))]
-        niche = column(sorted_all, "niche").astype(np.int64)
-        turn = turns(niche)
-        # numbers of (turn, label pair), and who of those comes first
-        _, served = np.unique(np.column_stack([turn, niche // self._cells]), axis=0, return_inverse=True)
-        # stable: of those served together the better one comes first
-        order = np.lexsort((turns(served.astype(np.int64).reshape(-1)), turn))
-        return sorted_all[np.sort(order[:n_survive])]
+        self, pop: Individuals, n_survive: int, rng: np.random.Generator
+    ) -> tuple[Int64Array, Int64Array, Column]:
+        rows, rank, crowding = self._ranked(pop.get("F"), len(pop))
+        best_first = np.lexsort((-crowding, rank))
+        served = places_in_turns(pop.get("niche")[rows[best_first]], self._cells)
+        kept = best_first[np.sort(served[:n_survive])]
+        return rows[kept], rank[kept], crowding[kept]
+
+
+def places_in_turns(niche: Int64Array, cells: int) -> Int64Array:
+    """int64 (N,): in which order individuals are served, whose niches are int64 (N,), the best one's first."""
+    turn = turns(niche)
+    # numbers of (turn, label pair), and who of those comes first
+    _, together = np.unique(np.column_stack([turn, niche // cells]), axis=0, return_inverse=True)
+    # stable: of those served together the better one comes first
+    return np.lexsort((turns(together.astype(np.int64).reshape(-1)), turn))

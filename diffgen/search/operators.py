@@ -1,4 +1,4 @@
-"""pymoo's operators on a space of genes: sampling, repair, crossover, mutation, and finding doubles by hash.
+"""pymoo's operators on a space of genes: sampling, repair, crossover, mutation.
 
 What they do to genes is the space's own (:mod:`diffgen.sources.space`); here they get pymoo's form, with the shares of
 matings and of individuals that they are applied to.
@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 from pymoo.core.crossover import Crossover
-from pymoo.core.duplicate import DuplicateElimination
 from pymoo.core.mutation import Mutation
-from pymoo.core.population import Population
 from pymoo.core.repair import Repair
 from pymoo.core.sampling import Sampling
 
@@ -88,18 +86,3 @@ class SpaceMutation(Mutation):  # type: ignore[misc]
         self, problem: GeneProblem, X: Genes, *args: Any, random_state: np.random.Generator, **kwargs: Any
     ) -> Genes:
         return problem.space.mutate(X, self.how, random_state)
-
-
-class HashDuplicateElimination(DuplicateElimination):  # type: ignore[misc]
-    """Individuals with the same genes, found by hashing in O(n); pymoo's own compares all pairs."""
-
-    def _do(
-        self, pop: Population, other: Population | None, is_duplicate: np.ndarray[Any, Any]
-    ) -> np.ndarray[Any, Any]:
-        seen = set() if other is None else {individual.X.tobytes() for individual in other}
-        for row, individual in enumerate(pop):
-            key = individual.X.tobytes()
-            is_duplicate[row] = key in seen
-            if other is None:
-                seen.add(key)
-        return is_duplicate

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 
 from diffgen.config import SearchConfig
 from diffgen.search.archive import Archive
-from diffgen.search.columns import Column, column, set_columns
 from diffgen.search.diversity import Diversity
+from diffgen.search.individuals import Individuals
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
 from diffgen.sources.base import Source
-from diffgen.types import Int64Array, UInt8Array
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
 
@@ -25,8 +22,7 @@ MAX_CELLS = 1 << 20  # a niche by behaviour is label pair * MAX_CELLS + cell
 class GeneProblem(Problem):  # type: ignore[misc]
     """Maximise divergence (Eq. 1) and diversity (Eq. 2), or one of them; pymoo minimises, so they are negated (Eq. 3).
 
-    The picture of every individual is kept until it leaves the population, since its diversity is scored again when
-    the representatives change. Pictures are found by ``uid``, a number that each individual carries.
+    Every individual carries its picture, since its diversity is scored again when the representatives change.
 
     pymoo never evaluates it: pictures are drawn by :meth:`draw`, somebody else asks the models about them, and
     :meth:`judge` makes objectives of the answers.
@@ -47,6 +43,8 @@ class GeneProblem(Problem):  # type: ignore[misc]
             whatever is not rejected.
 
     Attributes:
+        place: where individuals lie but for their pictures, which stay on the device of ``diversity``; the search says
+            where.
         space: the part of the source's space that is searched.
     """
 
@@ -74,104 +72,77 @@ class GeneProblem(Problem):  # type: ignore[misc]
         self._memory = memory or BatchHalver()
         self._guided = guided
         self._constrained = guided and config.validity != "objective"
-        self._uids = np.empty(0, dtype=np.int64)
-        self._images: torch.Tensor | None = None
-        self._next_uid = 0
+        self.place = torch.device("cpu")
         self._objectives = OBJECTIVES[config.objectives]
         self._has_cells = has_cells
         self._by_cell = config.niches == "behaviour"
         if self._by_cell and not has_cells:
             raise ValueError("Niches by behaviour need answers that tell cells apart.")
 
-    def draw(self, X: Column, generation: int) -> Proposal:
+    def draw(self, X: torch.Tensor, generation: int) -> Proposal:
         """The pictures of genes, float64 (N, n_var)."""
-        genes = torch.from_numpy(np.asarray(X, dtype=np.float32))
+        genes = X.to(torch.float32)
         images = self._memory.call(self._source.draw, genes)
         return Proposal(images, generation=generation, genes=genes, origins=self._source.origins(genes))
 
-    def judge(self, pictures: torch.Tensor, answers: Answers) -> dict[str, Column]:
-        """What a generation is worth: its columns F (objectives, pymoo minimises), uid, archive_number, niche, version.
+    def judge(self, pictures: torch.Tensor, answers: Answers) -> dict[str, torch.Tensor]:
+        """What a generation is worth: F (objectives, pymoo minimises), images, archive_number, niche, version.
 
         Args:
-            pictures: uint8 (N, C, H, W) of the whole generation; they are kept.
+            pictures: uint8 (N, C, H, W) of the whole generation.
             answers: to these.
         """
-        archived = answers.archive_numbers.numpy()
-        values = {"divergence": answers.divergence.cpu().numpy()}
+        pictures = pictures.to(self.diversity.device)
+        archived = answers.archive_numbers
+        values = {"divergence": answers.divergence}
         if "diversity" in self._objectives:
             self.diversity.update()
-            values["diversity"] = self.diversity.score(pictures, answers.archive_numbers).cpu().numpy()
-            self._archive.record_diversity(archived[archived >= 0], values["diversity"][archived >= 0])
-        objectives = -np.stack([values[name] for name in self._objectives], axis=1).astype(np.float64)
+            values["diversity"] = self.diversity.score(pictures, archived)
+            found = archived >= 0
+            self._archive.record_diversity(archived[found].numpy(), values["diversity"].cpu()[found].numpy())
+        objectives = -torch.stack([values[name].to(self.place) for name in self._objectives], dim=1).to(torch.float64)
         niche = self._niches(answers)
         if self._guided:
-            violation = answers.violation.numpy()
+            violation = answers.violation
             if self._constrained:
                 if self._has_cells:
-                    known = (archived >= 0) & (answers.news.numpy() == 0) & (violation == 0)
-                    violation = np.where(known, np.float32(_FOUND_BEFORE), violation)
-                objectives = np.minimum(objectives, 0)
-                objectives[violation > 0] = violation[violation > 0, None]
-                niche[violation > 0] = NO_PAIR
+                    known = (archived >= 0) & (answers.news == 0) & (violation == 0)
+                    violation = violation.masked_fill(known, _FOUND_BEFORE)
+                violation = violation.to(self.place)
+                rejected = violation > 0
+                objectives = torch.where(rejected[:, None], violation[:, None], objectives.clamp(max=0))
+                niche = niche.masked_fill(rejected, NO_PAIR)
             else:
-                objectives = np.column_stack([objectives, violation])
+                objectives = torch.cat([objectives, violation.to(objectives)[:, None]], dim=1)
         return {
             "F": objectives,
-            "uid": self.keep(pictures),
-            "archive_number": archived,
+            "images": pictures,
+            "archive_number": archived.to(self.place),
             "niche": niche,
-            "version": np.full(len(pictures), self.diversity.version),
+            "version": torch.full((len(pictures),), self.diversity.version, device=self.place),
         }
 
-    def _niches(self, answers: Answers) -> Int64Array:
+    def _niches(self, answers: Answers) -> torch.Tensor:
         """int64 (N,): the label pair of each trigger, or its behaviour; ``NO_PAIR`` for the rest."""
-        pairs = np.array(answers.label_pairs.cpu().numpy())
+        pairs = answers.label_pairs.to(self.place)
         if not self._by_cell:
             return pairs
-        cells = answers.cells.numpy()
-        return np.where(pairs == NO_PAIR, NO_PAIR, pairs * MAX_CELLS + cells)
+        return torch.where(pairs == NO_PAIR, NO_PAIR, pairs * MAX_CELLS + answers.cells.to(self.place))
 
-    def keep(self, pictures: torch.Tensor) -> Int64Array:
-        """Remember pictures, uint8 (N, C, H, W); returns their uids, int64 (N,)."""
-        uids = np.arange(self._next_uid, self._next_uid + len(pictures))
-        self._next_uid += len(pictures)
-        self._uids = np.concatenate([self._uids, uids])
-        self._images = pictures if self._images is None else torch.cat([self._images, pictures])
-        return uids
-
-    def _rows(self, uids: Int64Array) -> Int64Array:
-        return np.searchsorted(self._uids, uids)
-
-    def rescore(self, population: Population) -> None:
+    def rescore(self, population: Individuals) -> None:
         """Give those individuals a new second objective whose score stems from older representatives."""
         if "diversity" not in self._objectives:
             return
         second = self._objectives.index("diversity")
-        stale_scores = column(population, "version") != self.diversity.version
+        objectives, version = population.column("F"), population.column("version")
+        stale = version != self.diversity.version
         if self._constrained:
             # the objectives of rejected pictures are no scores of diversity
-            stale_scores &= column(population, "F")[:, second] <= 0
-        old = np.flatnonzero(stale_scores)
-        if len(old) == 0:
+            stale &= objectives[:, second] <= 0
+        rows = stale.nonzero().squeeze(1)
+        if len(rows) == 0:
             return
-        stale = population[old]
-        assert self._images is not None
-        pictures = self._images[torch.from_numpy(self._rows(column(stale, "uid"))).to(self._images.device)]
-        numbers = torch.from_numpy(column(stale, "archive_number").astype(np.int64))
-        objectives = column(stale, "F")
-        objectives[:, second] = -self.diversity.score(pictures, numbers).cpu().numpy()
-        if self._constrained:
-            objectives = np.minimum(objectives, 0)
-        set_columns(stale, {"F": objectives, "version": np.full(len(stale), self.diversity.version)})
-
-    def retain(self, population: Population) -> None:
-        """Forget the pictures of all but these individuals."""
-        assert self._images is not None
-        uids = np.sort(column(population, "uid"))
-        self._images = self._images[torch.from_numpy(self._rows(uids)).to(self._images.device)]
-        self._uids = uids
-
-    def pictures(self, uids: Int64Array) -> UInt8Array:
-        """uint8 (len(uids), C, H, W): what a checkpoint keeps of the population besides its genes."""
-        assert self._images is not None
-        return self._images[torch.from_numpy(self._rows(uids)).to(self._images.device)].cpu().numpy()
+        old = population[rows]
+        scores = -self.diversity.score(old.column("images"), old.column("archive_number")).to(objectives)
+        objectives[rows, second] = scores.clamp(max=0) if self._constrained else scores
+        version[rows] = self.diversity.version

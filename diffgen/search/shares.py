@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from pymoo.core.population import Population
 
 from diffgen.search.bandit import Bandit
-from diffgen.search.columns import Column, column
-from diffgen.search.mating import ArrayMating, FreshGenes, niche_winners, tournament_winners
-from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair, SpaceSampling
+from diffgen.search.individuals import Column, Individuals
+from diffgen.search.mating import ROUNDS, ArrayMating, FreshGenes, niche_winners, tournament_winners
+from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceSampling
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers
 from diffgen.sources.draws import NumpyDraws
@@ -125,25 +124,17 @@ class SharedSampling(SpaceSampling):
 class SharedMating(ArrayMating):
     """Fills every place of a generation as it was shared out: with a child of two parents of a part, or a newcomer."""
 
-    def __init__(self, shares: Shares, crossover: SpaceCrossover, mutation: SpaceMutation, repair: SpaceRepair) -> None:
-        super().__init__(None, crossover, mutation, repair=repair)
+    def __init__(self, shares: Shares, crossover: SpaceCrossover, mutation: SpaceMutation) -> None:
+        super().__init__(crossover, mutation)
         self._shares = shares
 
-    def _genes(
-        self, problem: GeneProblem, pop: Population, count: int, rng: np.random.Generator, *, rounds: int
-    ) -> Column:
-        X = column(pop, "X")
-        parents = _Parents(
-            X,
-            column(pop, "F"),
-            column(pop, "crowding").astype(np.float64),
-            column(pop, "niche").astype(np.int64),
-            problem.space.part_of(X),
-        )
+    def _genes(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Column:
+        X = pop.get("X")
+        parents = _Parents(X, pop.get("F"), pop.get("crowding"), pop.get("niche"), problem.space.part_of(X))
         made, arms = FreshGenes(X), dict[bytes, int]()
         for arm, genes in self._shares.joined(count, rng):
             arms |= dict.fromkeys(made.take(genes), arm)
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             if len(made.rows) >= count:
                 break
             places = np.bincount(self._shares.choose(count - len(made.rows), rng))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from pymoo.core.population import Population
+import torch
 from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 from pymoo.util.randomized_argsort import randomized_argsort
 
-from diffgen.search.columns import Column, column, set_columns
+from diffgen.search.individuals import Column, Individuals
 from diffgen.search.problem import GeneProblem
+from diffgen.types import Int64Array
 
 
 class RescoringSurvival(RankAndCrowding):  # type: ignore[misc]
@@ -20,28 +21,41 @@ class RescoringSurvival(RankAndCrowding):  # type: ignore[misc]
     move: evaluate the survivors again). Who survives is whom ``RankAndCrowding`` chooses with the same random state.
     """
 
-    def _do(self, problem: GeneProblem, pop: Population, *args: Any, **kwargs: Any) -> Population:
+    def _do(
+        self,
+        problem: GeneProblem,
+        pop: Individuals,
+        *args: Any,
+        n_survive: int,
+        random_state: np.random.Generator,
+        **kwargs: Any,
+    ) -> Individuals:
         problem.rescore(pop)
-        survivors = self._select(pop, **kwargs)
-        problem.retain(survivors)
+        rows, rank, crowding = self._select(pop, n_survive, random_state)
+        survivors = pop[torch.from_numpy(rows)]
+        survivors.set("rank", rank)
+        survivors.set("crowding", crowding)
         return survivors
 
     def _select(
-        self, pop: Population, *, n_survive: int, random_state: np.random.Generator | None = None, **kwargs: Any
-    ) -> Population:
-        """Who stays, with its rank and crowding distance."""
-        F = column(pop, "F")
-        fronts = self.nds.do(F, n_stop_if_ranked=n_survive)
-        rows = np.concatenate(fronts)
-        rank = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
-        crowding = crowding_distances(F[rows], rank)
-        set_columns(pop[rows], {"rank": rank, "crowding": crowding})
+        self, pop: Individuals, n_survive: int, rng: np.random.Generator
+    ) -> tuple[Int64Array, Int64Array, Column]:
+        """The rows of those who stay, with the rank and the crowding distance of each."""
+        rows, rank, crowding = self._ranked(pop.get("F"), n_survive)
         too_many = len(rows) - n_survive
         if too_many > 0:
-            start = len(rows) - len(fronts[-1])
-            order = randomized_argsort(crowding[start:], order="descending", method="numpy", random_state=random_state)
-            rows = np.concatenate([rows[:start], rows[start:][order[:-too_many]]])
-        return pop[rows]
+            start = np.flatnonzero(rank == rank[-1])[0]
+            order = randomized_argsort(crowding[start:], order="descending", method="numpy", random_state=rng)
+            kept = np.r_[:start, start + order[:-too_many]]
+            rows, rank, crowding = rows[kept], rank[kept], crowding[kept]
+        return rows, rank, crowding
+
+    def _ranked(self, F: Column, count: int) -> tuple[Int64Array, Int64Array, Column]:
+        """The rows of the fronts that it takes to have so many, with the rank and crowding distance of each."""
+        fronts = self.nds.do(F, n_stop_if_ranked=count)
+        rows = np.concatenate(fronts)
+        rank = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
+        return rows, rank, crowding_distances(F[rows], rank)
 
 
 def crowding_distances(F: Column, front: Column) -> Column:

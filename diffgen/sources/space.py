@@ -231,10 +231,16 @@ class NormalShell(Box):
         values = draws.normal(count, self.continuous)
         return values if np.isinf(self._bound) else np.clip(values, self.low, self.high)
 
-    def repair(self, genes: Genes) -> Genes:
+    @property
+    def norms(self) -> tuple[float, float]:
+        """The smallest and the largest norm of a vector on the shell."""
         tail = (1 - _SHELL_SHARE) / 2
         # quantiles of the chi distribution as scipy.stats has them, which takes a second to import
         low, high = np.sqrt(2 * gammaincinv(self.continuous / 2, [tail, 1 - tail]))
+        return float(low), float(high)
+
+    def repair(self, genes: Genes) -> Genes:
+        low, high = self.norms
         norm = np.linalg.norm(genes, axis=1, keepdims=True)
         scale = np.clip(norm, low, high) / np.maximum(norm, 1e-12)
         # the bounds come last: scaling up may push a gene over them

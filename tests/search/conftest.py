@@ -26,6 +26,8 @@ from diffgen.sources.gan import GanSource
 from diffgen.sources.space import latent_space
 from diffgen.types import ImageSet
 
+_CPU = torch.device("cpu")
+
 
 @pytest.fixture(scope="session")
 def digits() -> ImageSet:
@@ -114,11 +116,12 @@ def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple
         seed: int = 0,
         batch_size: int = 64,
         saturation_queries: int | None = None,
+        device: torch.device = _CPU,
         **settings: object,
     ) -> tuple[Nsga2Search, SearchLoop]:
         evaluator = make_evaluator(**settings)
         archive = evaluator.archive
-        diversity = Diversity(archive, config, space=PixelEmbedding(), seed=seed, device=torch.device("cpu"))
+        diversity = Diversity(archive, config, space=PixelEmbedding(), seed=seed, device=device)
         has_cells = evaluator.behaviours is not None
         guided = evaluator.asks_filters
         problem = GeneProblem(generator, archive, diversity, config, has_cells=has_cells, guided=guided)

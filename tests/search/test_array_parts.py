@@ -6,18 +6,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pymoo.algorithms.moo.nsga2 import binary_tournament
+from pymoo.core.duplicate import DefaultDuplicateElimination
 from pymoo.core.mating import Mating
 from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 
-from diffgen.search.columns import column, new_population, set_columns
-from diffgen.search.mating import ArrayMating, tournament_winners
-from diffgen.search.operators import HashDuplicateElimination, SpaceCrossover, SpaceMutation, SpaceRepair
+from diffgen.search.individuals import Individuals
+from diffgen.search.mating import ArrayMating, FreshGenes, tournament_winners
+from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair
 from diffgen.search.survival import RescoringSurvival, crowding_distances
 from diffgen.sources.space import Crossing, Mutating, NormalShell, WithClass
 
@@ -30,10 +32,7 @@ class Eight(Problem):
         self.space = WithClass(shell, classes) if classes else shell
         super().__init__(n_var=self.space.length, n_obj=2, xl=self.space.low, xu=self.space.high)
 
-    def rescore(self, population: Population) -> None:
-        pass
-
-    def retain(self, population: Population) -> None:
+    def rescore(self, population: Individuals) -> None:
         pass
 
 
@@ -49,18 +48,26 @@ def ranked(count: int, seed: int, classes: int, *, alike: int) -> Population:
     return RankAndCrowding().do(Eight(classes), population, n_survive=count, random_state=rng)
 
 
+def columns_of(population: Population, *names: str) -> Individuals:
+    """The same as columns."""
+    columns = Individuals.unasked(population.get("X"))
+    for name in names or ("F", "crowding"):
+        columns.set(name, population.get(name).astype(float))
+    return columns
+
+
 @given(st.integers(4, 60), st.integers(0, 1000), st.sampled_from([2, 5, 1000]), st.sampled_from([0, 4]))
 def test_mating_makes_the_same_offspring(count: int, seed: int, alike: int, classes: int) -> None:
     space, population = Eight(classes), ranked(count, seed, classes, alike=alike)
     crossover = SpaceCrossover(0.8, Crossing(gene_probability=0.5, eta=15.0))
     mutation = SpaceMutation(0.6, Mutating(gene_probability=0.2, category_probability=0.3, eta=20.0))
-    shared = {"repair": SpaceRepair(), "eliminate_duplicates": HashDuplicateElimination()}
+    shared = {"repair": SpaceRepair(), "eliminate_duplicates": DefaultDuplicateElimination()}
     theirs = Mating(TournamentSelection(func_comp=binary_tournament), crossover, mutation, **shared)
-    ours = ArrayMating(None, crossover, mutation, repair=SpaceRepair())
+    ours = ArrayMating(crossover, mutation)
     states = [np.random.default_rng(seed + 1) for _ in range(2)]
     algorithm = SimpleNamespace(tournament_type="comp_by_dom_and_crowding", random_state=states[0])
     expected = theirs.do(space, population, count, algorithm=algorithm, random_state=states[0])
-    found = ours.do(space, population, count, algorithm=None, random_state=states[1])
+    found = ours.do(space, columns_of(population), count, random_state=states[1])
     assert np.array_equal(found.get("X"), expected.get("X"))
     # and the search goes on from the same state
     assert states[0].random() == states[1].random()
@@ -68,11 +75,12 @@ def test_mating_makes_the_same_offspring(count: int, seed: int, alike: int, clas
 
 def test_mating_ends_when_no_new_offspring_can_be_made() -> None:
     still = ArrayMating(
-        None,
         SpaceCrossover(0.0, Crossing(gene_probability=0.5, eta=15.0)),
         SpaceMutation(0.0, Mutating(gene_probability=0.1, category_probability=0.0, eta=20.0)),
     )
-    made = still.do(Eight(0), ranked(10, 0, 0, alike=1000), 10, random_state=np.random.default_rng(0))
+    problem, population = Eight(0), columns_of(ranked(10, 0, 0, alike=1000))
+    population.set("X", problem.space.repair(population.get("X")))
+    made = still.do(problem, population, 10, random_state=np.random.default_rng(0))
     assert len(made) == 0
 
 
@@ -80,11 +88,10 @@ def test_mating_ends_when_no_new_offspring_can_be_made() -> None:
 def test_survival_chooses_the_same(count: int, seed: int, alike: int, objectives: int, data: st.DataObject) -> None:
     survivors = data.draw(st.integers(1, count))
     F = np.random.default_rng(seed).integers(0, alike, (count, objectives)).astype(float)
-    kept = []
-    for survival in (RankAndCrowding(), RescoringSurvival()):
-        population = Population.new(X=np.arange(count)[:, None].astype(float), F=F)
-        kept.append(survival.do(Eight(0), population, n_survive=survivors, random_state=np.random.default_rng(seed)))
-    theirs, ours = kept
+    population = Population.new(X=np.arange(count)[:, None].astype(float), F=F)
+    states = [np.random.default_rng(seed) for _ in range(2)]
+    ours = RescoringSurvival().do(Eight(0), columns_of(population, "F"), n_survive=survivors, random_state=states[0])
+    theirs = RankAndCrowding().do(Eight(0), population, n_survive=survivors, random_state=states[1])
     assert np.array_equal(ours.get("X"), theirs.get("X"))
     assert np.array_equal(ours.get("rank"), theirs.get("rank"))
     assert np.array_equal(ours.get("crowding").astype(float), theirs.get("crowding").astype(float))
@@ -116,17 +123,33 @@ def test_the_better_one_wins_a_tournament() -> None:
     assert np.bincount(winners, minlength=3) / 3000 == pytest.approx([2 / 3, 1 / 3, 0], abs=0.05)
 
 
-def test_columns_are_what_get_and_set_give() -> None:
+def test_new_genes_are_those_that_pymoo_takes_for_no_doubles() -> None:
     rng = np.random.default_rng(0)
-    population = new_population(rng.random((5, 3)))
-    assert isinstance(population, Population)
-    assert len(new_population(np.empty((0, 3)))) == 0
-    F, uid = rng.random((5, 2)), np.arange(5)
-    set_columns(population, {"F": F, "uid": uid})
-    for name, expected in (("F", F), ("uid", uid)):
-        assert np.array_equal(population.get(name), expected)
-        assert np.array_equal(column(population, name), expected)
-    assert np.array_equal(column(population, "X"), population.get("X"))
-    # each individual has memory of its own
-    F[:] = 0
-    assert population.get("F").min() > 0
+    X, old = rng.integers(0, 3, (60, 3)).astype(float), rng.integers(0, 3, (10, 3)).astype(float)
+    theirs = DefaultDuplicateElimination().do(Population.new(X=X), Population.new(X=old))
+    made = FreshGenes(old)
+    made.take(X[:40])
+    made.take(X[40:])
+    assert 0 < len(made.rows) < 27
+    assert np.array_equal(made.first(100), theirs.get("X"))
+    assert FreshGenes(old).first(100).shape == (0, 3)
+
+
+def test_columns_are_kept_joined_and_picked() -> None:
+    rng = np.random.default_rng(0)
+    X, F = rng.random((5, 3)), rng.random((5, 2))
+    population, others = Individuals.unasked(X), Individuals.unasked(-X)
+    population.set("F", F)
+    population.set("n_gen", 3)
+    others.set("F", -F)
+    both = population.joined(others)
+    assert np.array_equal(both.get("X"), np.concatenate([X, -X]))
+    assert np.array_equal(both.get("F"), np.concatenate([F, -F]))
+    with pytest.raises(KeyError):
+        both.column("n_gen")
+    some = population[torch.tensor([3, 1])]
+    assert (len(some), some.get("n_gen").tolist()) == (2, [3, 3])
+    assert np.array_equal(some.get("F"), F[[3, 1]])
+    # in memory of their own
+    some.column("F").zero_()
+    assert np.array_equal(population.get("F"), F)

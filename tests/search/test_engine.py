@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pymoo.core.duplicate import DefaultDuplicateElimination
-from pymoo.core.population import Population
 
 from diffgen.config import SearchConfig, replace
 from diffgen.runs.arrays import read_arrays, write_arrays
@@ -20,7 +18,7 @@ from diffgen.search.behaviours import Behaviours
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
-from diffgen.search.operators import HashDuplicateElimination, SpaceRepair, SpaceSampling
+from diffgen.search.operators import SpaceRepair, SpaceSampling
 from diffgen.sources.gan import GanSource
 
 CONFIG = SearchConfig(population=40, reducer_dim=10, min_cluster_size=3)
@@ -66,9 +64,8 @@ def test_every_individual_competes_with_up_to_date_objectives(setup: Setup) -> N
 
     def check() -> None:
         problem, population = search.problem, search.algorithm.pop
-        pictures = torch.from_numpy(problem.pictures(population.get("uid")))
-        numbers = torch.from_numpy(population.get("archive_number").astype(np.int64))
-        again = problem.diversity.score(pictures, numbers).numpy()
+        pictures = population.column("images")
+        again = problem.diversity.score(pictures, population.column("archive_number")).numpy()
         assert np.allclose(-population.get("F")[:, 1], again, atol=1e-6)
         probabilities = torch.stack([m.predict(pictures) for m in loop.evaluator.black_boxes], dim=1).numpy()
         for row, (p, q) in enumerate(probabilities):
@@ -191,14 +188,6 @@ def test_search_finds_more_than_the_first_population(setup: Setup) -> None:
     loop.run(on_generation=lambda: sizes.append(len(loop.evaluator.archive)))
     first, last = sizes[1], np.mean(np.diff(sizes)[-5:])
     assert last > 1.2 * first
-
-
-def test_hash_elimination_finds_the_same_doubles_as_pymoo() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 3, (60, 3)).astype(float)
-    old = Population.new(X=rng.integers(0, 3, (10, 3)).astype(float))
-    ours, theirs = HashDuplicateElimination(), DefaultDuplicateElimination()
-    assert np.array_equal(ours.do(Population.new(X=X), old).get("X"), theirs.do(Population.new(X=X), old).get("X"))
 
 
 def test_prior_and_bounds_are_kept(setup: Setup) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pymoo.core.population import Population
 from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 
+from diffgen.search.individuals import Individuals
 from diffgen.search.niches import NicheSurvival
 from diffgen.search.turns import turns
 
@@ -18,10 +19,7 @@ from diffgen.search.turns import turns
 class StillProblem:
     """What survival needs of the problem when no representatives move."""
 
-    def rescore(self, population: Population) -> None:
-        pass
-
-    def retain(self, population: Population) -> None:
+    def rescore(self, population: Individuals) -> None:
         pass
 
     def has_constraints(self) -> bool:
@@ -61,7 +59,9 @@ def slow_survivors(F: list[list[float]], niches: list[int], survivors: int, cell
 
 
 def survivors_of(F: Any, niches: list[int], survivors: int, cells: int) -> list[int]:
-    population = Population.new(X=np.arange(len(F))[:, None].astype(float), F=np.asarray(F), niche=np.asarray(niches))
+    population = Individuals.unasked(np.arange(len(F))[:, None].astype(float))
+    population.set("F", np.asarray(F))
+    population.set("niche", np.asarray(niches))
     rng = np.random.default_rng(0)
     kept = NicheSurvival(cells=cells).do(StillProblem(), population, n_survive=survivors, random_state=rng)
     return sorted(kept.get("X")[:, 0].astype(int).tolist())

@@ -10,12 +10,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pymoo.core.population import Population
 
 from diffgen.search.bandit import Bandit
-from diffgen.search.columns import column
+from diffgen.search.individuals import Individuals
 from diffgen.search.mating import niche_winners
-from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair
+from diffgen.search.operators import SpaceCrossover, SpaceMutation
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers
 from diffgen.search.shares import SharedMating, Shares
 from diffgen.sources.draws import NumpyDraws
@@ -42,13 +41,14 @@ def shares_of(
 def mating_of(shares: Shares) -> SharedMating:
     crossover = SpaceCrossover(0.9, Crossing(gene_probability=0.5, eta=15.0))
     mutation = SpaceMutation(1.0, Mutating(gene_probability=1.0, category_probability=0.1, eta=20.0))
-    return SharedMating(shares, crossover, mutation, SpaceRepair())
+    return SharedMating(shares, crossover, mutation)
 
 
-def population_of(space: MixedSpace, count: int, seed: int) -> Population:
+def population_of(space: MixedSpace, count: int, seed: int) -> Individuals:
     rng = np.random.default_rng(seed)
     X = space.repair(space.sample(count, NumpyDraws(rng)))
-    population = Population.new(X=X, F=rng.integers(0, 4, (count, 2)).astype(float))
+    population = Individuals.unasked(X)
+    population.set("F", rng.integers(0, 4, (count, 2)).astype(float))
     population.set("crowding", rng.random(count))
     population.set("niche", rng.integers(-1, 3, count))
     return population
@@ -84,9 +84,9 @@ def test_a_generation_is_new_and_of_the_parts_that_it_was_shared_out_to(
     choose, rounds = shares.choose, []
     shares.choose = lambda *given: rounds.append(given) or choose(*given)
     made = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
-    X = column(made, "X")
+    X = made.get("X")
     assert len(X) == count
-    assert len({row.tobytes() for row in X} | {row.tobytes() for row in column(population, "X")}) == count + size
+    assert len({row.tobytes() for row in X} | {row.tobytes() for row in population.get("X")}) == count + size
     np.testing.assert_allclose(space.repair(X), X, atol=1e-12)
     # four arms in turns; for what somebody had before, others take turns in another round
     numbers = np.bincount(space.part_of(X), minlength=2)
@@ -94,7 +94,7 @@ def test_a_generation_is_new_and_of_the_parts_that_it_was_shared_out_to(
     assert abs(numbers[0] - numbers[1]) <= 2 * len(rounds) + again
     assert again < count
     other = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
-    assert np.array_equal(column(other, "X"), X)
+    assert np.array_equal(other.get("X"), X)
 
 
 def test_a_part_that_joins_begins_with_its_own_and_once() -> None:
@@ -104,17 +104,17 @@ def test_a_part_that_joins_begins_with_its_own_and_once() -> None:
     shares, rng = shares_of(space, given={1: own}), np.random.default_rng(0)
     mating, problem, population = mating_of(shares), SimpleNamespace(space=space), population_of(space, 20, 0)
     assert set(space.part_of(shares.first(20, rng))) == {0}
-    assert set(space.part_of(column(mating.do(problem, population, 20, random_state=rng), "X"))) == {0}
+    assert set(space.part_of(mating.do(problem, population, 20, random_state=rng).get("X"))) == {0}
     state = json.loads(json.dumps({name: np.asarray(each).tolist() for name, each in shares.checkpoint().items()}))
     assert state["opened"] == [0]
     opened.append(1)
-    X = column(mating.do(problem, population, 40, random_state=rng), "X")
+    X = mating.do(problem, population, 40, random_state=rng).get("X")
     there = {row.tobytes() for row in X}
     assert all(row.tobytes() in there for row in own)
     # half of the places at once, and half of the arms of the rest
     assert (space.part_of(X) == 1).sum() == 20 + 10
     assert shares.checkpoint()["opened"] == [0, 1]
-    again = column(mating.do(problem, population, 40, random_state=rng), "X")
+    again = mating.do(problem, population, 40, random_state=rng).get("X")
     assert not {row.tobytes() for row in again} & {row.tobytes() for row in own}
     # what was kept before it joined begins it again
     restored = shares_of(space, given={1: own})
@@ -132,7 +132,7 @@ def test_finds_are_put_down_to_the_arm_that_made_them() -> None:
     assert shares.checkpoint()["arm_tries"].tolist() == [0, 5, 0, 5]
     assert shares.checkpoint()["arm_rewards"].tolist() == [0, 0, 0, 5]
     made = mating_of(shares).do(SimpleNamespace(space=space), population_of(space, 20, 1), 40, random_state=rng)
-    X = column(made, "X")
+    X = made.get("X")
     shares.learn(X, answers(np.where(space.part_of(X) == 0, NEW_TRIGGER, 0)))
     # of what was known before, half is forgotten
     tries, rewards = shares.checkpoint()["arm_tries"], shares.checkpoint()["arm_rewards"]

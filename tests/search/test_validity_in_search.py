@@ -52,7 +52,7 @@ def searched(
 def margins(search: Nsga2Search, chain: FilterPipeline) -> np.ndarray:
     """By how much each individual passes, from the scores themselves; infinity for those that are no triggers."""
     population = search.algorithm.pop
-    scores = chain.scores(torch.from_numpy(search.problem.pictures(population.get("uid"))))
+    scores = chain.scores(population.column("images"))
     calibration = chain.calibration
     margin = ((scores - calibration.thresholds) / calibration.scores.std(axis=0)).min(axis=1)
     return np.where(population.get("archive_number") >= 0, margin, np.inf)

@@ -36,6 +36,9 @@ class Diversity:
         space: in which images are compared.
         seed: seed of the sample and of the reducer.
         device: where scores are computed.
+
+    Attributes:
+        device: the same.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Diversity:
         self._config = config
         self._space = space
         self._seed = seed
-        self._device = device
+        self.device = device
         self._numbers = torch.empty(0, dtype=torch.int64)
         self._vectors: torch.Tensor | None = None
         self._clustered = 0
@@ -102,7 +105,7 @@ class Diversity:
         self.version += 1
 
     def _points(self, numbers: Int64Array) -> torch.Tensor:
-        return self._space.points(torch.from_numpy(self._archive.images(numbers)).to(self._device))
+        return self._space.points(torch.from_numpy(self._archive.images(numbers)).to(self.device))
 
     def score(self, images: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
         """Eq. 2 for a batch.
@@ -114,17 +117,17 @@ class Diversity:
         Returns:
             float32 (N,) from 0 to the space's ``farthest``.
         """
-        images = images.to(self._device)
+        images, numbers = images.to(self.device), numbers.to(self.device)
         blank = images.flatten(1).amax(dim=1) == 0
         farthest = self._space.farthest
         if self._vectors is None or len(self._vectors) == 0:
             return torch.where(blank, 0.0, farthest)
         vectors = F.normalize(self._space.points(images))
-        nearest = torch.full((len(images),), -torch.inf, device=self._device)
+        nearest = torch.full((len(images),), -torch.inf, device=self.device)
         for rows in torch.arange(len(self._vectors)).split(_ROWS):
             few = slice(int(rows[0]), int(rows[-1]) + 1)
             similarity = vectors @ self._vectors[few].T
-            itself = (numbers[:, None] == self._numbers[None, few]).to(self._device)
+            itself = numbers[:, None] == self._numbers[None, few].to(self.device)
             nearest = torch.maximum(nearest, similarity.masked_fill_(itself, -torch.inf).amax(dim=1))
         # -inf, nothing but itself to compare with, becomes the farthest
         return torch.where(blank, 0.0, (1.0 - nearest).clamp(0.0, farthest))
