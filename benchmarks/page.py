@@ -2,34 +2,28 @@
 
     python -m benchmarks.page RUN --triggers 100000
 
-A run is made from one that is there: its triggers again and again, each a little noisier, in random cells and with
-near-duplicates of their own. What is timed is all that a click computes; drawing is the browser's. Seconds are of the
-processor, in one process after the other's import.
+A run is made from one that is there (benchmarks/enlarged.py). What is timed is all that a click
+computes; drawing is the browser's. Seconds are of the processor, in one process after the other's import.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
+from benchmarks.enlarged import enlarged
 from diffgen import api
-from diffgen.features.cells import CELLS
-from diffgen.runs.folder import RunFolder
-from diffgen.runs.triggers import TriggerTable
 from diffgen.ui.draw.matrix import matrix
 
 T = TypeVar("T")
-_PART, _PAGE = 2048, 60
+_PAGE = 60
 
 
 def main() -> None:
@@ -41,32 +35,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         large = enlarged(arguments.run, Path(folder) / "large", arguments.triggers)
         measure(large)
-
-
-def enlarged(source: Path, target: Path, count: int) -> Path:
-    """A run of ``count`` triggers, each like one of the source."""
-    shutil.copytree(source, target)
-    for name in ("shrunk.npz", "labels.npz"):
-        (target / name).unlink(missing_ok=True)
-    table, folder, random = RunFolder.open(source).read_judged(), RunFolder.open(target), np.random.default_rng(0)
-    rows, queries = random.integers(0, len(table), count), np.sort(random.integers(1, 4 * count, count))
-    shutil.rmtree(target / "triggers")
-    folder.make_folder("triggers")
-    folder.save_manifest(parts=[])
-    for start in range(0, count, _PART):
-        part = table[rows[start : start + _PART]]
-        noisy = part.images.astype(np.int64) + random.integers(-9, 10, part.images.shape)
-        made = TriggerTable.of(np.clip(noisy, 0, 255).astype(np.uint8), part.probabilities)
-        kept = {name: getattr(part, name) for name in ("divergence", "diversity", "generation", "genes", "seeds")}
-        kept |= {"recipes": part.recipes, "classes": part.classes, "query": queries[start : start + _PART]}
-        folder.write_part(replace(made, **kept))
-    verdicts = table.known[rows]
-    repeats = np.where(verdicts.near_duplicate_of < 0, verdicts.near_duplicate_of, np.arange(count))
-    verdicts = replace(verdicts, cells=random.integers(0, CELLS, count), near_duplicate_of=repeats)
-    folder.write_arrays("verdicts", verdicts.as_arrays())
-    figures = json.loads((target / "results.json").read_text(encoding="utf-8"))
-    (target / "results.json").write_text(json.dumps({**figures, "triggers": count}), encoding="utf-8")
-    return target
 
 
 def measure(run: Path) -> None:

@@ -37,7 +37,7 @@ from diffgen.models.wording import counted, reason, shape_text
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
-_PREPARED = 256  # images that a model looks at first
+PREPARED = 256  # images that a model looks at first
 _BACKGROUNDS: tuple[Background, ...] = get_args(Background)
 _FEWEST_CLASSES = 2
 _IMAGENET = 1000  # classes; TensorFlow's nets for them have 1,001 values, the first one for the background
@@ -212,8 +212,8 @@ class BlackBox(ABC):
         check_images(images, self.name)
         if len(images) == 0:
             raise UserError(f"Model {self.name} cannot be prepared without images; give some real ones.")
-        if len(images) > _PREPARED:
-            rows = np.sort(random_rows(len(images), _PREPARED))
+        if len(images) > PREPARED:
+            rows = np.sort(random_rows(len(images), PREPARED))
             images = (
                 images[rows] if isinstance(images, np.ndarray) else images[torch.from_numpy(rows).to(images.device)]
             )

@@ -55,7 +55,8 @@ def read_parts(folder: Folder, parts: Sequence[Mapping[str, Any]], images: Image
         models = len(folder.manifest.get("files", "AB"))
         return TriggerTable.empty(column.shape, models, _NO_CLASSES)
     names = [name for name in found[0] if name != _IMAGES]
-    joined = {name: np.concatenate([each[name] for each in found]) for name in names}
+    # column by column, and each let go of as it is joined: a large run is not in memory twice
+    joined = {name: np.concatenate([each.pop(name) for each in found]) for name in names}
     try:
         return TriggerTable.from_columns(column, joined)
     except KeyError as error:

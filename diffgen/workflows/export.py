@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -14,8 +16,9 @@ from diffgen.config import roles
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.metrics.counting import ACCEPTED
 from diffgen.origins import recipe_text
-from diffgen.runs.files import make_folder, write_text, write_whole
+from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.images import BATCH
 from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.pictures import write_png
 from diffgen.runs.results import read_finished
@@ -82,19 +85,23 @@ def export(
         triggers = folder.read_judged()
         triggers = triggers[triggers.confirmed if everything else triggers.valid]
         filters = [each.name for each in results.filters]
-        rows = [row_of(triggers, row, results.class_names, filters) for row in range(len(triggers))]
-    with filled(place) as unfinished:
-        with progress.stage("Writing pictures", total=len(rows)) as task:
-            for row, image in zip(rows, triggers.images, strict=True):
+    with (
+        filled(place) as unfinished,
+        _Tables(unfinished) as tables,
+        progress.stage("Writing pictures", total=len(triggers)) as task,
+    ):
+        for start in range(0, max(1, len(triggers)), BATCH):
+            some = triggers[start : start + BATCH]
+            with folder.reading():
+                rows = [row_of(some, row, results.class_names, filters) for row in range(len(some))]
+            for row, image in zip(rows, some.images, strict=True):
                 make_folder((unfinished / row["file"]).parent)
                 write_png(unfinished / row["file"], image)
                 task.advance()
-        columns = columns_of(rows, filters, models=triggers.probabilities.shape[1])
-        write_text(unfinished / _CSV, as_csv(columns))
-        tables = (_CSV, _PARQUET) if _write_parquet(unfinished / _PARQUET, columns) else (_CSV,)
-    if len(tables) == 1:
+            tables.add(columns_of(rows, filters, models=triggers.probabilities.shape[1]))
+    if len(tables.names) == 1:
         progress.say("No triggers.parquet, since pyarrow is missing; pip install 'diffgen[parquet]' brings it.")
-    return ExportResult(str(folder.path), str(place.path), len(rows), tables)
+    return ExportResult(str(folder.path), str(place.path), len(triggers), tables.names)
 
 
 def _class_folder(label: int, classes: Sequence[str]) -> str:
@@ -164,16 +171,50 @@ def columns_of(rows: list[dict[str, Any]], filters: list[str], *, models: int) -
     return {name: [] for name in names}
 
 
-def _write_parquet(path: Path, columns: Mapping[str, list[Any]]) -> bool:
-    """Write the same as Parquet; False where pyarrow is missing."""
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        return False
-    table = arrow.table(dict(columns), schema=arrow.schema(arrow_schema(arrow, columns)))
-    write_whole(path, lambda temporary: parquet.write_table(table, temporary))
-    return True
+class _Tables:
+    """triggers.csv and, where pyarrow is installed, triggers.parquet, written some rows at a time.
+
+    They are in a folder that is not finished before they are, so that a half-written one is never seen.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open = ExitStack()
+        self._csv: TextIO | None = None
+        self._parquet: Any = None
+        try:
+            self._arrow: Any = import_module("pyarrow")
+            self._writer: Any = import_module("pyarrow.parquet").ParquetWriter
+        except ImportError:
+            self._arrow = self._writer = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files."""
+        return (_CSV,) if self._arrow is None else (_CSV, _PARQUET)
+
+    def __enter__(self) -> _Tables:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def add(self, columns: Mapping[str, list[Any]]) -> None:
+        """Write further rows; every call has the same columns.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        first = self._csv is None
+        if self._csv is None:
+            self._csv = self._open.enter_context((self._folder / _CSV).open("x", encoding="utf-8", newline=""))
+        self._csv.write(as_csv(columns, head=first))
+        if self._arrow is None:
+            return
+        schema = self._arrow.schema(arrow_schema(self._arrow, columns))
+        if self._parquet is None:
+            self._parquet = self._open.enter_context(self._writer(self._folder / _PARQUET, schema))
+        self._parquet.write_table(self._arrow.table(dict(columns), schema=schema))
 
 
 def arrow_schema(arrow: Any, columns: Iterable[str]) -> list[tuple[str, Any]]:

@@ -24,6 +24,7 @@ from diffgen.labels.reading import read_labels
 from diffgen.labels.sample_size import sample_size
 from diffgen.labels.sheet import Sheet, image_id, write_sheet
 from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
+from diffgen.models.base import PREPARED
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
@@ -196,6 +197,7 @@ def label_oracle(
     finds = read_valid_triggers(folder)
     opened = OpenedRun(folder, device)
     place = opened.device
+    some = finds.images_of(np.sort(random_rows(len(finds), PREPARED)))
     under_test = {folder.manifest["files"][role]["sha256"]: role for role in folder.manifest["files"]}
     models = []
     for oracle in oracles:
@@ -206,7 +208,7 @@ def label_oracle(
                 f"The reference model {model.name} is model {under_test[model.digest]} of the run, which would be its "
                 "own judge; give another one."
             )
-        model.prepare(finds.images)
+        model.prepare(some)
         if model.num_classes != len(finds.class_names):
             raise UserError(
                 f"The reference model {model.name} answers with {model.num_classes} classes but the run has "
@@ -215,8 +217,8 @@ def label_oracle(
         models.append(model)
     parts: list[Int64Array] = []
     with progress.stage("Asking the reference models", total=len(finds)) as task:
-        for start in range(0, len(finds), _BATCH):
-            parts.append(oracle_labels(models, finds.images[start : start + _BATCH]))
+        for images in finds.image_column.batches(_BATCH):
+            parts.append(oracle_labels(models, images))
             task.advance(len(parts[-1]))
     about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
     rows = np.arange(len(finds), dtype=np.int64)

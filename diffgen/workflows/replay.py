@@ -14,11 +14,15 @@ from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.models.base import PREPARED
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.images import ImageColumn
 from diffgen.runs.pictures import read_picture_name, read_png
 from diffgen.runs.results import read_finished
+from diffgen.runs.triggers import TriggerTable
+from diffgen.sampling import random_rows
 from diffgen.tasks.classification import by_verdict, differ, faults
-from diffgen.types import Int64Array, UInt8Array
+from diffgen.types import Int64Array
 
 _BATCH = 1024
 
@@ -80,13 +84,15 @@ def replay(
     boxes = OpenedRun(folder, device).models(models, options=options)
     with folder.reading():
         names = read_finished(folder).class_names
-        numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(folder)
+        triggers = folder.read_judged()
+        numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(triggers)
         if len(labels) and int(labels.max()) >= len(names):
             raise ValueError("the triggers have other classes than those that are named")
     again = np.empty_like(labels)
     if len(images):
+        some = images.at(np.sort(random_rows(len(images), PREPARED)))
         for model in boxes:
-            model.prepare(images)
+            model.prepare(some)
             if model.num_classes != len(names):
                 raise UserError(
                     f"The model {model.name} answers with {model.num_classes:,} classes but those of the run "
@@ -94,10 +100,9 @@ def replay(
                 )
         match_classes(boxes, options)
     with progress.stage("Asking again", total=len(images)) as task:
-        for start in range(0, len(images), _BATCH):
-            batch = images[start : start + _BATCH]
+        for start, batch in enumerate(images.batches(_BATCH)):
             for column, model in enumerate(boxes):
-                again[start : start + _BATCH, column] = model.predict(batch).argmax(axis=1)
+                again[start * _BATCH :][: len(batch), column] = model.predict(batch).argmax(axis=1)
             task.advance(len(batch))
     differs = differ(again)
     return ReplayResult(
@@ -107,15 +112,14 @@ def replay(
         same_labels=int((again == labels).all(axis=1).sum()),
         lost=tuple(numbers[~differs].tolist()),
         lost_labels=tuple(tuple(names[label] for label in row) for row in labels[~differs].tolist()),
-        faults=_faults(folder, numbers, labels, again),
+        faults=_faults(folder, triggers, numbers, labels, again),
     )
 
 
 def _faults(
-    folder: RunFolder, numbers: Int64Array, before: Int64Array, now: Int64Array
+    folder: RunFolder, triggers: TriggerTable, numbers: Int64Array, before: Int64Array, now: Int64Array
 ) -> dict[str, tuple[int, int]] | None:
     """Who is wrong on the pictures that the jury recognised, then and now; None where there was no jury."""
-    triggers = folder.read_judged()
     named = triggers.known.named
     if named is None:
         return None
@@ -125,14 +129,13 @@ def _faults(
     return {verdict: (int(rows.sum()), int(again[verdict].sum())) for verdict, rows in then.items()}
 
 
-def _from_parts(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
+def _from_parts(triggers: TriggerTable) -> tuple[Int64Array, ImageColumn, Int64Array]:
     """Numbers, images and labels of every trigger that the run reported."""
-    triggers = folder.read_judged()
-    reported = triggers[triggers.confirmed]
-    return reported.numbers, reported.images, reported.labels
+    reported = np.flatnonzero(triggers.confirmed)
+    return triggers.numbers[reported], triggers.image_column.chosen(reported), triggers.labels[reported]
 
 
-def _from_pngs(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
+def _from_pngs(folder: RunFolder) -> tuple[Int64Array, ImageColumn, Int64Array]:
     """The same from nothing but the files in ``images/``, whose names carry number and labels."""
     numbers, images, labels = [], [], []
     shape = folder.read_arrays("report")["real_images"].shape[1:]
@@ -151,5 +154,5 @@ def _from_pngs(folder: RunFolder) -> tuple[Int64Array, UInt8Array, Int64Array]:
         numbers.append(found[0])
         labels.append(found[1])
     if not images:
-        return np.empty(0, np.int64), np.empty((0, 1, 1, 1), np.uint8), np.empty((0, 2), np.int64)
-    return np.asarray(numbers), np.stack(images), np.asarray(labels)
+        return np.empty(0, np.int64), ImageColumn((), (1, 1, 1)), np.empty((0, 2), np.int64)
+    return np.asarray(numbers), ImageColumn.of(np.stack(images)), np.asarray(labels)

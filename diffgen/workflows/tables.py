@@ -23,11 +23,12 @@ def plain_cell(value: Any) -> Any:
     return value
 
 
-def as_csv(columns: Mapping[str, list[Any]]) -> str:
-    """A table, column by column, as text."""
+def as_csv(columns: Mapping[str, list[Any]], *, head: bool = True) -> str:
+    """A table, column by column, as text; without its ``head`` it goes on with one."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    if head:
+        writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([plain_cell(value) for value in row])
     return text.getvalue()

@@ -61,6 +61,15 @@ def test_page(bench: Bench, repository: Path) -> None:
     assert said.count("\n| ") == 10
 
 
+def test_large_run(bench: Bench, repository: Path, tmp_path: Path) -> None:
+    run = repository / "tests" / "assets" / "run-0.1.0-near-duplicates"
+    words = (run, tmp_path / "out", "--triggers", 3_000, "--only", "report", "export")
+    said = bench("large_run", *words)
+    assert "3,000: s | MiB" in said and said.count("\n| ") == 2
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["large.jsonl", "large.md"]
+    assert bench("large_run", *words) == said  # is there and is not done again
+
+
 @pytest.mark.slow
 def test_islands(bench: Bench) -> None:
     small = ("--quick", "--passes", 1, "--population", 20)

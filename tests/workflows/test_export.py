@@ -80,6 +80,25 @@ def test_the_table_says_who_is_wrong(finished: CompareResult, tmp_path: Path) ->
         assert -3 < float(row["jury_certainty"]) <= 0
 
 
+def test_batch_by_batch_it_is_the_same(
+    finished: CompareResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from diffgen.workflows import export as module
+
+    export(finished.run, tmp_path / "whole")
+    monkeypatch.setattr(module, "BATCH", max(1, finished.valid_triggers // 3))
+    export(finished.run, tmp_path / "parts")
+    assert (tmp_path / "parts/triggers.csv").read_bytes() == (tmp_path / "whole/triggers.csv").read_bytes()
+    both = tmp_path / "whole", tmp_path / "parts"
+    tables = [parquet.read_table(each / "triggers.parquet") for each in both]
+    assert tables[0].equals(tables[1]) and tables[0].schema.equals(tables[1].schema)
+    written = [
+        {file.name: file.read_bytes() for file in (tmp_path / each).rglob("*.png")} for each in ("whole", "parts")
+    ]
+    assert len(written[0]) == finished.valid_triggers and written[0] == written[1]
+
+
 def test_without_pyarrow(finished: CompareResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert export(finished.run, tmp_path / "out").tables == ("triggers.csv",)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from diffgen.metrics.counting import ACCEPTED
 from diffgen.origins import Step
@@ -15,7 +14,8 @@ from diffgen.report.data import BehaviourGroup, JuryOpinion, Picture
 from diffgen.report.made_by import made_by
 from diffgen.report.origins import origin_sentence
 from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
-from diffgen.tasks.classification import labels_of
+from diffgen.tasks.classification import labels_of, rows_by_key
+from diffgen.types import Int64Array
 
 _ACCEPTED_SHOWN = 24
 
@@ -94,8 +94,8 @@ def grouped(gallery: Sequence[Picture], triggers: TriggerTable) -> tuple[Behavio
     behaviours = triggers.behaviours
     groups = []
     for verdict, rows in triggers.distinct_by_verdict.items():
-        unique, counts = np.unique(behaviours[rows], axis=0, return_counts=True)
-        count_of = dict(zip(map(tuple, unique.tolist()), counts.tolist(), strict=True))
+        numbers = np.flatnonzero(rows)
+        rows_of = {key: numbers[own] for key, own in rows_by_key(behaviours[numbers])}
         members: dict[tuple[int, ...], list[Picture]] = {}
         for each in gallery:
             if rows[each.identifier]:
@@ -104,19 +104,19 @@ def grouped(gallery: Sequence[Picture], triggers: TriggerTable) -> tuple[Behavio
             BehaviourGroup(
                 labels=key[:-1],
                 cell=key[-1],
-                count=count_of[key],
+                count=len(rows_of[key]),
                 pictures=tuple(pictures),
                 verdict=verdict,
-                made_by=made_by(_recipes(triggers, rows & (behaviours == key).all(axis=1))),
+                made_by=made_by(_recipes(triggers, rows_of[key])),
             )
             for key, pictures in members.items()
         ]
     return tuple(groups)
 
 
-def _recipes(triggers: TriggerTable, rows: NDArray[np.bool_]) -> list[tuple[Step, ...]]:
+def _recipes(triggers: TriggerTable, rows: Int64Array) -> list[tuple[Step, ...]]:
     """What was done to each of some triggers; nothing to those that were drawn."""
-    return [triggers.origin(row).recipe for row in np.flatnonzero(rows).tolist()]
+    return [triggers.origin(row).recipe for row in rows.tolist()]
 
 
 def read_real_pictures(arrays: dict[str, Any]) -> tuple[Picture, ...]:
