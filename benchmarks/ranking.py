@@ -38,7 +38,8 @@ from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, ImageSet, Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import save_onnx
-from diffgen.workflows.rank import asked_apart, jury_of, rank
+from diffgen.workflows.rank import rank
+from diffgen.workflows.rank_export import asked_apart, jury_of
 
 _COUNTS = (50, 100, 200)
 _TOP = 0.27  # share of the models that SDS takes for the best, and for the worst

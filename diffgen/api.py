@@ -104,9 +104,9 @@ if TYPE_CHECKING:
     from diffgen.workflows.quantize import QuantizeResult as QuantizeResult
     from diffgen.workflows.quantize import quantize as quantize
     from diffgen.workflows.rank import RankResult as RankResult
-    from diffgen.workflows.rank import ShortList as ShortList
     from diffgen.workflows.rank import rank as rank
-    from diffgen.workflows.rank import rank_export as rank_export
+    from diffgen.workflows.rank_export import ShortList as ShortList
+    from diffgen.workflows.rank_export import rank_export as rank_export
     from diffgen.workflows.replay import ReplayResult as ReplayResult
     from diffgen.workflows.replay import replay as replay
     from diffgen.workflows.report import draw_report as draw_report
@@ -175,7 +175,7 @@ _HOMES = {
     "SelectorConfig": "diffgen.config",
     "SelectorEnsemble": "diffgen.selector.ensemble",
     "SheetResult": "diffgen.workflows.label",
-    "ShortList": "diffgen.workflows.rank",
+    "ShortList": "diffgen.workflows.rank_export",
     "ShrinkResult": "diffgen.workflows.shrink",
     "SweepResult": "diffgen.workflows.sweep",
     "Sight": "diffgen.workflows.watch",
@@ -224,7 +224,7 @@ _HOMES = {
     "preview": "diffgen.workflows.preview",
     "quantize": "diffgen.workflows.quantize",
     "rank": "diffgen.workflows.rank",
-    "rank_export": "diffgen.workflows.rank",
+    "rank_export": "diffgen.workflows.rank_export",
     "replay": "diffgen.workflows.replay",
     "report": "diffgen.workflows.report:draw_report",
     "resume": "diffgen.workflows.resume",

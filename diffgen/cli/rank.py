@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"The seed is {arguments.seed}; give a number from 0.")
     progress = options.make_progress(arguments)
     if arguments.export is not None:
-        from diffgen.workflows.rank import COUNT
+        from diffgen.workflows.rank_export import COUNT
 
         written = api.rank_export(
             arguments.run_folder,

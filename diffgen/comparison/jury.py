@@ -21,8 +21,8 @@ from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters.calibration import calibrate
 from diffgen.models.loading import file_digest
 from diffgen.runs.artifacts import Artifact
+from diffgen.runs.figures import JuryFigures
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.results import JuryFigures
 from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, ImageSet, Int64Array
 

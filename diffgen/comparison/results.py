@@ -15,8 +15,9 @@ from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.filters import FilterPipeline, FilterVerdicts, filter_warnings
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
 from diffgen.models import BlackBox
+from diffgen.runs.figures import Calibration, FilterFigures
 from diffgen.runs.many import many_figures
-from diffgen.runs.results import Calibration, FilterFigures, RunResults, counted, write_results
+from diffgen.runs.results import RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.tasks.many import FEWEST

@@ -10,7 +10,7 @@ from typing import Any
 from diffgen.gate.conditions import EXIT_CODES, Condition, Status
 from diffgen.gate.record import read_conditions, read_values
 from diffgen.gate.values import GateValues
-from diffgen.runs.results import Preflight
+from diffgen.runs.figures import Preflight
 from diffgen.wording import count_of
 
 _WORST = 5

@@ -37,6 +37,7 @@ import tomli_w
 
 from diffgen.errors import UserError
 from diffgen.runs import schema
+from diffgen.runs.array_schema import check_arrays
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.creation import (
     ANSWERS,
@@ -262,7 +263,7 @@ class RunFolder:
             )
         try:
             found = read_arrays(file)
-            schema.check_arrays(name, found, triggers=self.trigger_count)
+            check_arrays(name, found, triggers=self.trigger_count)
             return found
         except UNREADABLE as error:
             raise UserError(f"The file {file} cannot be read ({error}); the run folder is damaged.") from error

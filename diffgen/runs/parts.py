@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.runs import schema
+from diffgen.runs.array_schema import check_arrays
 from diffgen.runs.arrays import read_arrays
 from diffgen.runs.creation import PART, UNREADABLE
 from diffgen.runs.images import ImageColumn, ImagePart
@@ -71,7 +71,7 @@ def _columns(folder: Folder, part: Mapping[str, Any], first: dict[str, Any] | No
             raise ValueError(f"the manifest names a part {part['file']!r}")
         file = folder.file("triggers", part["file"])
         columns = current_names(read_arrays(file, unread=_IMAGES))
-        schema.check_arrays("part", columns)
+        check_arrays("part", columns)
         if any(len(column) != part["rows"] for column in columns.values()):
             raise ValueError("its columns differ in length")
         if "classes" not in columns and columns["probabilities"].shape[2] > ALL_KEPT:

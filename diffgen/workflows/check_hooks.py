@@ -17,7 +17,6 @@ from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, CompareConfig, replace, to_dict
-from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.gate.answers import accuracy_drop, largest_shift, rate, top5_rate, undecided
 from diffgen.gate.classes import worst_class
@@ -36,16 +35,16 @@ from diffgen.gate.values import (
     Steadiness,
 )
 from diffgen.models import BlackBox
-from diffgen.models.answer_table import AnswerTable
 from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
-from diffgen.runs.store import Store, check_shape
+from diffgen.runs.store import Store
 from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.sampling import affordable_rows
 from diffgen.sources.draws import UnsearchedDraws
 from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, ImageSet, Int64Array, UInt8Array
+from diffgen.workflows.check_requirements import check_jury, check_labels, check_store, check_tables
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
@@ -80,53 +79,13 @@ class CheckHooks(ComparisonHooks):
     # -- before the search ---------------------------------------------------------------------------------------------
 
     def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet, config: CompareConfig) -> None:
-        limits = self.config.limits
-        for name in ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults"):
-            if images.labels is None and getattr(limits, name) is not None:
-                option = f"--{name.replace('_', '-')}"
-                if config.data_labels == "ignore":
-                    raise UserError(
-                        f"{option} needs labels, and those of the data {images.source} are not used; leave it out, or "
-                        "say --data-labels use if they are the models' classes."
-                    )
-                raise UserError(
-                    f"{option} needs labels, and the data {images.source} have none; give labelled images or leave it "
-                    "out."
-                )
-        tables = any(isinstance(model, AnswerTable) for model in models)
-        if tables and (self.config.variations or self.store.behaviours):
-            raise UserError(
-                "A table of answers lists neither variations of the real images nor what the store holds; add "
-                "--variations 0 and leave --store out, or give the model itself."
-            )
-        if self.place is None or not self.store.behaviours:
-            return
-        check_shape(self.store, images.image_shape, self.place)
-        largest = max(max(each.said) for each in self.store.behaviours)
-        if largest >= models[0].num_classes:
-            raise UserError(
-                f"The store {self.place} has the label {largest}, but the models answer with {models[0].num_classes} "
-                "classes; name the store that was made for such models."
-            )
-        names = class_names(models, images)
-        for each in self.store.behaviours:
-            now = tuple(names[label] for label in each.said)
-            if now != each.names and not any(name.isdecimal() for name in (*now, *each.names)):
-                raise UserError(
-                    f"The store {self.place} calls two classes {', '.join(each.names)}, but here they are "
-                    f"{', '.join(now)}; name the store that was made for these classes."
-                )
+        check_labels(self.config.limits, images, config)
+        check_tables(self.config, self.store, models)
+        if self.place is not None and self.store.behaviours:
+            check_store(self.store, self.place, models, images)
 
     def jury_ready(self, jury: PreparedJury) -> None:
-        limits = self.config.limits
-        for name in ("max_new_faults", "max_variation_faults"):
-            if jury.recogniser is None and getattr(limits, name) is not None:
-                raise UserError(
-                    f"--{name.replace('_', '-')} needs a jury that says who is wrong, and there is none "
-                    f"({jury.reason}); give more images, or labels, or leave it out."
-                )
-        if limits.max_variation_faults is not None and self.config.variations == 0:
-            raise UserError("--max-variation-faults needs variations, but --variations is 0; leave one of them out.")
+        check_jury(self.config, jury)
 
     def search_ready(self, prepared: Prepared) -> None:
         self.prepared = prepared

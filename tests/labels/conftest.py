@@ -10,8 +10,9 @@ import pytest
 
 from diffgen.config import CompareConfig, to_dict
 from diffgen.data import load
+from diffgen.runs.figures import Preflight
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.results import Preflight, RunResults, counted, write_results
+from diffgen.runs.results import RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.types import Float32Array, Int64Array

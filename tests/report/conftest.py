@@ -15,7 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from diffgen.metrics.richness import Discovery
 from diffgen.report import BehaviourGroup, FilterView, Picture, ReportData
-from diffgen.runs.results import Preflight, RunResults
+from diffgen.runs.figures import Preflight
+from diffgen.runs.results import RunResults
 from diffgen.tasks.label_pairs import LabelPairs
 from tests.report.changes import changed
 

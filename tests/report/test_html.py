@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from diffgen.report import BehaviourGroup, ReportData, render_html
-from diffgen.runs.results import Preflight
+from diffgen.runs.figures import Preflight
 from diffgen.tasks.label_pairs import LabelPairs
 from tests.report.changes import changed
 

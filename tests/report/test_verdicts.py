@@ -12,7 +12,7 @@ from diffgen.report.cards import make_card
 from diffgen.report.data import JuryOpinion
 from diffgen.report.gallery import make_gallery
 from diffgen.report.wording import headline, verdict_sentences
-from diffgen.runs.results import JuryFigures
+from diffgen.runs.figures import JuryFigures
 from tests.report.changes import changed
 
 _JURY = JuryFigures(

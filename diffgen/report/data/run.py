@@ -10,7 +10,8 @@ from diffgen.report.data.gate import GateView
 from diffgen.report.data.operators import OperatorsView
 from diffgen.report.data.pictures import BehaviourGroup, Picture, ShrunkPair
 from diffgen.report.data.selection import SelectionView
-from diffgen.runs.results import Preflight, RunResults
+from diffgen.runs.figures import Preflight
+from diffgen.runs.results import RunResults
 from diffgen.tasks.classification import listed
 from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.types import Float32Array, UInt8Array

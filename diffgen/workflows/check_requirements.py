@@ -1,0 +1,90 @@
+"""What a check refuses before anything is measured: limits that nothing can be measured for, and a store of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from diffgen.comparison.jury import PreparedJury
+from diffgen.comparison.results import class_names
+from diffgen.config import CheckConfig, CompareConfig, Limits
+from diffgen.errors import UserError
+from diffgen.models import BlackBox
+from diffgen.models.answer_table import AnswerTable
+from diffgen.runs.store import Store, check_shape
+from diffgen.types import ImageSet
+
+_OF_LABELS = ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults")
+_OF_A_JURY = ("max_new_faults", "max_variation_faults")
+
+
+def check_labels(limits: Limits, images: ImageSet, config: CompareConfig) -> None:
+    """See that the images have labels where a limit needs them.
+
+    Raises:
+        UserError: they have none, or theirs are not used.
+    """
+    for name in _OF_LABELS:
+        if images.labels is not None or getattr(limits, name) is None:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if config.data_labels == "ignore":
+            raise UserError(
+                f"{option} needs labels, and those of the data {images.source} are not used; leave it out, or "
+                "say --data-labels use if they are the models' classes."
+            )
+        raise UserError(
+            f"{option} needs labels, and the data {images.source} have none; give labelled images or leave it out."
+        )
+
+
+def check_tables(config: CheckConfig, store: Store, models: Sequence[BlackBox]) -> None:
+    """See that a model that is only a table of answers is asked about no image that it does not list.
+
+    Raises:
+        UserError: it would be.
+    """
+    if any(isinstance(model, AnswerTable) for model in models) and (config.variations or store.behaviours):
+        raise UserError(
+            "A table of answers lists neither variations of the real images nor what the store holds; add "
+            "--variations 0 and leave --store out, or give the model itself."
+        )
+
+
+def check_store(store: Store, place: Path, models: Sequence[BlackBox], images: ImageSet) -> None:
+    """See that a store, which has behaviours, is of such images and such classes.
+
+    Raises:
+        UserError: it is not.
+    """
+    check_shape(store, images.image_shape, place)
+    largest = max(max(each.said) for each in store.behaviours)
+    if largest >= models[0].num_classes:
+        raise UserError(
+            f"The store {place} has the label {largest}, but the models answer with {models[0].num_classes} "
+            "classes; name the store that was made for such models."
+        )
+    names = class_names(models, images)
+    for each in store.behaviours:
+        now = tuple(names[label] for label in each.said)
+        if now != each.names and not any(name.isdecimal() for name in (*now, *each.names)):
+            raise UserError(
+                f"The store {place} calls two classes {', '.join(each.names)}, but here they are "
+                f"{', '.join(now)}; name the store that was made for these classes."
+            )
+
+
+def check_jury(config: CheckConfig, jury: PreparedJury) -> None:
+    """See that there is a jury where a limit needs one, and variations for it to judge.
+
+    Raises:
+        UserError: there are none.
+    """
+    for name in _OF_A_JURY:
+        if jury.recogniser is None and getattr(config.limits, name) is not None:
+            raise UserError(
+                f"--{name.replace('_', '-')} needs a jury that says who is wrong, and there is none "
+                f"({jury.reason}); give more images, or labels, or leave it out."
+            )
+    if config.limits.max_variation_faults is not None and config.variations == 0:
+        raise UserError("--max-variation-faults needs variations, but --variations is 0; leave one of them out.")
