@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -12,6 +11,7 @@ import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
 from diffgen.comparison.classes import background_remarks, settle_background
+from diffgen.comparison.model_times import ModelTimes
 from diffgen.config import roles
 from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.events import Progress
@@ -19,8 +19,7 @@ from diffgen.metrics.calibration_error import calibration_error
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
-from diffgen.runs.results import Preflight
-from diffgen.sampling import random_rows
+from diffgen.runs.figures import Preflight
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, ImageSet, Int64Array
@@ -32,7 +31,6 @@ _PREPARED = 256  # images that a model looks at first
 _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024
-_TIMED, _PASSES, _TIMED_SECONDS = 64, 5, 0.5  # images, and how often at most, and for how long about
 _FEW_RIGHT = 0.5  # share of labelled images
 _ONE_LABEL = 0.6  # share of images with the most frequent label, of three classes or more
 _ALL_ONE_LABEL, _NOT_ALL = 0.99, 0.9  # of two classes: such a share, where labels or another model give at most that
@@ -124,7 +122,8 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     Raises:
         UserError: such a model may not be asked about all images again.
     """
-    answers, noises = asked_once(models, data, lambda: _asked(models, data, progress), progress)
+    times = ModelTimes(models)
+    answers, noises = asked_once(models, data, lambda: _asked(models, data, times, progress), progress)
     labels = answers.labels
 
     noise = max(each.remaining for each in noises)
@@ -161,40 +160,26 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         ),
         calibration_error=errors,
     )
-    times = tuple(_milliseconds(model, data) for model in models)
-    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady, times)
+    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady, times.milliseconds(data))
 
 
-def _milliseconds(model: BlackBox, data: ImageSet) -> float | None:
-    """The least time that one of some random real images took a model, as part of a batch; None for one elsewhere."""
-    if model.url is not None or isinstance(model, AnswerTable):
-        return None
-    images = data.images[random_rows(len(data), _TIMED)]
-    spent: list[float] = []
-    while len(spent) < _PASSES and sum(spent) < _TIMED_SECONDS:
-        started = time.perf_counter()
-        model.predict(images)
-        spent.append(time.perf_counter() - started)
-    return round(1000 * min(spent) / len(images), 4)
-
-
-def _asked(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> Asked:
+def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progress: Progress) -> Asked:
     """What all models say of all real images, each in the way that its answers are steady, and how much they move."""
-    answers = _ask_all(models, data, progress)
+    answers = _ask_all(len(models), data, times, progress)
     noises = [
         settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])])
         for index, model in enumerate(models)
     ]
-    return _asked_alone(models, noises, data, answers, progress), noises
+    return _asked_alone(models, noises, data, answers, times, progress), noises
 
 
-def _ask_all(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> KeptAnswers:
+def _ask_all(models: int, data: ImageSet, times: ModelTimes, progress: Progress) -> KeptAnswers:
     """What all models say of all real images."""
     parts = []
     with progress.stage("Asking the models about the real images", total=len(data)) as task:
         for start in range(0, len(data), _BATCH):
             batch = data.images[start : start + _BATCH]
-            parts.append(KeptAnswers.of(np.stack([model.predict(batch) for model in models], axis=1)))
+            parts.append(KeptAnswers.of(np.stack([times.ask(index, batch) for index in range(models)], axis=1)))
             task.advance(len(batch))
     return KeptAnswers.joined(parts)
 
@@ -204,27 +189,27 @@ def _asked_alone(
     noises: Sequence[NumericNoise],
     data: ImageSet,
     answers: KeptAnswers,
+    times: ModelTimes,
     progress: Progress,
 ) -> KeptAnswers:
     """The answers with those of the models that are asked one image at a time from now on."""
     alone = [index for index, noise in enumerate(noises) if noise.alone]
-    if alone and answers.classes is not None:
-        # which classes are kept depends on all models
-        for index in alone:
-            _check_affordable(models[index], data)
-        return _ask_all(models, data, progress)
     for index in alone:
-        answers.probabilities[:, index] = _ask_alone(models[index], data, progress)
+        _check_affordable(models[index], data)
+        times.forget(index)
+    if alone and answers.classes is not None:
+        return _ask_all(len(models), data, times, progress)  # which classes are kept depends on all models
+    for index in alone:
+        answers.probabilities[:, index] = _ask_alone(index, data, times, progress)
     return KeptAnswers(answers.probabilities, answers.classes, answers.count)
 
 
-def _ask_alone(model: BlackBox, data: ImageSet, progress: Progress) -> Float32Array:
+def _ask_alone(index: int, data: ImageSet, times: ModelTimes, progress: Progress) -> Float32Array:
     """float32 (N, K): what a model says of all real images, one at a time."""
-    _check_affordable(model, data)
     parts = []
     with progress.stage("Asking one image at a time", total=len(data)) as task:
         for start in range(0, len(data), _BATCH):
-            parts.append(model.predict(data.images[start : start + _BATCH]))
+            parts.append(times.ask(index, data.images[start : start + _BATCH]))
             task.advance(len(parts[-1]))
     return np.concatenate(parts)
 
