@@ -192,11 +192,11 @@ def _print_hundred_thousand(data: ImageSet, domain: ImageSource, config: Compare
     """As many generated pictures, against all real images of the test files."""
     latents = random_genes(domain.source.space, 100_000, torch.Generator().manual_seed(2))
     images = _generate(domain, latents)
-    pipeline = _pipeline(data, fields_replaced(domain, reference=torch.from_numpy(data.images)), config, FilterConfig())
+    pipeline, against = _pipeline(data, domain, config, FilterConfig()), len(DataSplit(data, config.split).reference)
     processor, wall = time.process_time(), time.monotonic()
     pipeline.apply(images)
     print(
-        f"100,000 pictures of the GAN against {len(data):,} real images, preset default: "
+        f"100,000 pictures of the GAN against {against:,} real images, preset default: "
         f"{time.process_time() - processor:.0f} s of processor time, {time.monotonic() - wall:.0f} s on the clock with "
         f"{torch.get_num_threads()} thread(s)."
     )

@@ -30,7 +30,6 @@ from benchmarks.quick import add_quick, trained_as_asked
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, Preprocessing, replace
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.events import Progress
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
@@ -162,9 +161,7 @@ def run_case(case: Case, folder: Path, gan: Path | None, *, quick: bool) -> dict
         comparison = replace(comparison, gan_file=str(gan))
     config = CheckConfig(limits=Limits(max_disagreement=0.0), compare=comparison)
     try:
-        result = check(
-            case.base, case.candidate, data=case.data, config=config, output=folder, force=True, progress=Progress()
-        )
+        result = check(case.base, case.candidate, data=case.data, config=config, output=folder, force=True)
     except UserError as error:
         return {"not_run": str(error)}
     values, real, random = result.values, result.values.real, result.values.random

@@ -41,6 +41,7 @@ from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.selector.networks import PixelNetwork, extract
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
+from diffgen.tasks.classification import differ, labels_of
 from diffgen.techniques import technique_names
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
@@ -92,19 +93,18 @@ def judge_pair(
     examples = make_examples(labels, finds.labels, finds.behaviours)
     for box in boxes:
         box.prepare(test.images)
-    a, b = (box.predict(test.images) for box in boxes)
-    said = np.stack([a.argmax(axis=1), b.argmax(axis=1)], axis=1)
-    differ = np.flatnonzero(said[:, 0] != said[:, 1])
+    every = np.stack([box.predict(test.images) for box in boxes], axis=1)
+    apart = np.flatnonzero(differ(labels_of(every)))
     assert test.labels is not None
-    truth = test.labels[differ]
-    right = said[differ] == truth[:, None]
-    rows = np.arange(len(differ))
+    truth, answers = test.labels[apart], every[apart]
+    said, rows = labels_of(answers), np.arange(len(apart))
+    right = said == truth[:, None]
     rules = {
         "A": right[:, 0],
         "B": right[:, 1],
-        "soft-vote": soft_vote(a[differ], b[differ]) == truth,
-        "confidence": right[rows, most_confident(a[differ], b[differ])],
-        "oracle": right[rows, who_is_right(said[differ, 0], said[differ, 1], truth)],
+        "soft-vote": soft_vote(answers) == truth,
+        "confidence": right[rows, most_confident(answers)],
+        "oracle": right[rows, who_is_right(said, truth)],
     }
     kinds = np.bincount(examples.targets, minlength=2)
     entry: dict[str, Any] = {
@@ -114,13 +114,13 @@ def judge_pair(
         "only_b_right": int(kinds[1]),
         "both_wrong": examples.both_wrong,
         "behaviours": len(np.unique(examples.groups)),
-        "real_disagreements": len(differ),
+        "real_disagreements": len(apart),
         "real": {rule: float(each.mean()) for rule, each in rules.items()},
         "results": [],
     }
     for name, network in networks.items():
         features = extract(network, finds.images[examples.rows], device=CPU)
-        real_features = extract(network, test.images[differ], device=CPU)
+        real_features = extract(network, test.images[apart], device=CPU)
         for seed in SEEDS:
             config = replace(SelectorConfig(), seed=seed)
             for division, training, held in divisions(examples, seed):

@@ -249,6 +249,16 @@ def test_selector(bench: Bench, models: tuple[Path, Path], shared_of_digits: Pat
     assert "optimizer: not judged: No trigger of the run has a label" in said
 
 
+def test_selector_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    nets = [*models, tmp_path / "c.onnx"]
+    save_onnx(train_classifier(dense_classifier(10), load("digits:train"), seed=5, passes=1), nets[2])
+    said = bench("selector_many", "digits", tmp_path / "out", *nets, "--queries", 1_000, "--quick")
+    for subject in ("random", "by behaviour", "real disagreements"):
+        for rule in ("soft vote", "stacking", "selector, domain", "selector, pixels", "any is right"):
+            assert said.count(f"\n| {subject} | {rule} |") == 1
+        assert said.count(f"\n| {subject} | best single model (") == 1
+
+
 @pytest.mark.slow
 def test_severity(bench: Bench, small_run: Path, tmp_path: Path) -> None:
     again = Path(shutil.copytree(small_run, tmp_path / "again"))
