@@ -83,12 +83,15 @@ def run(arguments: argparse.Namespace) -> int:
     return _finish(arguments, result.as_dict())
 
 
-def _dataset(arguments: argparse.Namespace) -> int:
+def _refuse_beside(arguments: argparse.Namespace, option: str, taken: str) -> None:
+    """See that an option that says where to write, and what, does not stand beside others that do."""
     if arguments.output is not None or arguments.all:
-        raise UserError(
-            f"--dataset names its own folder, and takes all triggers; leave "
-            f"{'-o' if arguments.output is not None else '--all'} out."
-        )
+        other = "-o" if arguments.output is not None else "--all"
+        raise UserError(f"{option} names its own folder, and takes {taken}; leave {other} out.")
+
+
+def _dataset(arguments: argparse.Namespace) -> int:
+    _refuse_beside(arguments, "--dataset", "all triggers")
     progress = options.make_progress(arguments)
     result = api.export_dataset(
         arguments.run_folder,
@@ -102,11 +105,7 @@ def _dataset(arguments: argparse.Namespace) -> int:
 
 
 def _for_training(arguments: argparse.Namespace, config: TrainingSetConfig) -> int:
-    if arguments.output is not None or arguments.all:
-        raise UserError(
-            f"--for-training names its own folder, and takes valid triggers alone; leave "
-            f"{'-o' if arguments.output is not None else '--all'} out."
-        )
+    _refuse_beside(arguments, "--for-training", "valid triggers alone")
     progress = options.make_progress(arguments)
     result = api.export_for_training(
         arguments.run_folder,

@@ -15,7 +15,7 @@ _EXAMPLES = """\
 examples:
   diffgen predict runs/mine new-pictures/                     a table on stdout
   diffgen predict runs/mine new-pictures/ -o answers.csv
-  diffgen predict runs/mine new-pictures/ --rule soft-vote    ask both models instead
+  diffgen predict runs/mine new-pictures/ --rule soft-vote    ask all models instead
 """
 
 
@@ -24,7 +24,7 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "predict",
         help="classify pictures with the model that the selector trusts",
-        description="Classify the pictures of a folder with the two models of a run: its selector looks at each one "
+        description="Classify the pictures of a folder with the models of a run: its selector looks at each one "
         "and only the model that it trusts is asked.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -36,7 +36,7 @@ def add_parser(verbs: Any) -> None:
         "--rule",
         choices=("selector", "soft-vote", "confidence"),
         default="selector",
-        help="selector (default), or ask both: the mean of their probabilities, or the more certain one",
+        help="selector (default), or ask all: the mean of their probabilities, or the most certain one",
     )
     parser.add_argument("--force", action="store_true", help="replace the CSV file")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")

@@ -9,6 +9,7 @@ from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 from diffgen.config import SelectorConfig, roles
+from diffgen.tasks.classification import those
 
 if TYPE_CHECKING:
     from diffgen.selector.evaluation import Evaluation
@@ -96,7 +97,7 @@ def _print(result: SelectResult) -> None:
     for each in result.on_triggers:
         print(_row(each))
     for real in result.real:
-        _print_real(real)
+        _print_real(real, len(result.cost.models))
     cost = result.cost
     times = ", ".join(f"{role} {of:.3f}" for role, of in zip(roles(cost.models), cost.models, strict=True))
     print(
@@ -112,13 +113,8 @@ def _row(each: Evaluation) -> str:
     return f"{each.name:<16}" + "".join(f"{figure:>10}" for figure in figures)
 
 
-def _who(real: OnRealImages) -> str:
-    alone = [rule for rule in real.on_all if len(rule) == 1]
-    return "A and B" if len(alone) == 2 else "the models"
-
-
-def _print_real(real: OnRealImages) -> None:
-    print(f"real images ({real.source}): {real.images:,}, {_who(real)} differ on {real.disagreements:,}")
+def _print_real(real: OnRealImages, models: int) -> None:
+    print(f"real images ({real.source}): {real.images:,}, {those(models)} differ on {real.disagreements:,}")
     for name, shares in (("all", real.on_all), ("where they differ", real.on_disagreements)):
         if shares:
             print(f"  right, {name}: " + ", ".join(f"{rule} {share:.4f}" for rule, share in shares.items()))

@@ -85,8 +85,9 @@ class AnswerTable(BlackBox):
                     "row for each, or name the images in a column id (their row, from 0) or hash."
                 )
             if len(ids) and not 0 <= ids.min() <= ids.max() < len(data):
+                strange = int(ids.min() if ids.min() < 0 else ids.max())
                 raise UserError(
-                    f"The table {self.name} names the image {int(ids.max()):,}, but {data.source} has {len(data):,}, "
+                    f"The table {self.name} names the image {strange:,}, but {data.source} has {len(data):,}, "
                     "counted from 0; give the table of these images."
                 )
             self._places = {hashes[row]: place for place, row in enumerate(ids.tolist())}
@@ -154,7 +155,7 @@ def _ids_in(columns: Mapping[str, Any], path: Path) -> Int64Array | None:
     if "id" not in columns or "hash" in columns:
         return None
     found = np.asarray(_numbers(columns["id"], path)).reshape(-1)
-    if not (found == np.rint(found)).all():
+    if not (np.isfinite(found) & (found == np.rint(found))).all():
         raise UserError(f"The table {path} has ids that are no rows of the data; give whole numbers from 0.")
     return found.astype(np.int64)
 

@@ -10,6 +10,7 @@ from diffgen.report.data import SelectionView, TrustView
 from diffgen.report.many import named_sides
 from diffgen.report.pictures import PictureBudget
 from diffgen.report.wording import number, percent
+from diffgen.tasks.classification import those
 from diffgen.wording import count_of
 
 #: Bytes of data URIs of the pictures in this part.
@@ -130,7 +131,7 @@ def _behaviour(view: TrustView, names: tuple[str, ...], budget: PictureBudget) -
 def _real(entry: dict[str, Any]) -> RealTable:
     differ = entry["on_disagreements"]
     alone = [rule for rule in entry["on_all"] if len(rule) == 1]
-    who, every = ("A and B", "both") if len(alone) == 2 else ("the models", "all")
+    every, who = "both" if len(alone) == 2 else "all", those(len(alone))
     rules = {
         **{role: f"{role} alone" for role in alone},
         **{rule: text.format(all=every) for rule, text in _RULES.items()},

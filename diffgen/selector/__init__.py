@@ -1,1 +1,1 @@
-"""Which of two models to trust, told from the picture alone (paper, section 5.4)."""
+"""Which of several models to trust, told from the picture alone (paper, section 5.4)."""

@@ -114,10 +114,8 @@ class SelectorEnsemble:
                 if len(rows):
                     labels[rows] = model.predict(images[rows]).argmax(axis=1)
             return Decision(labels, chosen, tuple(np.bincount(chosen, minlength=len(self._models)).tolist()))
-        answers, asked = (
-            np.stack([model.predict(images) for model in self._models], axis=1),
-            (count,) * len(self._models),
-        )
+        answers = np.stack([model.predict(images) for model in self._models], axis=1)
+        asked = (count,) * len(self._models)
         if self.rule == "soft-vote":
             return Decision(soft_vote(answers), np.full(count, -1, dtype=np.int64), asked)
         said = labels_of(answers)

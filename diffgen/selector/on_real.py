@@ -16,7 +16,7 @@ from diffgen.selector.evaluation import Cost, Evaluation, evaluate
 from diffgen.selector.onnx_file import Selector
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.selector.stacking import Stacking
-from diffgen.tasks.classification import differ, labels_of
+from diffgen.tasks.classification import differ, labels_of, those
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _TIMED_IMAGES = 256
@@ -75,24 +75,18 @@ def judge_on_real(
     answers |= {rule: said[rows, choice] for rule, choice in chosen.items()}
     right = {rule: answer == labels for rule, answer in answers.items()}
     apart = differ(said)
+    on_apart = None
+    if apart.any():
+        name = f"real images where {those(len(models))} differ"
+        on_apart = evaluate(name, chosen["selector"][apart], (said == labels[:, None])[apart])
     return OnRealImages(
         source=source,
         images=len(images),
         disagreements=int(apart.sum()),
         on_all={rule: float(each.mean()) for rule, each in right.items()},
         on_disagreements={rule: float(each[apart].mean()) for rule, each in right.items()} if apart.any() else {},
-        selector=(
-            evaluate(
-                f"real images where {_who(models)} differ", chosen["selector"][apart], (said == labels[:, None])[apart]
-            )
-            if apart.any()
-            else None
-        ),
+        selector=on_apart,
     )
-
-
-def _who(models: Sequence[BlackBox]) -> str:
-    return "A and B" if len(models) == 2 else "the models"
 
 
 def measure_cost(models: Sequence[BlackBox], selector: Selector, triggers: UInt8Array, own: ImageSet | None) -> Cost:

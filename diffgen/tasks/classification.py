@@ -32,6 +32,11 @@ def role_name(index: int) -> str:
     return roles(index + 1)[index]
 
 
+def those(models: int) -> str:
+    """So many models in a sentence about what sets them apart: ``A and B``, or ``the models``."""
+    return "A and B" if models == 2 else "the models"
+
+
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence: ``A``, ``A and B``, or ``A, B and C``."""
     if len(names) == 1:
