@@ -43,8 +43,8 @@ class CompareConfig:
         "diffgan; seeds: the same search over the real images alone, without a GAN; random_latent: drawn at random by "
         "the generator; real_data: the real images, transformed; as_is: each as it is; drfuzz: mutants of what both "
         "models get right, needs labels; dflare: mutants of what both models agree on; diffchaser: pictures evolved to "
-        "where models are unsure; sinvad, giftbench, argus, latte: searches from real images as genes of a source that "
-        "encodes.",
+        "where models are unsure; diverget: distortions led to where models differ most; sinvad, giftbench, argus, "
+        "latte: searches from real images as genes of a source that encodes.",
         option="--technique",
         metavar="NAME",
         common=True,

@@ -24,21 +24,12 @@ There is no validity check in the search, as in the paper; diffgen's filters jud
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import torch
 
-from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
-from diffgen.origins import Origins, Step, recipe_text
-from diffgen.search.proposal import NO_PAIR, Answers, Proposal
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
-from diffgen.techniques.seed_turns import SeedTurns
+from diffgen.origins import Step
+from diffgen.techniques.populations import UNKNOWN, Populations
 from diffgen.types import Float32Array, Int64Array, UInt8Array
-
-_UNKNOWN = np.float32(np.inf)  # the fitness of a picture that nobody was asked about
 
 
 @settings("search.diffchaser")
@@ -86,107 +77,27 @@ def winners(fitness: Float32Array, children: int, rng: np.random.Generator) -> I
     return np.where(fitness[drawn[:, 1]] < fitness[drawn[:, 0]], drawn[:, 1], drawn[:, 0]).astype(np.int64)
 
 
-class DiffChaser(Technique):
-    """Works on L seeds at once; every array below has one row for each. One round is one generation of every seed."""
+class DiffChaser(Populations):
+    """One round is one generation of every seed's population."""
 
-    seed_requirement = "a real image to which all models give the same label"
     Settings = DiffChaserSettings
 
-    def __init__(self, context: TechniqueContext) -> None:
-        super().__init__(context)
-        self._real = context.need_real()
-        self._turns = SeedTurns(self.seeds(self._real), context.seed)
-        self._rng = np.random.default_rng([context.seed, 0])
-        self._generation = 0
-        size = self.settings.population
-        lanes = max(1, min(context.batch_size // size, len(self._turns)))
-        self._rows = np.zeros(lanes, dtype=np.int64)
-        self._pictures = np.zeros((lanes, size, *self._real.images.shape[1:]), dtype=np.uint8)
-        self._fitness = np.full((lanes, size), _UNKNOWN, dtype=np.float32)
-        self._rounds = np.zeros(lanes, dtype=np.int64)
-        self._begin(np.arange(lanes))
-        # of the present round: the seeds of which a picture was called differently, and whether it was told in part
-        self._apart = np.zeros(lanes, dtype=np.bool_)
-        self._told_in_part = False
-        # of the latest proposal: lane and place of each picture
-        self._asked: tuple[Int64Array, Int64Array] = (np.empty(0, np.int64), np.empty(0, np.int64))
+    def begin(self, lane: int) -> None:
+        """The first mutants of a seed."""
+        copies = np.repeat(self._real.images[self._rows[lane]][None], self.settings.population, axis=0)
+        self._pictures[lane] = changed(copies, self.settings.rate, self.settings.step, self._rng)
 
-    @classmethod
-    def needs(cls, config: SearchConfig) -> Needs:
-        return Needs()
-
-    @classmethod
-    def seeds(cls, real: RealImages) -> Int64Array:
-        return real.all_alike()
-
-    def _begin(self, lanes: Int64Array) -> None:
-        """Put the next seeds into these lanes, each with its first mutants."""
-        self._rows[lanes] = self._turns.take(len(lanes))
-        for lane in lanes.tolist():
-            copies = np.repeat(self._real.images[self._rows[lane]][None], self.settings.population, axis=0)
-            self._pictures[lane] = changed(copies, self.settings.rate, self.settings.step, self._rng)
-        self._fitness[lanes] = _UNKNOWN
-        self._rounds[lanes] = 0
-
-    @property
-    def between_generations(self) -> bool:
-        return not self._told_in_part
-
-    def propose(self, room: int) -> Proposal:
-        """The pictures of the round that were not asked about yet, as far as there is room."""
-        lanes, places = np.nonzero(np.isinf(self._fitness))
-        self._asked = lanes[:room].astype(np.int64), places[:room].astype(np.int64)
-        images = torch.from_numpy(self._pictures[self._asked]).to(self.context.device)
-        recipes = [
-            recipe_text((Step("evolved_pixels", (("rounds", float(rounds)),)),))
-            for rounds in (self._rounds[self._asked[0]] + 1).tolist()
-        ]
-        origins = Origins(self._rows[self._asked[0]], tuple(recipes))
-        return Proposal(images, generation=self._generation + 1, origins=origins)
-
-    def learn(self, proposal: Proposal, answers: Answers) -> None:
-        """Score the pictures; with the last of a round, give up or end seeds, and breed from the others."""
-        lanes, places = self._asked
-        self._fitness[lanes, places] = k_uncertainty(answers.probabilities.cpu().numpy(), self.settings.k)
-        self._apart[lanes[answers.label_pairs.cpu().numpy() != NO_PAIR]] = True
-        self._told_in_part = bool(np.isinf(self._fitness).any())
-        if self._told_in_part:
-            return
-        self._rounds += 1
-        done = self._apart | (self._rounds >= self.settings.rounds)
-        self._apart[:] = False
-        for lane in np.flatnonzero(~done).tolist():
-            self._breed(lane)
-        if done.any():
-            self._begin(np.flatnonzero(done))
-        self._generation += 1
-
-    def _breed(self, lane: int) -> None:
+    def go_on(self, lane: int) -> None:
         """All but the fittest become children of two selected ones."""
         pictures, fitness = self._pictures[lane], self._fitness[lane]
         others = np.delete(np.arange(len(fitness)), fitness.argmin())
         one, other = (winners(fitness, len(others), self._rng) for _ in range(2))
         children = crossed(pictures[one], pictures[other], self._rng)
         pictures[others] = changed(children, self.settings.rate, self.settings.step, self._rng)
-        fitness[others] = _UNKNOWN
+        fitness[others] = UNKNOWN
 
-    def checkpoint(self) -> Checkpoint:
-        return {
-            "generation": self._generation,
-            "taken": self._turns.taken,
-            "random_state": self._rng.bit_generator.state,
-            **{name: getattr(self, f"_{name}") for name in _ARRAYS},
-        }
+    def fitness_of(self, probabilities: Float32Array) -> Float32Array:
+        return k_uncertainty(probabilities, self.settings.k)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._generation = int(state["generation"])
-        self._turns.taken = int(state["taken"])
-        self._apart[:], self._told_in_part = False, False
-        self._rng.bit_generator.state = state["random_state"]
-        for name in _ARRAYS:
-            if state[name].shape != getattr(self, f"_{name}").shape:
-                raise ValueError(f"{name} is of another number of seeds")
-            setattr(self, f"_{name}", state[name])
-
-
-_ARRAYS = ("rows", "pictures", "fitness", "rounds")
+    def steps(self, lane: int, place: int) -> tuple[Step, ...]:
+        return (Step("evolved_pixels", (("rounds", float(self._rounds[lane] + 1)),)),)

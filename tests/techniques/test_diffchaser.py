@@ -64,7 +64,7 @@ def test_all_but_the_fittest_are_replaced(start: Callable[..., SearchLoop]) -> N
     assert isinstance(technique, DiffChaser)
     technique._fitness[:] = np.linspace(1, 0.2, 8, dtype=np.float32)
     before = technique._pictures.copy()
-    technique._breed(0)
+    technique.go_on(0)
     np.testing.assert_array_equal(technique._pictures[0, 7], before[0, 7])
     assert np.isinf(technique._fitness[0, :7]).all() and technique._fitness[0, 7] == np.float32(0.2)
     np.testing.assert_array_equal(technique._pictures[1], before[1])

@@ -25,7 +25,7 @@ from tests.techniques.encoding_sources import BrightScorer, PixelSource
 
 
 def test_every_technique_has_a_default_preset() -> None:
-    ours = "argus as_is dflare diffchaser diffgan drfuzz giftbench latte random_latent real_data seeds sinvad"
+    ours = "argus as_is dflare diffchaser diffgan diverget drfuzz giftbench latte random_latent real_data seeds sinvad"
     assert technique_names() == tuple(ours.split())
     for name in technique_names():
         assert preset(name, "default") == PRESETS[name]["default"]
@@ -45,7 +45,7 @@ def test_paper_preset_has_the_published_constants() -> None:
     [
         ("difgan", "default", "did you mean 'diffgan'"),
         ("diffgan", "papr", "did you mean 'paper'"),
-        ("zzz", "x", "known are argus, as_is, dflare, diffchaser, diffgan, drfuzz, giftbench, latte"),
+        ("zzz", "x", "known are argus, as_is, dflare, diffchaser, diffgan, diverget, drfuzz, giftbench, latte"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(technique: str, name: str, hint: str) -> None:
