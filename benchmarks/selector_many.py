@@ -40,6 +40,7 @@ from diffgen.selector.networks import PixelNetwork, extract
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.selector.stacking import Stacking
 from diffgen.tasks.classification import differ, labels_of
+from diffgen.tasks.many import majority
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.valid_triggers import read_valid_triggers
@@ -101,10 +102,10 @@ def answered(training: Pictures, asked: Pictures, forests: Mapping[str, Int64Arr
     return {rule: each == asked.labels for rule, each in labels.items()}
 
 
-def labelled(finds: TriggerTable, judge: Judge, *, all_of_them: bool) -> Int64Array:
+def labelled(finds: TriggerTable, judge: Judge) -> Int64Array:
     """int64 (N,): what the judge says that the triggers show, ``UNLABELLED`` where it cannot tell."""
     recognised, label = judge.verdict(torch.from_numpy(finds.images))
-    return np.where(recognised.numpy() | all_of_them, label.numpy(), UNLABELLED)
+    return np.where(recognised.numpy(), label.numpy(), UNLABELLED)
 
 
 Figures = dict[tuple[str, str], list[tuple[float, float]]]
@@ -166,7 +167,8 @@ def main() -> None:
         quick = trained_as_asked(config, quick=arguments.quick)
         compare(*arguments.models, data=searched, config=quick, output=run, force=True)
     finds = read_valid_triggers(RunFolder.open(run))
-    labels = labelled(finds, judge_for(training, test), all_of_them=arguments.quick)
+    # quick: what more than half of the models say, instead of a judge's word
+    labels = majority(finds.labels) if arguments.quick else labelled(finds, judge_for(training, test))
     examples = make_examples(labels, finds.labels, finds.behaviours)
     found = Pictures(finds.images, finds.answers(np.arange(len(finds)), len(finds.class_names)), labels)[examples.rows]
     boxes = load_models(arguments.models, (ModelSpec(),) * len(arguments.models), device=CPU, batch_size=256)
@@ -176,7 +178,9 @@ def main() -> None:
     apart = np.flatnonzero(differ(labels_of(answers)))
     real = Pictures(np.array(unseen.images), answers, unseen.labels)[apart]
     images, of_them = torch.from_numpy(np.array(training.images)), torch.from_numpy(training.labels)
-    networks = {"domain": train_encoder(images, of_them, seed=0), "pixels": PixelNetwork()}
+    networks: dict[str, nn.Module] = {"pixels": PixelNetwork()}
+    if not arguments.quick:
+        networks["domain"] = train_encoder(images, of_them, seed=0)
     kinds = np.bincount(examples.targets, minlength=len(boxes))
     told = ", ".join(f"{role} {count:,}" for role, count in zip(roles(boxes), kinds.tolist(), strict=False))
     print(

@@ -83,7 +83,8 @@ _SETTINGS = CompareConfig(verify_limit=0, filters=FilterConfig(names=("discrimin
 WAYS = {
     "diffgan": ("diffgan", "default"),
     "diffgan-paper": ("diffgan", "paper"),
-    **{name: (name, "default") for name in technique_names() if name != "diffgan"},
+    # as_is asks about the given images alone, whatever the budget
+    **{name: (name, "default") for name in technique_names() if name not in ("diffgan", "as_is")},
 }
 FIGURES = {
     "queries": "queries",
