@@ -25,6 +25,19 @@ def add_talk(parser: argparse.ArgumentParser) -> argparse.Action:
     )
 
 
+def add_triggers(parser: argparse.ArgumentParser, what: str) -> None:
+    """--trigger: numbers of triggers, as a report shows them."""
+    parser.add_argument(
+        "--trigger",
+        action="append",
+        type=int,
+        default=[],
+        dest="triggers",
+        metavar="N",
+        help=f"{what}, by its number in the report; may be given again",
+    )
+
+
 def add_machine(parser: argparse.ArgumentParser, *, default: str | None = "auto") -> None:
     """--device and --batch-size; a default of None tells the option that was not given from the one that was."""
     machine = parser.add_argument_group("machine")

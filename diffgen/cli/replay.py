@@ -18,6 +18,7 @@ _EXAMPLES = """\
 examples:
   diffgen replay runs/mine                       the run's own models
   diffgen replay runs/mine new_a.onnx new_b.onnx other models, after a fix say
+  diffgen replay runs/mine --trigger 17          about one of them
   diffgen replay runs/mine --images              only the PNG files in runs/mine/images
 """
 _LOST_SHOWN = 20
@@ -35,6 +36,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     parser.add_argument("models", nargs="*", metavar="MODEL", help="other models, all of them (default: the run's)")
     parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
+    options.add_triggers(parser, "ask about this one alone")
     model_options.add_model_options(Options(parser))
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
     options.add_talk(parser)
@@ -50,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.run_folder,
         *arguments.models,
         images_only=arguments.images,
+        triggers=arguments.triggers,
         device=arguments.device,
         options=model_options.specs_of_run(arguments, arguments.run_folder),
         events=progress.listener,
@@ -73,6 +76,9 @@ def print_result(result: ReplayResult) -> None:
         if before or now:
             wrong = who_is_wrong(verdict, models)
             print(f"Of those that the jury recognised, {wrong} on {now:,}; it was {before:,}.")
+    for labels in result.said_again or ():
+        said = ", ".join(f"{role} {label}" for role, label in zip(roles(labels), labels, strict=True))
+        print(f"Now they say: {said}.")
     if result.lost:
         print("The models agree now on these, of which they said before:")
         for number, labels in list(zip(result.lost, result.lost_labels, strict=True))[:_LOST_SHOWN]:

@@ -13,6 +13,7 @@ _EXAMPLES = """\
 examples:
   diffgen shrink runs/mine               some triggers, one of each behaviour first
   diffgen shrink runs/mine --limit 200   more of them
+  diffgen shrink runs/mine --trigger 17  one of them, beside those from before
 """
 
 
@@ -28,6 +29,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     parser.add_argument("--limit", type=int, metavar="N", help="maximum number of triggers (default: 24)")
+    options.add_triggers(parser, "shrink this one")
     parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
     model_options.add_model_options(Options(parser))
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
@@ -43,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = api.shrink(
         arguments.run_folder,
         limit=LIMIT if arguments.limit is None else arguments.limit,
+        triggers=arguments.triggers,
         data=arguments.data,
         device=arguments.device,
         options=model_options.specs_of_run(arguments, arguments.run_folder),

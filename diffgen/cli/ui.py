@@ -9,10 +9,10 @@ from diffgen.errors import UserError
 
 _EXAMPLES = """\
 examples:
-  diffgen ui                                  the runs under runs/, on http://127.0.0.1:7860
+  diffgen ui                                  the runs under runs/, on http://127.0.0.1:7860; prints the whole address
   diffgen ui runs/mine                        one run, and those beside it
   diffgen ui runs --files models --files val  models and images may be picked from these folders
-  diffgen ui runs --host 0.0.0.0              for other machines too: prints an address with a token
+  diffgen ui runs --host 0.0.0.0              for other machines too
 """
 LOCAL = "127.0.0.1"
 PORT = 7860
@@ -36,10 +36,16 @@ def add_parser(verbs: Any) -> None:
         metavar="FOLDER",
         help="models and images may be picked from this folder; may be given again (default: where you are)",
     )
-    parser.add_argument("--host", default=LOCAL, metavar="ADDRESS", help=f"address to serve on (default: {LOCAL})")
+    parser.add_argument(
+        "--host", default=LOCAL, type=_host, metavar="ADDRESS", help=f"address to serve on (default: {LOCAL})"
+    )
     parser.add_argument("--port", default=PORT, type=_port, metavar="N", help=f"default: {PORT}; 0 for a free one")
     parser.add_argument(
-        "--token", metavar="TEXT", help="who opens the page must know it (default: a random one for other addresses)"
+        "--token",
+        type=_token,
+        metavar="TEXT",
+        help="who opens the page must know it; other accounts of this machine can read it in the list of processes "
+        "(default: a random one, which they cannot)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser of this machine")
     parser.set_defaults(run=run)
@@ -51,6 +57,20 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _host(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty; give an address such as 127.0.0.1, or 0.0.0.0 for all of them")
+    return text.strip().removeprefix("[").removesuffix("]")
+
+
+def _token(text: str) -> str:
+    from diffgen.ui.guard import TOKEN
+
+    if not TOKEN.fullmatch(text):
+        raise argparse.ArgumentTypeError("it cannot stand in an address; give 8 to 200 letters, digits, - and _")
+    return text
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     from diffgen.ui import missing
@@ -60,7 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"The page needs the package {gone}; install it with pip install 'diffgen[ui]'.")
     from diffgen.ui.server import Address, serve
 
-    address = Address(arguments.host, arguments.port, arguments.token)
+    own = {} if arguments.token is None else {"token": arguments.token}
+    address = Address(arguments.host, arguments.port, **own)
     serve(arguments.runs, tuple(arguments.files or (".",)), address, say=_say, opens=arguments.open)
     return 0
 

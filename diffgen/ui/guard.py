@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import SimpleCookie
+import re
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
-COOKIE = "diffgen-token"
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+TOKEN = re.compile(r"[A-Za-z0-9_-]{8,200}")  # stands in an address and in a cookie as it is
 # Gradio's page has scripts and styles in it, and builds its templates with Function(); nothing comes from elsewhere.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -24,16 +24,16 @@ class Guard:
     """An ASGI application around another one.
 
     A request must name this host, so that no foreign name leads here (DNS rebinding); a page of another origin may
-    neither read nor send anything, and a run that a foreign page links to is not started; with a token, who does not
-    know it is refused.
+    neither read nor send anything, and a run that a foreign page links to is not started; who does not know the token
+    is refused, since every account of a machine can ask 127.0.0.1.
 
     Args:
         app: the page.
         names: host names under which it may be asked; empty: any, as on all addresses.
-        token: that must be known, or None.
+        token: that must be known, see ``TOKEN``: from the address once, from a cookie after that.
     """
 
-    def __init__(self, app: App, names: tuple[str, ...], token: str | None) -> None:
+    def __init__(self, app: App, names: tuple[str, ...], token: str) -> None:
         self._app, self._names, self._token = app, names, token
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -49,7 +49,8 @@ class Guard:
         if problem:
             await _answer(send, *problem)
             return
-        given = _given_token(scope)
+        cookie = f"{_cookie_name(headers)}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        tells = any(map(self._is_token, _from_address(scope)))
 
         async def sent(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -57,8 +58,7 @@ class Guard:
                 extra = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
                 if b"content-security-policy" not in own:
                     extra.append((b"content-security-policy", POLICY.encode()))
-                if self._token is not None and given is not None:
-                    cookie = f"{COOKIE}={given}; Path=/; HttpOnly; SameSite=Strict"
+                if tells:
                     extra.append((b"set-cookie", cookie.encode()))
                 message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
@@ -76,19 +76,30 @@ class Guard:
         foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         if foreign and not (headers.get("sec-fetch-mode") == "navigate" and scope["path"] == "/"):
             return 403, "Another page may not ask this one."
-        if self._token is not None:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-            known = [cookies[COOKIE].value] if COOKIE in cookies else []
-            known += [given] if (given := _given_token(scope)) is not None else []
-            if not any(hmac.compare_digest(each.encode(), self._token.encode()) for each in known):
-                return 401, "Open the address that diffgen ui printed: it ends with ?token=..."
+        if not any(map(self._is_token, (*_from_address(scope), *_from_cookies(headers)))):
+            return 401, "Open the address that diffgen ui printed: it ends with ?token=..."
         return None
 
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode(), self._token.encode())
 
-def _given_token(scope: Scope) -> str | None:
-    """The token in the address, as far as it can stand in a cookie."""
-    given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [None])[0]
-    return given if given is not None and given.replace("-", "").replace("_", "").isalnum() else None
+
+def _from_address(scope: Scope) -> list[str]:
+    return parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+
+
+def _from_cookies(headers: dict[str, str]) -> Iterator[str]:
+    """By hand: other programs on this machine share the cookies, and one odd cookie must not hide ours."""
+    for each in headers.get("cookie", "").split(";"):
+        name, _, value = each.strip().partition("=")
+        if name == _cookie_name(headers):
+            yield value
+
+
+def _cookie_name(headers: dict[str, str]) -> str:
+    """One for each port: cookies know none, and a second page must not sign out the first."""
+    port = headers.get("host", "").rpartition(":")[2]
+    return f"diffgen-token-{port if port.isdigit() else 'none'}"
 
 
 async def _answer(send: Any, status: int, text: str) -> None:

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -105,10 +106,12 @@ class Job:
 
 @dataclass
 class Jobs:
-    """The jobs of a place."""
+    """The jobs of a place; several threads may ask."""
 
     place: Place
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))  # that they start with
     _own: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def _folder(self) -> Path:
@@ -125,11 +128,15 @@ class Jobs:
         Raises:
             UserError: a job about that run is going on.
         """
+        with self._lock:  # two who click at once start one
+            if (other := self.of(run)) is not None and other.alive:
+                raise UserError(f"'diffgen {other.verb}' works on the run {run}; wait for it, or stop it first.")
+            self._tidy()
+            return self._started(verb, run, words)
+
+    def _started(self, verb: str, run: str, words: Sequence[str]) -> Job:
         import fcntl
 
-        if (other := self.of(run)) is not None and other.alive:
-            raise UserError(f"'diffgen {other.verb}' works on the run {run}; wait for it, or stop it first.")
-        self._tidy()
         folder = self._folder / f"{time.time_ns():020d}"
         folder.mkdir(parents=True)
         said = (verb, *words)
@@ -146,6 +153,7 @@ class Jobs:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                env=self.environment,
                 pass_fds=[alive.fileno()],
                 start_new_session=True,
             )
@@ -156,7 +164,8 @@ class Jobs:
 
     def every(self) -> list[Job]:
         """All that are remembered, the newest first."""
-        self._own = [each for each in self._own if each.poll() is None]
+        with self._lock:
+            self._own = [each for each in self._own if each.poll() is None]
         found = []
         for folder in sorted(self._folder.glob("*"), reverse=True):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,13 @@ class Sheets:
             for each in (folder / "pictures", folder):
                 if each.is_dir():
                     each.rmdir()
+
+    def forget(self, run: str) -> None:
+        """A run was deleted: nobody can ask for its sheet, and a new run of its name starts without one."""
+        folder = self.place.runs / HIDDEN / "labels" / self.place.run(run).name
+        with self._lock:
+            if folder.is_dir():
+                shutil.rmtree(folder)
 
     def people(self, run: str) -> dict[str, int]:
         """Who has labelled, and how many pictures."""

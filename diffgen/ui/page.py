@@ -12,13 +12,18 @@ from markupsafe import Markup
 import diffgen
 from diffgen.ui import tab_behaviours, tab_check, tab_label, tab_live, tab_run, tab_runs
 from diffgen.ui.draw.parts import badge
-from diffgen.ui.shared import Shared, choice
+from diffgen.ui.shared import QUIET, Shared, choice
 
 _SECONDS = 5.0  # between two looks at which runs there are
 _FONTS = [Font(name) for name in ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")]
 _MONO = [Font(name) for name in ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")]
 # the chosen run stands in the address, so that a reload and a second browser show the same
-_IN_ADDRESS = "(run) => { const at = new URL(location); at.searchParams.delete('token'); if (run) { at.searchParams.set('run', run); } history.replaceState(null, '', at); }"  # noqa: E501
+_IN_ADDRESS = """(run) => {
+  const at = new URL(location);
+  at.searchParams.delete('token');
+  if (run) at.searchParams.set('run', run);
+  history.replaceState(null, '', at);
+}"""
 
 
 def look() -> dict[str, Any]:
@@ -69,13 +74,16 @@ def build(shared: Shared) -> gr.Blocks:
 
         def again(chosen: str | None, known: list[str]) -> tuple[Any, list[str], Markup]:
             names = shared.names(chosen)
-            gone = chosen is not None and chosen not in names
-            changed = gr.Dropdown(choices=names, value=None if gone else chosen) if names != known else gr.skip()
+            if chosen is not None and chosen not in names:
+                changed = gr.Dropdown(choices=names, value=None)
+            else:  # the value stays as it is: another one may have been chosen meanwhile
+                changed = gr.Dropdown(choices=names) if names != known else gr.skip()
             return changed, names, _status(shared, chosen)
 
         listed = gr.State([])
         page.load(arrive, None, [run], api_name=False)
-        timer.tick(again, [run, listed], [run, listed, state], api_name=False, show_progress="hidden")
+        page.load(None, [run], None, js=_IN_ADDRESS)
+        timer.tick(again, [run, listed], [run, listed, state], **QUIET)
         run.change(lambda name: _status(shared, name), [run], [state], api_name="status", show_progress="hidden")
         run.change(None, [run], None, js=_IN_ADDRESS)
     page.queue(default_concurrency_limit=4)

@@ -126,7 +126,11 @@ class Place:
 
     def _may(self, path: Path) -> bool:
         """Whether a resolved path lies in a folder that was named."""
-        return any(path == each or path.is_relative_to(each) for each in (self.runs, *self.files))
+        return self.may_pick(path) or path == self.runs or path.is_relative_to(self.runs)
+
+    def may_pick(self, path: Path) -> bool:
+        """Whether a resolved path lies in a folder from which models and images may be picked."""
+        return any(path == each or path.is_relative_to(each) for each in self.files)
 
     def free_name(self, wanted: str) -> str:
         """A name for a new run that no run has: the wanted one, or with a number behind it."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from fastapi import BackgroundTasks, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 
 from diffgen import api
 from diffgen.data.picture_file import encode_png
@@ -21,6 +27,8 @@ from diffgen.ui.seen import Seen
 
 _LONGEST_VOTE = 4096  # bytes
 _LONGEST_STRIP = 100  # pictures
+_NUMBER = re.compile(r"[0-9]{1,15}")
+_PIECE = 1 << 20  # bytes of a file that are sent at once
 # A report may come from a stranger: it may run its own script, but as a page of nowhere, and asks nobody.
 _REPORT_POLICY = (
     "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; img-src data: 'self'; "
@@ -44,10 +52,10 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
 
     @app.get("/files/{run}/sheet.png")
     def strip(run: str, n: str) -> Response:
-        numbers = [int(each) for each in n.split(",") if each.isascii() and each.isdigit()]
-        if not 0 < len(numbers) <= _LONGEST_STRIP or len(n) > 20 * _LONGEST_STRIP:
+        words = n.split(",")
+        if len(words) > _LONGEST_STRIP or not all(map(_NUMBER.fullmatch, words)):
             raise UserError(f"Name 1 to {_LONGEST_STRIP} triggers, as in ?n=3,17.")
-        return _png(strip_of(seen.pictures(run, numbers)))
+        return _png(strip_of(seen.pictures(run, [*map(int, words)])))
 
     @app.get("/files/{run}/seed/{number}.png")
     def seed(run: str, number: int) -> Response:
@@ -81,16 +89,16 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
     @app.get("/files/{run}/export.zip")
     def export(run: str) -> Response:
         folder = place.known(run)
-        rooms = Path(tempfile.mkdtemp(prefix="diffgen-export-"))
-        try:
-            api.export(folder, rooms / run)
-            packed = shutil.make_archive(str(rooms / "export"), "zip", rooms, run)
-        except BaseException:
-            shutil.rmtree(rooms)
-            raise
-        done = BackgroundTasks()
-        done.add_task(shutil.rmtree, rooms)
-        return FileResponse(packed, filename=f"{run}.zip", headers=_NOT_KEPT, background=done)
+        with tempfile.TemporaryDirectory(prefix="diffgen-export-") as rooms:
+            api.export(folder, Path(rooms) / run)
+            # open while its name goes: nothing stays when the browser breaks the download off
+            packed = FileIO(shutil.make_archive(f"{rooms}/export", "zip", rooms, run))
+        headers = {
+            **_NOT_KEPT,
+            "Content-Disposition": f"attachment; filename*=utf-8''{quote(run)}.zip",
+            "Content-Length": str(os.fstat(packed.fileno()).st_size),
+        }
+        return StreamingResponse(_pieces(packed), media_type="application/zip", headers=headers)
 
     @app.get("/labels/{run}/{identifier}.png")
     def sheet_picture(run: str, identifier: str) -> Response:
@@ -106,6 +114,11 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
         except (ValueError, KeyError, TypeError) as error:
             return PlainTextResponse(f"This is no label ({error}).", status_code=400)
         return Response(status_code=204)
+
+
+def _pieces(file: FileIO) -> Iterator[bytes]:
+    with file:
+        yield from iter(partial(file.read, _PIECE), b"")
 
 
 def _png(image: Any) -> Response:

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from diffgen import api
 from diffgen.types import UInt8Array
@@ -21,7 +20,7 @@ class Seen:
     """What was read of the runs of a place; several threads may ask."""
 
     place: Place
-    _finds: OrderedDict[str, tuple[Any, Any]] = field(default_factory=OrderedDict)
+    _finds: OrderedDict[str, tuple[tuple[int, ...], api.Finds]] = field(default_factory=OrderedDict)
     _watchers: OrderedDict[str, api.Watcher] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -34,9 +33,8 @@ class Seen:
         folder = self.place.known(name)
         stamp = _stamp(folder, "manifest.json", "results.json", "verdicts.npz", "shrunk.npz")
         with self._lock:
-            known, found = self._finds.get(name, (None, None))
-            if known != stamp:
-                found = api.browse(folder)
+            known = self._finds.get(name)
+            found = known[1] if known is not None and known[0] == stamp else api.browse(folder)
             self._finds[name] = (stamp, found)
             self._finds.move_to_end(name)
             while len(self._finds) > _OPEN:

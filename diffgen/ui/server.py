@@ -7,8 +7,10 @@ import secrets
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
 
 from diffgen import api
@@ -16,7 +18,7 @@ from diffgen.errors import UserError
 from diffgen.ui.guard import LOCAL_NAMES, Guard
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
-from diffgen.ui.place import Place
+from diffgen.ui.place import HIDDEN, Place
 from diffgen.ui.seen import Seen
 
 # before gradio is imported: it asks for its newest version and counts its users otherwise
@@ -37,12 +39,12 @@ class Address:
 
     Attributes:
         host, port: what is listened on; port 0 takes a free one.
-        token: that must be known, or None: one is made where others can reach the address.
+        token: that must be known: every account of this machine can reach 127.0.0.1 too.
     """
 
     host: str
     port: int
-    token: str | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
     @property
     def is_local(self) -> bool:
@@ -50,11 +52,27 @@ class Address:
         return self.host in ("127.0.0.1", "localhost", "::1")
 
     @property
+    def is_everywhere(self) -> bool:
+        """Whether it stands for all addresses of this machine."""
+        return self.host in ("0.0.0.0", "::")
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Under which names it may be asked; empty: any."""
         if self.is_local:
             return LOCAL_NAMES
-        return () if self.host in ("0.0.0.0", "::") else (self.host.lower(),)
+        return () if self.is_everywhere else (_in_address(self.host).lower(),)
+
+    @property
+    def where(self) -> str:
+        """The address that opens the page."""
+        host = socket.gethostname() if self.is_everywhere else self.host
+        return f"http://{_in_address(host)}:{self.port}/?token={self.token}"
+
+
+def _in_address(host: str) -> str:
+    """A host as it stands in an address: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def application(place: Place, address: Address, *, first: str = "") -> Any:
@@ -65,6 +83,7 @@ def application(place: Place, address: Address, *, first: str = "") -> Any:
         address: where it is served.
         first: the run that is shown first, or nothing.
     """
+    jobs = Jobs(place)  # they start with the environment as it was
     os.environ.update(_SILENT)
     os.environ["GRADIO_TEMP_DIR"] = str(place.uploads)
     import fastapi
@@ -75,7 +94,7 @@ def application(place: Place, address: Address, *, first: str = "") -> Any:
     from diffgen.ui.shared import Shared
 
     seen = Seen(place)
-    shared = Shared(place, Jobs(place), seen, Sheets(place), first)
+    shared = Shared(place, jobs, seen, Sheets(place), first)
     app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_routes(app, seen, shared.sheets)
     mounted = gradio.mount_gradio_app(
@@ -115,21 +134,34 @@ def serve(runs: str, files: Sequence[str], address: Address, *, say: Callable[[s
 
     place, first = Place.of(runs, files)
     listening = listen(address)
-    token = address.token or (None if address.is_local else secrets.token_urlsafe(24))
-    address = Address(address.host, listening.getsockname()[1], token)
+    address = replace(address, port=listening.getsockname()[1])
     app = application(place, address, first=first)
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    where = f"http://{host}:{address.port}/{f'?token={token}' if token else ''}"
-    say(f"The page is on {where} (Ctrl-C ends it; runs go on).")
-    if token:
+    say(f"The page is on {address.where} (Ctrl-C ends it; runs go on).")
+    if not address.is_local:
         say("Who knows this address can start programs of yours; it is not encrypted, so give it to nobody else.")
     threading.Thread(target=_warm_up, daemon=True).start()
-    if opens:
-        webbrowser.open(where)
     # an open tab listens for ever: without an end to the waiting, Ctrl-C would not end the page
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    server.run(sockets=[listening])
+    with opened(place, address) if opens else nullcontext():
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def opened(place: Place, address: Address) -> Iterator[None]:
+    """Open the page in the browser of this machine, through a file that nobody else can read.
+
+    Every account sees the command line of a browser, so that the token must not stand in it.
+    """
+    file = place.runs / HIDDEN / f"open-{address.port}.html"
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as page:
+        page.write(f'<meta charset="utf-8"><meta http-equiv="refresh" content="0;url={escape(address.where)}">')
+    try:
+        webbrowser.open(file.as_uri())
+        yield
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def listen(address: Address) -> socket.socket:
@@ -144,10 +176,11 @@ def listen(address: Address) -> socket.socket:
     try:
         listening.bind((address.host, address.port))
         listening.listen()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name can be one that no name of a machine can be
         listening.close()
+        reason = getattr(error, "strerror", None) or "this is no name of a machine"
         raise UserError(
-            f"Nothing can listen on {address.host} port {address.port} ({error.strerror}); name another with --port."
+            f"Nothing can listen on {address.host} port {address.port} ({reason}); name another with --host or --port."
         ) from error
     return listening
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import gradio as gr
 from markupsafe import Markup
@@ -19,17 +19,34 @@ from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place, lines
 from diffgen.ui.seen import Seen
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # what is clicked in a piece of HTML says so by data-pick or data-page
 PICKS = """
+const known = (each) => each.dataset.pick ?? each.getAttribute('aria-label');
+let picked = null;
 element.addEventListener('click', (event) => {
   const at = event.target.closest('[data-pick],[data-page]');
   if (!at || at.disabled) return;
+  picked = known(at);
   if (at.dataset.page !== undefined) trigger('click', {page: Number(at.dataset.page)});
   else trigger('select', {pick: at.dataset.pick});
 });
+// what was picked is drawn anew: who uses the keyboard goes on from there, and not from the top of the page
+watch('value', () => {
+  if (picked === null || document.activeElement !== document.body) return;
+  const all = [...element.querySelectorAll('[data-pick]:not(:disabled),[data-page]:not(:disabled)')];
+  (all.find((each) => known(each) === picked) ?? all[0])?.focus({preventScroll: true});
+  picked = null;
+});
 """
+
+QUIET: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
+# Of an event that comes while the one before it is worked on: what is drawn from fields is drawn once more with what
+# they say then; what was picked is in the event itself, so that each counts, one after the other. Gradio would drop it.
+LAST: dict[str, Any] = {**QUIET, "trigger_mode": "always_last"}
+EACH: dict[str, Any] = {**QUIET, "trigger_mode": "multiple", "concurrency_limit": 1}
 
 
 @dataclass(frozen=True)
@@ -103,25 +120,25 @@ def html(value: Any = "", *, label: str, **more: Any) -> gr.HTML:
     return gr.HTML(value, label=label, js_on_load=PICKS, padding=False, **more)
 
 
-def told(function: F) -> F:
+def told(function: Callable[P, R]) -> Callable[P, R]:
     """An error of the user is told in a box at the edge of the page, and nothing changes."""
 
     @wraps(function)
-    def heard(*given: Any, **named: Any) -> Any:
+    def heard(*given: P.args, **named: P.kwargs) -> R:
         try:
             return function(*given, **named)
         except DiffgenError as error:
             said = escape(str(error), quote=False)  # the box at the edge shows HTML
             raise gr.Error(said, duration=12, title="", print_exception=False) from error
 
-    return heard  # type: ignore[return-value]
+    return heard
 
 
-def written(function: Callable[..., Markup]) -> Callable[..., Markup]:
+def written(function: Callable[P, Markup]) -> Callable[P, Markup]:
     """An error of the user is written where the piece of the page would stand."""
 
     @wraps(function)
-    def heard(*given: Any, **named: Any) -> Markup:
+    def heard(*given: P.args, **named: P.kwargs) -> Markup:
         try:
             return function(*given, **named)
         except DiffgenError as error:

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
-import numpy as np
-from markupsafe import Markup
 
 from diffgen import api
-from diffgen.errors import DiffgenError, UserError
+from diffgen.errors import DiffgenError
 from diffgen.tasks.classification import role_name, who_is_wrong
-from diffgen.types import Int64Array
+from diffgen.ui import one_picture
+from diffgen.ui.draw.found import BEHAVIOURS, PICTURES, behaviours, pictures
 from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.parts import badge, joined, note, nothing, pager, section, strip_pieces, thumbnails
-from diffgen.ui.draw.picture import detail
-from diffgen.ui.shared import Shared, choice, html, told, written
-from diffgen.ui.tab_live import said
+from diffgen.ui.draw.parts import note, nothing, section
+from diffgen.ui.shared import EACH, LAST, Shared, choice, html
+from diffgen.wording import count_of
 
-BEHAVIOURS, PICTURES = 12, 60  # on one page
 _ANY = "any"
-INTO_VIEW = """() => requestAnimationFrame(() => [...document.querySelectorAll('.dg-detail')].filter(
-  (each) => each.offsetParent).forEach((each) => each.scrollIntoView({behavior: 'smooth', block: 'nearest'})))"""
 _UNNAMED = "the jury cannot name it"
-_SHOWN = [
-    ("valid and distinct", "distinct"),
-    ("valid, alike ones too", "valid"),
-    ("rejected by a filter", "rejected"),
-    ("all", "all"),
-]
+_SHOWN: dict[Literal["distinct", "valid", "rejected", "all"], str] = {
+    "distinct": "valid and distinct",
+    "valid": "valid, alike ones too",
+    "rejected": "rejected by a filter",
+    "all": "all",
+}
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     """Draw the tab."""
     with gr.Row():
-        shown = gr.Dropdown(_SHOWN, value="distinct", label="Pictures", min_width=180)
+        shown = gr.Dropdown(
+            [(text, each) for each, text in _SHOWN.items()], value="distinct", label="Pictures", min_width=180
+        )
         verdict = choice([_ANY], value=_ANY, label="Who is wrong", min_width=180)
         operator = choice([_ANY], value=_ANY, label="Made by", min_width=140)
         model = choice([_ANY], value=_ANY, label="Model", min_width=120)
-        label = choice([_ANY], value=_ANY, label="says", min_width=120)
+        label = choice([_ANY], value=_ANY, label="Says class", min_width=120)
     with gr.Row(equal_height=False):
         with gr.Column(scale=5, min_width=320):
             with gr.Row(visible=False) as pairs:
@@ -50,15 +47,10 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
             groups = html(label="behaviours", elem_id="dg-behaviours")
     pictures = html(label="pictures", elem_id="dg-pictures")
     number = gr.Number(label="Trigger", precision=0, visible="hidden", elem_id="dg-trigger")
-    one = gr.HTML(label="trigger", padding=False, elem_id="dg-one")
-    with gr.Row(elem_classes="dg-buttons"):
-        replay = gr.Button("Ask the models again (replay)", size="sm", min_width=200)
-        shrink = gr.Button("Smallest difference (shrink)", size="sm", min_width=200)
-    outcome = gr.HTML(label="outcome", padding=False)
+    one_picture.build(shared, run, tab, number)
     field = gr.State(())  # what the models say in the field that was picked
     behaviour = gr.State(())  # labels and cell of the behaviour that was picked
     pages = gr.State((0, 0))  # of behaviours, of pictures
-    timer = gr.Timer(2.0, active=False)
     filters: list[Any] = [run, shown, verdict, operator, model, label]
 
     def offers(name: str | None) -> tuple[Any, ...]:
@@ -96,15 +88,9 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     def anew() -> tuple[tuple[()], tuple[int, int]]:
         return (), (0, 0)
 
-    quiet: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
-    gr.on([run.change, tab.select], offers, [run], made, **quiet).then(draw, state, drawn, **quiet)
-    gr.on(
-        [each.input for each in (shown, verdict, operator, model, label, rows, columns)],
-        anew,
-        None,
-        [behaviour, pages],
-        **quiet,
-    ).then(draw, state, drawn, **quiet)
+    gr.on([run.change, tab.select], offers, [run], made, **LAST).then(draw, state, drawn, **LAST)
+    asked = [each.input for each in (shown, verdict, operator, model, label, rows, columns)]
+    gr.on(asked, anew, None, [behaviour, pages], **LAST).then(draw, state, drawn, **LAST)
 
     def pick_field(row: int, column: int, count: str | None, event: gr.EventData) -> Any:
         a, b = map(int, event.pick.split(","))
@@ -113,8 +99,8 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         wanted[row], wanted[column] = a, b
         return tuple(wanted), (), (0, 0)
 
-    table.select(pick_field, [rows, columns, run], [field, behaviour, pages], **quiet).then(draw, state, drawn, **quiet)
-    clear.click(lambda: ((), (), (0, 0)), None, [field, behaviour, pages], **quiet).then(draw, state, drawn, **quiet)
+    table.select(pick_field, [rows, columns, run], [field, behaviour, pages], **EACH).then(draw, state, drawn, **LAST)
+    clear.click(lambda: ((), (), (0, 0)), None, [field, behaviour, pages], **LAST).then(draw, state, drawn, **LAST)
 
     def pick_behaviour(pages: tuple[int, int], event: gr.EventData) -> Any:
         return tuple(map(int, event.pick.split(","))), (pages[0], 0)
@@ -125,33 +111,11 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
 
         return turned
 
-    groups.select(pick_behaviour, [pages], [behaviour, pages], **quiet).then(draw, state, drawn, **quiet)
-    groups.click(turn(0), [pages], [pages], **quiet).then(draw, state, drawn, **quiet)
-    pictures.click(turn(1), [pages], [pages], **quiet).then(draw, state, drawn, **quiet)
-    pictures.select(_picked, None, [number], **quiet)
+    groups.select(pick_behaviour, [pages], [behaviour, pages], **EACH).then(draw, state, drawn, **LAST)
+    groups.click(turn(0), [pages], [pages], **EACH).then(draw, state, drawn, **LAST)
+    pictures.click(turn(1), [pages], [pages], **EACH).then(draw, state, drawn, **LAST)
+    pictures.select(_picked, None, [number], **EACH)
 
-    @written
-    def show(name: str | None, number: float | None) -> Markup:
-        if name is None or number is None:
-            return Markup("")
-        finds = shared.seen.finds(name)
-        return detail(finds.find(int(number)), name, shared.stamp(name), finds.models, finds.class_names)
-
-    shown_now = number.change(show, [run, number], [one], api_name="picture", show_progress="hidden")
-    shown_now.then(None, None, None, js=INTO_VIEW)
-
-    def ask(verb: str) -> Any:
-        def asked(name: str | None) -> Any:
-            if not name:
-                raise UserError("Choose a run first.")
-            shared.jobs.start(verb, name, [str(shared.place.known(name))])
-            return gr.Timer(active=True), note(f"diffgen {verb} has started.")
-
-        return told(asked)
-
-    replay.click(ask("replay"), [run], [timer, outcome], api_name="replay")
-    shrink.click(ask("shrink"), [run], [timer, outcome], api_name="shrink")
-    timer.tick(lambda name: came_out(shared, name), [run], [timer, outcome], **quiet)
     hidden = gr.Button(visible=False)
     hidden.click(lambda *given: as_json(shared, *given), filters, [gr.JSON(visible=False)], api_name="behaviours")
 
@@ -165,7 +129,7 @@ def wanted_of(
 ) -> api.Wanted:
     """What the fields ask for."""
     return api.Wanted(
-        shown=shown,  # type: ignore[arg-type]
+        shown=next(each for each in _SHOWN if each == shown),  # Gradio lets nothing else through
         verdict=None if verdict == _ANY else verdict,
         operator="" if operator == _ANY else operator,
         label=None if label == _ANY else int(label),
@@ -208,89 +172,11 @@ def draw_all(
     table = matrix(finds.labels(wide), finds.class_names, (row, column), said=field)
     chosen = next((each for each in lines if (*each.labels, each.cell) == tuple(behaviour)), None)
     return (
-        section("Who says what", table, f"{len(wide):,} pictures"),
-        _groups(finds, lines, name, stamp, pages[0], chosen),
-        _pictures(finds, numbers if chosen is None else chosen.rows, name, stamp, pages[1], chosen),
+        section("Who says what", table, count_of(len(wide), "picture")),
+        behaviours(finds, lines, name, stamp, pages[0], chosen),
+        pictures(finds, numbers if chosen is None else chosen.rows, name, stamp, pages[1], chosen),
         gr.Button(visible=bool(field)),
     )
-
-
-def _groups(
-    finds: api.Finds,
-    lines: tuple[api.BehaviourLine, ...],
-    name: str,
-    stamp: str,
-    page: int,
-    chosen: api.BehaviourLine | None,
-) -> Markup:
-    page = min(page, max(0, (len(lines) - 1) // BEHAVIOURS))
-    names = finds.class_names
-    one = Markup(
-        '<button type="button" class="dg-group" data-pick="{}" aria-pressed="{}"><span class="dg-group-text">'
-        '<b>{}</b><span>{}</span></span><span class="dg-group-pictures" aria-hidden="true">{}</span></button>'
-    )
-    here = lines[page * BEHAVIOURS : (page + 1) * BEHAVIOURS]
-    pieces = iter(strip_pieces(name, stamp, [number for each in here for number in each.leading]))
-    drawn = joined(
-        one.format(
-            ",".join(map(str, (*each.labels, each.cell))),
-            "true" if each is chosen else "false",
-            ", ".join(f"{role_name(at)}: {names[said]}" for at, said in enumerate(each.labels)),
-            _about(each, len(finds.models)),
-            joined(next(pieces) for _ in each.leading),
-        )
-        for each in here
-    )
-    if not lines:
-        return section("Behaviours", nothing("No picture is like that; loosen a filter."))
-    listed = Markup('<div class="dg-groups">{}</div>').format(drawn)
-    return section(
-        "Behaviours", listed + pager(page, BEHAVIOURS, len(lines), "behaviours"), "a way to disagree, and where"
-    )
-
-
-def _about(line: api.BehaviourLine, models: int) -> Markup:
-    count = f"{len(line.rows):,} picture{'' if len(line.rows) == 1 else 's'}, cell {line.cell}"
-    wrong = badge(who_is_wrong(line.verdict, models)) if line.verdict else badge("not named")
-    return Markup("{} {}").format(count, wrong)
-
-
-def _pictures(
-    finds: api.Finds,
-    numbers: Int64Array,
-    name: str,
-    stamp: str,
-    page: int,
-    chosen: api.BehaviourLine | None,
-) -> Markup:
-    if len(numbers) == 0:
-        return Markup("")
-    page = min(page, (len(numbers) - 1) // PICTURES)
-    shown = numbers[page * PICTURES : (page + 1) * PICTURES]
-    labels, wrong = finds.labels(shown), finds.triggers.faults[shown]
-    tones = np.where(wrong.any(axis=1), "wrong", "plain").tolist()
-    texts = [said(number, labels[at].tolist(), finds.class_names) for at, number in enumerate(shown.tolist())]
-    title = "Pictures" if chosen is None else "Pictures of this behaviour"
-    body = thumbnails(name, stamp, list(zip(shown.tolist(), texts, tones, strict=True)))
-    return section(title, body + pager(page, PICTURES, len(numbers), "pictures"), "click one to see why")
-
-
-def came_out(shared: Shared, name: str | None) -> tuple[Any, Markup]:
-    """How far replay or shrink is, and what came of it."""
-    job = shared.job(name, "replay", "shrink")
-    if job is None:
-        return gr.Timer(active=False), Markup("")
-    if job.alive:
-        return gr.skip(), note(f"diffgen {job.verb}: {job.state().get('stage') or 'starting'} ...")
-    if job.problem:
-        return gr.Timer(active=False), note(job.problem, "bad")
-    found = job.result()
-    if job.verb == "replay":
-        text = f"{found['reproduced']:,} of {found['replayed']:,} disagreements were there again."
-    else:
-        text = f"{found['shrunk']:,} of {found['tried']:,} triggers were shrunk"
-        text += f": from {found['before']:.1f} to {found['after']:.1f} grey levels." if found["shrunk"] else "."
-    return gr.Timer(active=False), note(text, "good")
 
 
 def as_json(

@@ -14,7 +14,7 @@ from diffgen.errors import DiffgenError, UserError
 from diffgen.ui import form
 from diffgen.ui.draw.parts import nothing
 from diffgen.ui.draw.verdict import verdict
-from diffgen.ui.shared import Shared, told, written
+from diffgen.ui.shared import LAST, Shared, told, written
 from diffgen.ui.tab_run import component
 
 _STORE = "regressions"
@@ -56,15 +56,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         except DiffgenError as error:
             return f"# {error}"
 
-    gr.on(
-        [each.change for each in asked],
-        copy,
-        asked,
-        [line],
-        api_name=False,
-        show_progress="hidden",
-        trigger_mode="always_last",
-    )
+    gr.on([each.change for each in asked], copy, asked, [line], **LAST)
 
     def begin(*given: Any) -> tuple[Any, Any]:
         name, words = words_of(*given)
@@ -74,8 +66,8 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
     start.click(told(begin), asked, [run, tabs], api_name="start_check")
 
     def show(name: str | None) -> tuple[Markup, Any]:
-        made = line is not None and bool((found := shared.line(name)) and found.check)
-        return shown(shared, name), gr.Button(visible=made)
+        found = shared.line(name)
+        return shown(shared, name), gr.Button(visible=found is not None and bool(found.check))
 
     gr.on([run.change, tab.select], show, [run], [outcome, accept], api_name="verdict", show_progress="hidden")
 

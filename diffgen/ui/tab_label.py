@@ -12,7 +12,8 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import DiffgenError, UserError
 from diffgen.ui.draw.parts import cards, joined, note, nothing, section, table
-from diffgen.ui.shared import Shared, told, written
+from diffgen.ui.draw.selector import selector
+from diffgen.ui.shared import LAST, QUIET, Shared, told, written
 
 KEYS = "0123456789abcdefghijklmnopqrstuvwyz"  # one for each class, as long as they last
 INVALID, INVALID_KEY = "invalid", "x"
@@ -32,6 +33,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
                 put = gr.Button("Put the labels into the run", variant="primary", size="sm", min_width=150)
                 train = gr.Button("Train the selector", size="sm", min_width=150)
             outcome = gr.HTML(label="outcome", padding=False)
+            worth = gr.HTML(label="selector", padding=False, elem_id="dg-selector")
             with gr.Accordion("The sheet", open=False):
                 count = gr.Number(
                     label="Pictures", precision=0, minimum=1, info="Empty: as many as a margin of 5 points asks for."
@@ -40,15 +42,14 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
                     draw = gr.Button("Draw a sheet", size="sm")
                     clear = gr.Button("Clear the sheet and its labels", size="sm", variant="stop")
     timer = gr.Timer(2.0, active=False)
-    quiet: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
 
     def all_of(name: str | None, who: str) -> tuple[Markup, Markup, Markup]:
         return sheet_html(shared, name, who), people_html(shared, name), known_html(shared, name)
 
     shown = [sheet, people, outcome]
-    gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **quiet)
+    gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **LAST)
     # of votes in quick succession the last is counted too
-    sheet.input(lambda name: people_html(shared, name), [run], [people], trigger_mode="always_last", **quiet)
+    sheet.input(lambda name: people_html(shared, name), [run], [people], **LAST)
 
     def make(name: str | None, who: str, count: float | None) -> tuple[Markup, Markup, Markup]:
         made = shared.sheets.make(_chosen(name), None if not count else int(count))
@@ -75,8 +76,13 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         shared.jobs.start("select", chosen, [str(shared.place.known(chosen)), "--force"])
         return gr.Timer(active=True), note("The selector is being trained.")
 
-    train.click(told(learn), [run], [timer, outcome], api_name="select")
-    timer.tick(lambda name: _learnt(shared, name), [run], [timer, outcome], **quiet)
+    train.click(told(learn), [run], [timer, worth], api_name="select")
+
+    def learnt(name: str | None) -> tuple[Any, Markup]:
+        return _learnt(shared, name)
+
+    timer.tick(learnt, [run], [timer, worth], **QUIET)
+    gr.on([run.change, tab.select], learnt, [run], [timer, worth], **LAST)
 
 
 def _chosen(name: str | None) -> str:
@@ -184,23 +190,14 @@ def _in_words(kappa: float) -> str:
 
 
 def _learnt(shared: Shared, name: str | None) -> tuple[Any, Markup]:
+    """Whether the selector of a run is being trained, and what it is worth: also after a reload."""
     job = shared.job(name, "select")
     if job is None:
         return gr.Timer(active=False), Markup("")
     if job.alive:
-        return gr.skip(), note(f"The selector is being trained: {job.state().get('stage') or 'starting'} ...")
+        return gr.Timer(active=True), note(
+            f"The selector is being trained: {job.state().get('stage') or 'starting'} ..."
+        )
     if job.problem:
         return gr.Timer(active=False), note(job.problem, "bad")
-    found = job.result()
-    rows = [
-        (
-            each["name"],
-            f"{each['pictures']:,}",
-            *(f"{each[key]:.1%}" for key in ("model_a", "model_b", "ensemble", "oracle")),
-            f"{100 * each['gain']:+.1f} points",
-        )
-        for each in found["on_triggers"]
-    ]
-    head = ("on", "pictures", "A alone", "B alone", "with the selector", "best possible", "gain")
-    text = f"Learnt from {found['examples']:,} labelled pictures; the share that is answered right:"
-    return gr.Timer(active=False), joined([note(text, "good"), table(head, rows)])
+    return gr.Timer(active=False), selector(job.result())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import quote
 
 import gradio as gr
 from markupsafe import Markup
@@ -12,11 +13,12 @@ from diffgen import api
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
 from diffgen.ui.draw.curves import curve
+from diffgen.ui.draw.found import said
 from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.jobs import Job
-from diffgen.ui.shared import Shared, choice, html, told, written
+from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
@@ -58,9 +60,9 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
 
     outputs = [state, table, curves, finds, pairs, report, stop, resume, known]
     seen = [run, rows, columns, known]
-    timer.tick(tick, seen, outputs, api_name=False, show_progress="hidden")
+    timer.tick(tick, seen, outputs, **QUIET)
     changes = [run.change, rows.change, columns.change, tab.select]
-    gr.on(changes, tick, seen, outputs, api_name=False, show_progress="hidden")
+    gr.on(changes, tick, seen, outputs, **LAST)
 
     def models_of(name: str | None) -> tuple[Any, Any, None, Markup]:
         line = shared.line(name)
@@ -68,12 +70,12 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         choices = [(f"{role_name(at)}: {line.models[at]}" if line else role_name(at), at) for at in range(count)]
         return gr.Dropdown(choices=choices, value=0), gr.Dropdown(choices=choices, value=1), None, Markup("")
 
-    run.change(models_of, [run], [rows, columns, chosen, one], api_name=False, show_progress="hidden")
+    run.change(models_of, [run], [rows, columns, chosen, one], **LAST)
 
     def picked(event: gr.EventData) -> int:
         return int(event.pick)
 
-    finds.select(picked, None, [chosen], api_name=False, show_progress="hidden")
+    finds.select(picked, None, [chosen], **EACH)
 
     @written
     def show(name: str | None, number: float | None) -> Markup:
@@ -137,10 +139,10 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
     over = bool(line.figures)
     link = Markup(
         '<a class="dg-link" href="files/{}/report.html" target="_blank" rel="noopener">Open the report</a>'
-    ).format(name)
+    ).format(quote(name))
     return (
         state,
-        section("Who says what", matrix(sight.labels, names, pair, what="disagreements"), "all disagreements so far"),
+        section("Who says what", matrix(sight.labels, names, pair, what="disagreement"), "all disagreements so far"),
         _curves(sight),
         _newest(shared, name, sight, names),
         gr.Row(visible=count > 2),
@@ -236,14 +238,6 @@ def _newest(shared: Shared, name: str, sight: api.Sight, names: tuple[str, ...])
         return Markup("")
     shown = [(number, said(number, sight.labels[number].tolist(), names), "plain") for number in numbers]
     return section("Newest finds", thumbnails(name, shared.stamp(name), shown), "click one to see why")
-
-
-def said(number: int, labels: list[int], names: tuple[str, ...]) -> str:
-    """What each model says of a trigger, for a screen reader."""
-    each = [
-        f"{role_name(model)} says {names[label] if label < len(names) else label}" for model, label in enumerate(labels)
-    ]
-    return f"trigger {number}: {', '.join(each)}"
 
 
 def class_names(shared: Shared, name: str) -> tuple[str, ...]:

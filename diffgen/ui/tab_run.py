@@ -12,15 +12,16 @@ import gradio as gr
 from markupsafe import Markup
 
 from diffgen import api
-from diffgen.config import MAX_MODELS, Budget
+from diffgen.config import MAX_MODELS, Budget, CompareConfig
 from diffgen.errors import DiffgenError, UserError
 from diffgen.tasks.classification import role_name
 from diffgen.ui import form
 from diffgen.ui.draw.models import inspected, previewed
 from diffgen.ui.draw.parts import joined, note, nothing
-from diffgen.ui.shared import Shared, told
+from diffgen.ui.picker import Pick, tree
+from diffgen.ui.shared import EACH, Shared, html, told, written
 
-_MODELS = "**/*.{onnx,pt,pth,pt2,keras,h5,tflite,jit,ts}"
+_USUAL = CompareConfig()
 
 
 class Choices(NamedTuple):
@@ -62,14 +63,13 @@ def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
     folder = shared.place.run(name)
     if folder.exists():
         raise UserError(f"There is a run {name!r} already; write another name, or none.")
-    set_before = {"technique": "diffgan", "preset": "default", "budget": "60s", "seed": 0}
     given = {
         "technique": choices.technique,
         "preset": choices.preset.strip(),
         "budget": str(Budget.parse(choices.budget)),
         "seed": int(choices.seed or 0),
     }
-    settings = {key: value for key, value in given.items() if value and value != set_before[key]}
+    settings = {key: value for key, value in given.items() if value and str(value) != str(getattr(_USUAL, key))}
     settings |= form.said(form.fields(), values)
     lines = form.more(choices.more, place)
     form.check_settings(settings, lines)
@@ -89,6 +89,10 @@ def model_paths(shared: Shared, text: str) -> list[str]:
 def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
     """Draw the tab; a run that is started becomes the chosen one."""
     place = shared.place
+
+    def roots() -> Markup:
+        return tree(place, "")
+
     with gr.Row(equal_height=False):
         with gr.Column(scale=5, min_width=320):
             gr.Markdown("### 1 · Models", elem_classes="dg-step")
@@ -103,13 +107,8 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
             with gr.Row():
                 drop = gr.File(label="Drop model files here", file_count="multiple", type="filepath", height=140)
             with gr.Accordion("Pick from a folder", open=False):
-                explorers = [
-                    gr.FileExplorer(
-                        root_dir=str(each), glob=_MODELS, label=str(each), max_height=260, file_count="multiple"
-                    )
-                    for each in place.files
-                ]
-                add = gr.Button("Add the picked files", size="sm")
+                # as they are when the page is opened, not when it was started
+                folders = html(written(roots), label="folders", elem_id="dg-tree")
             about = gr.HTML(nothing("What each model is and wants appears here."), label="models", padding=False)
         with gr.Column(scale=5, min_width=320):
             gr.Markdown("### 2 · Real images", elem_classes="dg-step")
@@ -124,10 +123,14 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
             sheet = gr.HTML(nothing("A contact sheet of the images appears here."), label="data", padding=False)
     gr.Markdown("### 3 · Search", elem_classes="dg-step")
     with gr.Row():
-        technique = gr.Dropdown(list(api.technique_names()), value="diffgan", label="Technique", min_width=160)
-        preset = gr.Textbox("default", label="Preset", info="Also paper, where there is one.", min_width=160)
-        budget = gr.Textbox("60s", label="Budget", info="Seconds, minutes, or queries: 60s, 5m, 20000q.", min_width=160)
-        seed = gr.Number(0, label="Seed", precision=0, minimum=0, info="The same seed, the same run.", min_width=160)
+        technique = gr.Dropdown(list(api.technique_names()), value=_USUAL.technique, label="Technique", min_width=160)
+        preset = gr.Textbox(_USUAL.preset, label="Preset", info="Also paper, where there is one.", min_width=160)
+        budget = gr.Textbox(
+            str(_USUAL.budget), label="Budget", info="Seconds, minutes, or queries: 60s, 5m, 20000q.", min_width=160
+        )
+        seed = gr.Number(
+            _USUAL.seed, label="Seed", precision=0, minimum=0, info="The same seed, the same run.", min_width=160
+        )
         name = gr.Textbox(label="Name of the run", info="Empty: made from the models.", min_width=160)
     with gr.Accordion("More settings", open=False):
         own = _fields(form.fields())
@@ -147,26 +150,31 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
     def look(models: str, data: str) -> Iterator[tuple[Markup, Markup]]:
         yield from looked_at(shared, models, data)
 
-    for changed in (models.blur, models.submit, data.blur, data.submit):
-        changed(look, [models, data], [about, sheet], api_name=False, show_progress="minimal")
+    # one after the other: what was asked last is also what is seen last
+    looks: dict[str, Any] = {"show_progress": "minimal", "concurrency_id": "look", "concurrency_limit": 1}
+    left = [models.blur, models.submit, data.blur, data.submit]
+    gr.on(left, look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks)
     inspect = gr.Button(visible=False)
-    inspect.click(look, [models, data], [about, sheet], api_name="inspect")
+    inspect.click(look, [models, data], [about, sheet], api_name="inspect", **looks)
 
     def take(files: list[str] | str | None, models: str) -> str:
         return added(models, [kept(shared, each) for each in _listed(files)])
 
     drop.upload(told(take), [drop, models], [models], api_name=False).then(
-        look, [models, data], [about, sheet], api_name=False, show_progress="minimal"
+        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
     )
     drop_data.upload(told(lambda file: kept(shared, file)), [drop_data], [data], api_name=False).then(
-        look, [models, data], [about, sheet], api_name=False, show_progress="minimal"
+        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
     )
 
-    def pick(models: str, *picked: list[str] | None) -> str:
-        return added(models, [each for some in picked for each in _listed(some)])
+    def pick(models: str, data: str, event: gr.EventData) -> tuple[Any, str, str]:
+        what, path = Pick.of(str(event.pick))
+        if what == "open":
+            return tree(place, path), models, data
+        return gr.skip(), added(models, [path] if what == "model" else []), path if what == "data" else data
 
-    add.click(pick, [models, *explorers], [models], api_name=False).then(
-        look, [models, data], [about, sheet], api_name=False, show_progress="minimal"
+    folders.select(told(pick), [models, data], [folders, models, data], **EACH).then(
+        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
     )
 
     def copies(*given: Any) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 from urllib.parse import quote
 
@@ -13,8 +12,8 @@ from diffgen import api
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
 from diffgen.ui.draw.parts import badge, joined, nothing, section, table
-from diffgen.ui.place import HIDDEN, lines
-from diffgen.ui.shared import Shared, choice, html, told, written
+from diffgen.ui.place import lines
+from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
 _MOST = 200
 _FIGURES = {
@@ -44,7 +43,6 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
                 with gr.Row():
                     keep = gr.Button("Keep it", size="sm")
                     gone = gr.Button("Delete for good", variant="stop", size="sm")
-    quiet: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
 
     def show(name: str | None) -> tuple[Any, ...]:
         found = lines(shared.place)
@@ -57,22 +55,22 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             gr.Group(visible=False),
         )
 
-    gr.on([run.change, tab.select], show, [run], [listed, other, links, beside, sure], **quiet)
+    gr.on([run.change, tab.select], show, [run], [listed, other, links, beside, sure], **LAST)
 
     def opened(event: gr.EventData) -> tuple[Any, Any]:
         return gr.Dropdown(choices=shared.names(), value=str(event.pick)), gr.Tabs(selected="live")
 
-    listed.select(opened, None, [run, tabs], **quiet)
+    listed.select(opened, None, [run, tabs], **EACH)
     other.change(written(lambda name, other: compared(shared, name, other)), [run, other], [beside], api_name="beside")
-    delete.click(lambda: (gr.Group(visible=True), ""), None, [sure, again], **quiet)
-    keep.click(lambda: gr.Group(visible=False), None, [sure], **quiet)
+    delete.click(lambda: (gr.Group(visible=True), ""), None, [sure, again], **QUIET)
+    keep.click(lambda: gr.Group(visible=False), None, [sure], **QUIET)
 
     def drop(name: str | None, written_name: str) -> tuple[Any, Any]:
         _delete(shared, name, written_name)
         return gr.Dropdown(choices=shared.names(), value=None), gr.Group(visible=False)
 
     gone.click(told(drop), [run, again], [run, sure], api_name="delete").then(
-        show, [run], [listed, other, links, beside, sure], **quiet
+        show, [run], [listed, other, links, beside, sure], **LAST
     )
     every = gr.Button(visible=False)
     every.click(lambda: shared.names(), None, [gr.JSON(visible=False)], api_name="runs")
@@ -86,9 +84,7 @@ def _delete(shared: Shared, name: str | None, again: str) -> None:
         raise UserError(f"'diffgen {job.verb}' works on this run; stop it first.")
     api.delete_run(shared.place.known(name))
     shared.seen.forget(name)
-    sheets = shared.place.runs / HIDDEN / "labels" / name
-    if sheets.is_dir():
-        shutil.rmtree(sheets)
+    shared.sheets.forget(name)
 
 
 def _table(found: tuple[api.RunLine, ...], chosen: str | None) -> Markup:

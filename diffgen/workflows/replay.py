@@ -38,6 +38,7 @@ class ReplayResult:
         same_labels: those on which both models still say exactly what they said.
         lost: numbers of the triggers on which the models agree now.
         lost_labels: what each model said of each of these before, by name.
+        said_again: where triggers were named, what each model says now of each of them, by name and in that order.
         faults: who is wrong on the pictures that the jury recognised: verdict, as
             :func:`diffgen.tasks.classification.by_verdict` has them -> how many then and how many now; None: no jury.
     """
@@ -49,18 +50,21 @@ class ReplayResult:
     lost: tuple[int, ...]
     lost_labels: tuple[tuple[str, ...], ...] = ()
     faults: Mapping[str, tuple[int, int]] | None = None
+    said_again: tuple[tuple[str, ...], ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """``run``, ``replayed``, ``reproduced`` and ``faults`` as JSON values."""
+        """``run``, ``replayed``, ``reproduced``, ``faults`` and, where it is known, ``said_again`` as JSON values."""
         values = asdict(self)
         faults = None if self.faults is None else {name: list(counts) for name, counts in self.faults.items()}
-        return {**{name: values[name] for name in ("run", "replayed", "reproduced")}, "faults": faults}
+        named = {} if self.said_again is None else {"said_again": [*map(list, self.said_again)]}
+        return {**{name: values[name] for name in ("run", "replayed", "reproduced")}, "faults": faults, **named}
 
 
 def replay(
     run: str | Path,
     *models: Any,
     images_only: bool = False,
+    triggers: Sequence[int] = (),
     device: str | None = None,
     options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
@@ -72,22 +76,26 @@ def replay(
         run: the run folder.
         models: other models to ask, as many as the run has, or none: those of the run.
         images_only: take the pictures from the PNG files in ``images/`` instead of the stored arrays.
+        triggers: numbers of those to ask about, or none: all of them.
         device: where to ask, or None for the run's own device.
         options: how other models are opened and fed, and what may run code again, for each model in turn; or none.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: no finished run there, or its models are gone or have changed.
+        UserError: no finished run there, its models are gone or have changed, or it reported no such trigger.
     """
     progress = Progress(events, stop)
     folder = RunFolder.open(run)
     boxes = OpenedRun(folder, device).models(models, options=options)
     with folder.reading():
         names = read_finished(folder).class_names
-        triggers = folder.read_judged()
-        numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(triggers)
+        table = folder.read_judged()
+        numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(table)
         if len(labels) and int(labels.max()) >= len(names):
             raise ValueError("the triggers have other classes than those that are named")
+    if triggers:
+        rows = rows_of(triggers, numbers, folder.path)
+        numbers, images, labels = numbers[rows], images.chosen(rows), labels[rows]
     again = np.empty_like(labels)
     if len(images):
         some = images.at(np.sort(random_rows(len(images), PREPARED)))
@@ -112,8 +120,24 @@ def replay(
         same_labels=int((again == labels).all(axis=1).sum()),
         lost=tuple(numbers[~differs].tolist()),
         lost_labels=tuple(tuple(names[label] for label in row) for row in labels[~differs].tolist()),
-        faults=_faults(folder, triggers, numbers, labels, again),
+        faults=_faults(folder, table, numbers, labels, again),
+        said_again=tuple(tuple(names[label] for label in row) for row in again.tolist()) if triggers else None,
     )
+
+
+def rows_of(wanted: Sequence[int], numbers: Int64Array, run: Path) -> Int64Array:
+    """int64 (n,): where some triggers are among those that a run reported, each once and in the order of ``wanted``.
+
+    Raises:
+        UserError: it reported no trigger of such a number.
+    """
+    places = {number: row for row, number in enumerate(numbers.tolist())}
+    for each in wanted:
+        if each not in places:
+            some = ", ".join(map(str, numbers[:3].tolist()))
+            advice = f"give a number from its report, such as {some}" if some else "it reported none at all"
+            raise UserError(f"The run {run} reported no trigger {each}; {advice}.")
+    return np.array([places[each] for each in dict.fromkeys(wanted)], dtype=np.int64)
 
 
 def _faults(

@@ -35,6 +35,7 @@ from diffgen.search.shrink import Steps, smallest_steps
 from diffgen.sources.base import FamilyContext, Source
 from diffgen.tasks.classification import differ, disagree
 from diffgen.types import Float32Array, ImageSet, UInt8Array
+from diffgen.workflows.replay import rows_of
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
 _ROUNDING = 1.5  # root mean square grey levels: the last digits of a network depend on what is drawn at once
@@ -70,6 +71,7 @@ def shrink(
     run: str | Path,
     *,
     limit: int = LIMIT,
+    triggers: Sequence[int] = (),
     data: Any = None,
     device: str | None = None,
     options: Sequence[ModelSpec] = (),
@@ -79,19 +81,20 @@ def shrink(
     """Find the smallest step that still triggers for some triggers of a run, and add the pairs to its report.
 
     The triggers are those of the report, one of each behaviour first. Both pictures of a pair pass the run's validity
-    filters. The pairs are kept in shrunk.npz.
+    filters. The pairs are kept in shrunk.npz, in place of those from before; where triggers are named, beside them.
 
     Args:
         run: the run folder.
-        limit: most triggers.
+        limit: most triggers, where none are named.
+        triggers: numbers of those to shrink, or none: some of the report.
         data: the real images, where the run was given them in memory or they have moved; None for the run's own.
         device: where to compute, or None for the run's own device.
         options: allows again what runs code, for each model in turn; or none: nothing of the kind.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: no finished run there, its models, data or GAN are gone or have changed, or its triggers have no
-            latent vectors.
+        UserError: no finished run there, its models, data or GAN are gone or have changed, its triggers have no
+            latent vectors, or it reported no such trigger.
     """
     progress = Progress(events, stop)
     if limit < 1:
@@ -99,17 +102,24 @@ def shrink(
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
         with Extensions().of_run(folder.manifest, folder.path).in_use():
-            return _shrink(folder, limit, data, device, options, progress)
+            return _shrink(folder, limit, triggers, data, device, options, progress)
 
 
 def _shrink(
-    folder: RunFolder, limit: int, data: Any, device: str | None, options: Sequence[ModelSpec], progress: Progress
+    folder: RunFolder,
+    limit: int,
+    named: Sequence[int],
+    data: Any,
+    device: str | None,
+    options: Sequence[ModelSpec],
+    progress: Progress,
 ) -> ShrinkResult:
     run = OpenedRun(folder, device)
     with folder.reading():
         margin = read_finished(folder).preflight.margin
         triggers = folder.read_judged()
-        chosen = _choose(folder, triggers, limit)
+        chosen = _named(folder, triggers, named) if named else _choose(folder, triggers, limit)
+        before = _of_others(folder, chosen) if named else {}
     if not needs_of(run.config).source or (len(triggers) and triggers.genes is None):
         raise UserError(
             f"The triggers of {folder.path} were made without latent vectors ({run.config.technique}), so there is no "
@@ -126,7 +136,9 @@ def _shrink(
     genes = torch.empty(0, source.space.length) if chosen.genes is None else torch.from_numpy(chosen.genes)
     steps = smallest_steps(genes, source, judge, seed=run.config.seed, batch_size=run.batch_size, progress=progress)
     pairs = _pairs(chosen, steps, judge)
-    folder.write_arrays("shrunk", pairs)
+    folder.write_arrays(
+        "shrunk", {name: np.concatenate([before.get(name, new[:0]), new]) for name, new in pairs.items()}
+    )
     page = write_report(folder, triggers)
     shrunk = len(pairs["numbers"])
     return ShrinkResult(
@@ -219,6 +231,20 @@ def _pairs(chosen: TriggerTable, steps: Steps, judge: _Judge) -> dict[str, Any]:
         "before": before[holds],
         "difference": after[holds],
     }
+
+
+def _of_others(folder: RunFolder, tried: TriggerTable) -> dict[str, Any]:
+    """The pairs from before of other triggers; of those that are tried the new try counts, also if it finds nothing."""
+    if not folder.has_arrays("shrunk"):
+        return {}
+    before = folder.read_arrays("shrunk")
+    kept = ~np.isin(before["numbers"], tried.numbers)
+    return {name: rows[kept] for name, rows in before.items()}
+
+
+def _named(folder: RunFolder, triggers: TriggerTable, numbers: Sequence[int]) -> TriggerTable:
+    reported = triggers[triggers.confirmed]
+    return reported[rows_of(numbers, reported.numbers, folder.path)]
 
 
 def _choose(folder: RunFolder, triggers: TriggerTable, limit: int) -> TriggerTable:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(runs.resolve(), (runs.resolve(),))
 
 
+TOKEN = "for-the-tests"
+
+
 @pytest.fixture(scope="session")
 def page(place: Place) -> Iterator[str]:
-    """The address of the page, served by this process."""
+    """The address of the page, served by this process; who asks must know ``TOKEN``."""
     if missing():
         pytest.skip(f"The page needs {missing()}: pip install 'diffgen[ui]'.")
     import uvicorn
@@ -53,7 +57,7 @@ def page(place: Place) -> Iterator[str]:
     from diffgen.ui.server import Address, application, listen
 
     listening = listen(Address("127.0.0.1", 0))
-    address = Address("127.0.0.1", listening.getsockname()[1])
+    address = Address("127.0.0.1", listening.getsockname()[1], TOKEN)
     app = application(place, address, first="done")
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -61,3 +65,59 @@ def page(place: Place) -> Iterator[str]:
     yield f"http://127.0.0.1:{address.port}/"
     server.should_exit = True
     thread.join(10)
+
+
+PATIENCE = 120_000  # ms that anything may take in a browser: the machine may be busy
+_BLOCKED = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+# what Gradio itself says into the console, and what a reload cuts off
+_USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium; no name of another machine leads anywhere."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("There is no Chromium: apt-get install chromium")
+    playwright.expect.set_options(timeout=PATIENCE)
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", _BLOCKED])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Any, page: str) -> Any:
+    """A browser that has opened the address with the token once; what it loaded it keeps for all tests."""
+    found = browser.new_context(accept_downloads=True)
+    found.set_default_timeout(PATIENCE)
+    found.request.get(page, params={"token": TOKEN})
+    return found
+
+
+@pytest.fixture
+def opened(context: Any, page: str) -> Iterator[Callable[..., Any]]:
+    """Opens the page; at the end nothing went elsewhere, and the console is silent."""
+    from playwright.sync_api import expect
+
+    pages, asked, said = [], [], []
+
+    def open_page(run: str = "done", *, width: int = 1440, scheme: str = "light") -> Any:
+        found = context.new_page()
+        pages.append(found)
+        found.set_viewport_size({"width": width, "height": 900})
+        found.emulate_media(color_scheme=scheme)
+        found.on("request", lambda request: asked.append(request.url))
+        found.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        found.on("pageerror", lambda error: said.append(str(error)))
+        found.goto(f"{page}?run={run}")
+        found.get_by_role("tab", name="Run", exact=True).first.wait_for()
+        expect(found.get_by_label("Run", exact=True).first).to_have_value(run)
+        return found
+
+    yield open_page
+    for each in pages:
+        each.close()
+    assert [each for each in asked if not each.startswith((page, "data:", "blob:"))] == []
+    assert [each for each in said if not any(usual in each for usual in _USUAL)] == []

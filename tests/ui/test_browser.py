@@ -4,92 +4,117 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from diffgen import api
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
+from tests.ui.steps import TABS, choose, go
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
-_CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
-if _CHROMIUM is None:
-    pytest.skip("There is no Chromium: apt-get install chromium", allow_module_level=True)
-
-TABS = ("Run", "Live", "Behaviours", "Label", "Check", "Runs")
-# what Gradio itself says into the console, and what a reload cuts off
-_USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+# what a screen reader would call by its kind alone
+_UNNAMED = re.compile(
+    r"^ *- '?(?:button|checkbox|combobox|link|listbox|menuitem|option|progressbar|radio|searchbox|slider|spinbutton|"
+    r"switch|tab|textbox)\b(?! \")(?: \[.*\])?:?.*$",
+    re.MULTILINE,
+)
 
 
-@pytest.fixture
-def opened(browser: Any, page: str) -> Iterator[Callable[..., Any]]:
-    """Opens the page; at the end nothing went elsewhere, and the console is silent."""
-    contexts, foreign, said = [], [], []
-
-    def open_page(run: str = "done", *, width: int = 1440, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        contexts.append(context)
-
-        def gate(route: Any) -> None:
-            if route.request.url.startswith((page, "data:", "blob:")):
-                route.continue_()
-            else:
-                foreign.append(route.request.url)
-                route.abort()
-
-        context.route("**/*", gate)
-        found = context.new_page()
-        found.set_default_timeout(60_000)
-        found.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-        found.on("pageerror", lambda error: said.append(str(error)))
-        found.goto(f"{page}?run={run}")
-        found.get_by_role("tab", name="Run", exact=True).first.wait_for()
-        playwright.expect(found.get_by_label("Run", exact=True).first).to_have_value(run)
-        return found
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert foreign == []
-    assert [each for each in said if not any(usual in each for usual in _USUAL)] == []
+# what shows that a tab is there
+_FIRST = {
+    "Run": "#dg-models textarea",
+    "Live": "#dg-live-finds .dg-thumb",
+    "Behaviours": "#dg-pictures .dg-thumb",
+    "Label": "#dg-sheet .dg-empty, #dg-sheet .dg-note",
+    "Check": "#dg-verdict .dg-empty",
+    "Runs": "#dg-runs .dg-name",
+}
 
 
-def go(page: Any, tab: str) -> None:
-    """To a tab, also where it has gone into the menu of a narrow page."""
-    found = page.get_by_role("tab", name=tab, exact=True).first
-    if not found.is_visible():
-        page.locator(".overflow-menu > button").click()
-        found = page.locator(".overflow-dropdown").get_by_text(tab, exact=True)
-    found.click()
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
-def test_every_tab_fits_and_names_its_fields(opened: Callable[..., Any], width: int, scheme: str) -> None:
-    page = opened(width=width, scheme=scheme)
+def test_every_control_has_a_name(opened: Callable[..., Any]) -> None:
+    """Of every tab, with all that is folded open; and the pictures have a text."""
+    page = opened()
     for tab in TABS:
         go(page, tab)
-        page.wait_for_timeout(300)
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, tab
-        unnamed = page.evaluate(_UNNAMED)
-        assert unnamed == [], tab
-    assert page.evaluate("document.body.classList.contains('dark')") is (scheme == "dark")
+        for folded in page.locator("button.label-wrap:visible").all():
+            if "open" not in str(folded.get_attribute("class")).split():
+                folded.click()
+        page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
+        if tab == "Run":
+            page.locator("#dg-tree .dg-entry").first.wait_for()
+        if tab == "Behaviours":
+            page.locator(_FIRST[tab]).first.click()
+            page.locator("#dg-one .dg-detail").wait_for()
+        seen = page.locator("body").aria_snapshot()
+        assert len(re.findall(r"- '?(?:button|textbox|combobox|link) ", seen)) > 4, tab
+        assert _UNNAMED.findall(seen) == [], tab
+        assert page.locator("img:not([alt])").count() == 0, tab
+        assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0, tab
 
 
-# visible things that can be used and that a screen reader could not name
-_UNNAMED = """() => [...document.querySelectorAll('#dg-tabs button, #dg-tabs input, #dg-tabs textarea, #dg-tabs img')]
-  .filter((each) => each.offsetParent && !each.closest('[aria-hidden=true]'))
-  .filter((each) => !(each.getAttribute('aria-label') || each.title || each.innerText?.trim() || each.alt !== undefined
-    || each.labels?.length || each.placeholder || each.closest('label') || each.closest('[aria-label]')))
-  .map((each) => each.outerHTML.slice(0, 150))"""
+def test_what_has_no_name_is_found() -> None:
+    unnamed = ("  - button", '- checkbox [checked]: ""', "- textbox: abc", "- textbox:")
+    assert [line for line in unnamed if not _UNNAMED.findall(line)] == []
+    named = ('- button "Stop"', "  - 'slider \"a: b\"': 3", "- tabpanel:", "- table:", '- tab "Run" [selected]')
+    assert [line for line in named if _UNNAMED.findall(line)] == []
+
+
+_WIDER_THAN_THE_PAGE = "document.documentElement.scrollWidth - innerWidth"
+
+
+def test_every_tab_fits_a_telephone_in_the_dark(opened: Callable[..., Any]) -> None:
+    page = opened(width=390, scheme="dark")
+    for tab in TABS:
+        go(page, tab)
+        page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
+        assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0, tab
+    assert page.evaluate("document.body.classList.contains('dark')")
+
+
+def test_models_are_picked_and_dropped(opened: Callable[..., Any], place: Place, tmp_path: Path) -> None:
+    """From the folders that were named by keyboard, from elsewhere by dropping; a file that is no model is told of."""
+    (place.runs / "more").mkdir()
+    shutil.copyfile(place.runs / "b.onnx", place.runs / "more" / "b.onnx")
+    (place.runs / "more" / "notes.txt").write_text("no model", encoding="utf-8")
+    (place.runs / "more" / "out.onnx").symlink_to(tmp_path / "secret.onnx")
+    (tmp_path / "secret.onnx").write_bytes(b"from elsewhere")
+    (tmp_path / "wrong.onnx").write_bytes(b"no model at all")
+    page = opened()
+    page.get_by_role("button", name="Pick from a folder").click()
+    models, tree = page.locator("#dg-models textarea"), page.locator("#dg-tree")
+    tree.get_by_role("button", name="add the model a.onnx").click()
+    playwright.expect(models).to_have_value(f"{place.runs}/a.onnx")
+    folder = tree.get_by_role("button", name="open the folder more")
+    folder.focus()
+    page.keyboard.press("Enter")
+    picked = tree.get_by_role("button", name="add the model b.onnx")
+    picked.wait_for()
+    assert [each.inner_text() for each in tree.get_by_role("listitem").all()] == ["..", "b.onnx"]
+    playwright.expect(tree.get_by_role("button", name="back to the folder above")).to_be_focused()
+    picked.focus()
+    page.keyboard.press("Enter")
+    playwright.expect(models).to_have_value(f"{place.runs}/a.onnx\n{place.runs}/more/b.onnx")
+    data = page.locator("#dg-data textarea, #dg-data input").first
+    data.fill("digits:test")
+    page.locator("input[type=file]").first.set_input_files(tmp_path / "wrong.onnx")
+    playwright.expect(models).to_have_value(re.compile(r"b\.onnx\n.*/\.ui/uploads/.*/wrong\.onnx$"))
+    cards = page.locator(".dg-model, .dg-note.dg-bad")
+    playwright.expect(cards).to_have_count(3)
+    playwright.expect(page.get_by_role("alert")).to_contain_text("wrong.onnx")
+    page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "wrong.onnx")
+    playwright.expect(page.locator("#dg-data textarea, #dg-data input").first).to_have_value(
+        re.compile(r"wrong\.onnx$")
+    )
+    playwright.expect(page.get_by_role("alert").first).to_contain_text("wrong.onnx")
+    page.get_by_role("button", name="Start the search").click()
+    playwright.expect(page.locator(".toast-body")).to_be_visible()
+    assert not [*place.runs.glob("*wrong*")]
 
 
 def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) -> None:
@@ -103,7 +128,7 @@ def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) 
     page.keyboard.press("Enter")
     pictures = page.locator("#dg-pictures button.dg-thumb")
     playwright.expect(pictures).to_have_count(count)
-    playwright.expect(page.locator("#dg-matrix button[aria-pressed=true]")).to_have_count(1)
+    playwright.expect(page.locator("#dg-matrix button[aria-pressed=true]")).to_be_focused()
     page.locator("#dg-behaviours button.dg-group").first.focus()
     page.keyboard.press("Enter")
     playwright.expect(page.locator("#dg-behaviours button[aria-pressed=true]")).to_have_count(1)
@@ -114,6 +139,33 @@ def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) 
     a, b = re.findall(r"says ([^,:]+)", said)
     playwright.expect(detail.locator("h4")).to_have_text(f"A says {a}, B says {b}")
     assert detail.locator("img").first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 28
+
+
+@pytest.mark.parametrize("inputs", [0, 11], ids=["while-the-first-is-heard", "while-the-first-is-drawn"])
+def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place: Place, inputs: int) -> None:
+    """A second filter, chosen while the answer about the first is on its way, is not lost."""
+    page = opened()
+    go(page, "Behaviours")
+    pictures = page.locator("#dg-pictures button.dg-thumb")
+    pictures.first.wait_for()
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if not held and len(route.request.post_data_json["data"]) == inputs:
+            held.append(route)
+        else:
+            route.fallback()
+
+    page.route("**/queue/join*", hold)
+    choose(page, "Pictures", "all")
+    while not held:
+        page.wait_for_timeout(50)
+    choose(page, "Says class", "3")
+    finds = api.browse(place.runs / "done")
+    expected = len(finds.numbers(api.Wanted("all", label=3)))
+    assert expected not in (0, len(finds.numbers(api.Wanted("distinct", label=3))), len(finds))
+    held[0].continue_()
+    playwright.expect(page.locator("#dg-matrix small")).to_have_text(f"{expected:,} pictures")
 
 
 def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
@@ -163,7 +215,7 @@ def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(opened: Callable[..., 
     who.press("Enter")
     page.locator(".dg-label").focus()
     page.keyboard.press("3")
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 4", timeout=60_000)
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 4")
     held: list[Any] = []
     page.route("**/labels/anew/*", lambda route: held.append(route) if _held(route, held) else route.fallback())
     page.keyboard.press("x")
@@ -171,7 +223,7 @@ def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(opened: Callable[..., 
     sheets.vote("anew", "Ada", ids[3], "9")
     who.focus()
     page.locator(".dg-label").focus()
-    playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled", timeout=60_000)
+    playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled")
     playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 3 of 4")
     page.keyboard.press("7")
     held[0].continue_()
@@ -199,7 +251,7 @@ def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], pla
         for key in keys:
             page.keyboard.press(key)
     held[0].continue_()
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("Bo", timeout=60_000)
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("Bo")
     first, second, *_ = sheets.ids("queued")
     _until_said(page, sheets, "queued", "Ada", {first: "3", second: "5"})
     _until_said(page, sheets, "queued", "Bo", {first: "7"})
@@ -224,7 +276,7 @@ def test_a_class_beyond_the_buttons_is_written(
     by_name.fill("9")
     by_name.press("Enter")
     playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 2 of 2")
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 2", timeout=60_000)
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 2")
     _until_said(page, sheets, "wide", "Ada", {sheets.ids("wide")[0]: "9"})
 
 

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from diffgen.errors import UserError
-from diffgen.ui.jobs import Jobs
-from diffgen.ui.place import Place
+from diffgen.ui.jobs import Job, Jobs
+from diffgen.ui.place import HIDDEN, Place
 from tests.ui.conftest import ASSETS, take
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Place:
     return Place(tmp_path, (tmp_path,))
-
-
-def test_a_job_that_fails_says_why(here: Place) -> None:
-    job = Jobs(here).start("replay", "gone", [str(here.runs / "gone")])
-    again = Jobs(here).of("gone")  # as a page that was started anew sees it
-    assert again == job
-    while again.alive:
-        assert again.problem == ""
-        time.sleep(0.05)
-    assert "is not a run folder" in again.problem
-    assert again.command == f"diffgen replay {here.runs / 'gone'}"
-    assert again.state()["ended"] is True
 
 
 def test_one_job_a_run_and_a_stopped_one_ends(here: Place) -> None:
@@ -52,34 +45,73 @@ def test_one_job_a_run_and_a_stopped_one_ends(here: Place) -> None:
 
 def test_old_jobs_are_forgotten(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffgen.ui.jobs._KEPT", 0)
+    old, held = (here.runs / HIDDEN / "jobs" / f"{number:020d}" for number in (1, 2))
+    for folder in (old, held):
+        folder.mkdir(parents=True)
+        about = {"verb": "replay", "run": folder.name, "words": [], "pid": 1}
+        (folder / "job.json").write_text(json.dumps(about), encoding="utf-8")
+    with (held / "alive").open("wb") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        job = Jobs(here).start("report", "run", [str(here.runs / "none")])
+        assert [each.run for each in Jobs(here).every()] == ["run", held.name]
+    while job.alive:
+        time.sleep(0.05)
+
+
+def test_two_who_start_at_once_start_one(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Job] = []
+    together = threading.Barrier(2)
+
+    def slowly(self: Jobs, verb: str, run: str, words: Sequence[str]) -> Job:
+        folder = here.runs / HIDDEN / "jobs" / f"{len(begun):020d}"
+        folder.mkdir(parents=True)
+        held.append((folder / "alive").open("wb"))
+        fcntl.flock(held[-1], fcntl.LOCK_EX)
+        time.sleep(0.2)  # the other one has come by now, and waits
+        (folder / "job.json").write_text(
+            json.dumps({"verb": verb, "run": run, "words": [], "pid": 1}), encoding="utf-8"
+        )
+        begun.append(Job(folder, verb, run, (), 1))
+        return begun[-1]
+
+    def click() -> None:
+        together.wait()
+        try:
+            jobs.start("compare", "run", [])
+        except UserError as error:
+            refused.append(str(error))
+
+    held: list[BinaryIO] = []
+    refused: list[str] = []
     jobs = Jobs(here)
-    for number in range(2):
-        job = jobs.start("report", f"run{number}", [str(here.runs / "none")])
-        while job.alive:
-            time.sleep(0.05)
-    assert [each.run for each in jobs.every()] == ["run1"]
+    monkeypatch.setattr(Jobs, "_started", slowly)
+    threads = [threading.Thread(target=click) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (len(begun), len(refused)) == (1, 1)
+    for each in held:
+        each.close()
 
 
-def test_a_run_that_never_began_stays_chosen_with_its_reason(here: Place) -> None:
+def test_a_job_that_fails_says_why_and_its_run_stays_chosen(here: Place) -> None:
+    job = Jobs(here).start("compare", "new", [str(here.runs / "none.onnx"), "b.onnx", "--data", "digits:test"])
+    jobs = Jobs(here)  # as a page that was started anew sees it
+    assert jobs.of("new") == job
+    while job.alive:
+        assert job.problem == ""
+        time.sleep(0.05)
+    assert "none.onnx" in job.problem
+    assert job.command == f"diffgen compare {here.runs / 'none.onnx'} b.onnx --data digits:test"
+    assert job.state()["ended"] is True
     pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
     from diffgen.ui.labelling import Sheets
     from diffgen.ui.seen import Seen
     from diffgen.ui.shared import Shared
     from diffgen.ui.tab_live import drawn
 
-    shared = Shared(here, Jobs(here), Seen(here), Sheets(here))
-    words = [
-        str(here.runs / "none.onnx"),
-        str(ASSETS / "b.onnx"),
-        "--data",
-        "digits:test",
-        "-o",
-        str(here.runs / "new"),
-    ]
-    job = shared.jobs.start("compare", "new", words)
-    assert shared.names() == ["new"]
-    while job.alive:
-        time.sleep(0.05)
+    shared = Shared(here, jobs, Seen(here), Sheets(here))
     assert (shared.names("new"), shared.names("other"), shared.names()) == (["new"], [], [])
     assert "none.onnx" in drawn(shared, "new", 0, 1)[0]
 

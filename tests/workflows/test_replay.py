@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from diffgen.cli import main
 from diffgen.comparison.line import CompareResult
 from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
+from diffgen.workflows.browse import Wanted, browse
 from diffgen.workflows.compare import compare
 from diffgen.workflows.replay import replay
 
@@ -70,3 +73,27 @@ def test_a_changed_model_file_is_noticed(
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a run folder"):
         replay(tmp_path)
+
+
+def test_one_trigger_is_asked_about_alone(finished: CompareResult, capsys: pytest.CaptureFixture[str]) -> None:
+    finds = browse(finished.run)
+    wanted = finds.numbers(Wanted("all"))[[7, 2]].tolist()
+    result = replay(finished.run, triggers=[*wanted, wanted[0]])
+    assert (result.replayed, result.reproduced) == (2, 2)
+    said = [tuple(finds.class_names[label] for label in finds.find(number).picture.labels) for number in wanted]
+    assert result.said_again == tuple(said)
+    assert main(["replay", finished.run, "--trigger", str(wanted[0]), "-q", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert f"Now they say: A {said[0][0]}, B {said[0][1]}." in out
+    assert json.loads(out.splitlines()[-1])["said_again"] == [[*said[0]]]
+
+
+def test_a_trigger_that_was_not_reported_is_told_of(
+    finished: CompareResult, told: Callable[[str, str, object], None]
+) -> None:
+    first = ", ".join(map(str, browse(finished.run).numbers(Wanted("all"))[:3]))
+    with pytest.raises(
+        UserError, match=rf"reported no trigger 999999; give a number from its report, such as {first}\."
+    ) as error:
+        replay(finished.run, triggers=[999_999])
+    told("Run folders", "`--trigger` with a number that the run did not report", error.value)

@@ -89,6 +89,29 @@ def test_the_report_shows_the_pairs(shrunk: ShrinkResult) -> None:
         assert pair.trigger.labels[0] != pair.trigger.labels[1]
 
 
+def test_one_trigger_is_shrunk_beside_those_from_before(shrunk: ShrinkResult, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(shrunk.run, run)
+    before = RunFolder.open(run).read_arrays("shrunk")
+    again, new = int(before["numbers"][0]), _other_than(run, before["numbers"])
+    result = shrink(run, triggers=[again, new])
+    after = RunFolder.open(run).read_arrays("shrunk")
+    assert (result.tried, result.shrunk) == (2, np.isin([again, new], after["numbers"]).sum())
+    assert len(set(after["numbers"].tolist())) == len(after["numbers"])
+    rows = np.flatnonzero(np.isin(after["numbers"], before["numbers"][1:]))
+    for name, values in before.items():
+        assert np.array_equal(after[name][rows], values[1:]), name
+    assert {*before["numbers"][1:].tolist()} <= {*after["numbers"].tolist()} <= {*before["numbers"].tolist(), new}
+    with pytest.raises(UserError, match="reported no trigger 999999"):
+        shrink(run, triggers=[999_999])
+    assert np.array_equal(RunFolder.open(run).read_arrays("shrunk")["numbers"], after["numbers"])
+
+
+def _other_than(run: Path, numbers: np.ndarray) -> int:
+    shown = RunFolder.open(run).read_arrays("report")["shown"]
+    return int(shown[~np.isin(shown, numbers)][0])
+
+
 def test_a_run_that_was_not_shrunk_has_no_such_part(finished: CompareResult) -> None:
     assert 'id="shrunk"' not in (Path(finished.run) / "report.html").read_text(encoding="utf-8")
 

@@ -1,6 +1,6 @@
 // Labels by keyboard: shows one picture, posts what is said of it, shows the next.
 (() => {
-  let sheet = null, at = 0, waiting = Promise.resolve();
+  let sheet = null, at = 0, waiting = Promise.resolve(), unsent = 0;
   const within = (name) => element.querySelector(name);
   const address = () => `labels/${encodeURIComponent(sheet.run)}`;
 
@@ -49,6 +49,7 @@
     own.said[id] = label;
     const body = JSON.stringify({id, label});
     const asked = {method: 'POST', headers: {'Content-Type': 'application/json'}, body};
+    unsent += 1;
     waiting = waiting.then(() => fetch(to, asked)).then(
       (answer) => {
         if (!answer.ok) throw new Error(`it answered ${answer.status}`);
@@ -59,7 +60,7 @@
         const problem = within('.dg-label-problem');
         if (problem) problem.textContent = `A label of ${own.person} was not kept (${error.message}); say it again.`;
         if (own === sheet) go(own.ids.indexOf(id));
-      });
+      }).finally(() => { unsent -= 1; });
     if (label) go(at + 1); else show();
   }
 
@@ -85,6 +86,7 @@
   });
   document.addEventListener('keydown', (event) => {
     if (!sheet || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.repeat && !event.key.startsWith('Arrow')) return; // a key that is held down says one thing
     if (event.target.closest('input, textarea, select, [role=tablist], [role=listbox]')) return;
     if (event.key === 'ArrowLeft' || event.key === 'Backspace') go(at - 1);
     else if (event.key === 'ArrowRight') go(at + 1);
@@ -96,6 +98,8 @@
     }
     event.preventDefault();
   });
+  // the browser asks before it drops votes that have not arrived yet
+  window.addEventListener('beforeunload', (event) => { if (unsent) event.preventDefault(); });
   start();
   watch('value', start);
 })();

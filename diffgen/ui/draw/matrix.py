@@ -10,6 +10,7 @@ from markupsafe import Markup
 from diffgen.tasks.classification import role_name
 from diffgen.types import Int64Array
 from diffgen.ui.draw.parts import joined, nothing
+from diffgen.wording import count_of
 
 _ALL = 12  # with at most so many classes all of them are shown
 _MOST = 15  # rows and columns otherwise; what is left is counted below
@@ -22,7 +23,7 @@ def matrix(
     pair: tuple[int, int],
     *,
     said: tuple[int | None, ...] = (),
-    what: str = "pictures",
+    what: str = "picture",
 ) -> Markup:
     """The table of two models.
 
@@ -31,15 +32,15 @@ def matrix(
         names: of the classes; those that are missing are named by their number.
         pair: rows and columns, numbers of models.
         said: the labels that are picked at present, None where any.
-        what: is counted.
+        what: is counted, one of it.
     """
     if len(labels) == 0:
         return nothing("Nothing found yet.")
     a, b = labels[:, pair[0]], labels[:, pair[1]]
     rows, columns = _shown(a, len(names)), _shown(b, len(names))
     keys, counts = np.unique(np.stack([a, b], axis=1), axis=0, return_counts=True)
-    count_of = dict(zip(map(tuple, keys.tolist()), counts.tolist(), strict=True))
-    highest = max((count for (x, y), count in count_of.items() if x != y), default=1)
+    counted = dict(zip(map(tuple, keys.tolist()), counts.tolist(), strict=True))
+    highest = max((count for (x, y), count in counted.items() if x != y), default=1)
     roles = role_name(pair[0]), role_name(pair[1])
     chosen = (said[pair[0]], said[pair[1]]) if said else (None, None)
 
@@ -47,11 +48,11 @@ def matrix(
         return names[label] if label < len(names) else str(label)
 
     def field(row: int, column: int) -> Markup:
-        count = count_of.get((row, column), 0)
+        count = counted.get((row, column), 0)
         if count == 0:
             return Markup('<td class="dg-none{}"></td>').format(" dg-same" if row == column else "")
         heat = min(_STEPS, max(1, int(np.ceil(_STEPS * np.sqrt(count / highest)))))
-        text = f"{roles[0]} says {name(row)}, {roles[1]} says {name(column)}: {count:,} {what}"
+        text = f"{roles[0]} says {name(row)}, {roles[1]} says {name(column)}: {count_of(count, what)}"
         return Markup(
             '<td><button type="button" class="dg-heat dg-heat-{}" data-pick="{},{}" aria-pressed="{}" aria-label="{}" '
             'title="{}">{}</button></td>'
@@ -72,7 +73,7 @@ def matrix(
         )
         for row in rows
     )
-    inside = sum(count for (x, y), count in count_of.items() if x in rows and y in columns)
+    inside = sum(count for (x, y), count in counted.items() if x in rows and y in columns)
     rest = f"{len(labels) - inside:,} more in other classes." if inside < len(labels) else ""
     return Markup(
         '<div class="dg-scroll"><table class="dg-matrix">'

@@ -35,8 +35,9 @@ def detail(find: api.Find, run: str, stamp: str, models: tuple[str, ...], names:
     elif picture.nearest_real is not None:
         figures.append(_figure(picture_address(run, number, "nearest", stamp), "nearest real image", ""))
     if find.shrunk is not None:
-        address = picture_address(run, number, "shrunk", stamp)
         pair = find.shrunk
+        # another pair is another address: the browser keeps pictures
+        address = picture_address(run, number, "shrunk", f"{stamp}-{pair.difference:.6g}")
         figures.append(_figure(address.replace(".png", "/agreeing.png"), "shrunk: they agree", ""))
         text = f"{pair.difference:.2f} grey levels further"
         figures.append(_figure(address.replace(".png", "/trigger.png"), "shrunk: they differ", text))

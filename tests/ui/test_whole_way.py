@@ -1,0 +1,118 @@
+"""The whole way of a user in a real browser: from picking files to an exported zip, on a search that is real."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diffgen import api
+from diffgen.ui.jobs import Jobs
+from diffgen.ui.place import Place
+from tests.ui.steps import choose, go
+
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
+_PATIENCE = 900_000  # ms for what a process of its own does: it imports everything first
+_FOREVER = "50000000q"  # it is stopped when enough is seen, however fast the machine is
+
+
+@pytest.fixture
+def stopped(place: Place) -> Iterator[None]:
+    """At the end nothing goes on, also where the test has failed: a search outlives the page."""
+    yield
+    for job in Jobs(place).every():
+        while job.alive:
+            job.stop()
+            time.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.timeout(3000)
+def test_from_files_to_a_zip(opened: Callable[..., Any], place: Place, tmp_path: Path) -> None:
+    """Started, reloaded while it runs, stopped, resumed, looked through, asked again, shrunk, labelled, exported."""
+    page = opened()
+    page.set_default_timeout(_PATIENCE)
+    expect = playwright.expect
+    expect.set_options(timeout=_PATIENCE)
+    page.get_by_role("button", name="Pick from a folder").click()
+    models = page.locator("#dg-models textarea")
+    for name in ("a.onnx", "b.onnx"):
+        page.get_by_role("button", name=f"add the model {name}").click()
+        expect(models).to_have_value(re.compile(rf"{name}$"))
+    page.get_by_role("button", name="digits:test").click()
+    page.locator("#dg-data textarea, #dg-data input").first.press("Tab")
+    expect(page.locator(".dg-model")).to_have_count(2)
+    choose(page, "Technique", "seeds")
+    page.get_by_label("Budget").locator("visible=true").fill(_FOREVER)
+    page.get_by_label("Name of the run").locator("visible=true").fill("way")
+    page.get_by_role("button", name="More settings").click()
+    page.get_by_label("Every other setting").fill("data_labels=ignore\nfilters.names=[]\nsearch.population=50")
+    page.get_by_role("button", name="Start the search").click()
+    newest = page.locator("#dg-live-finds .dg-thumb")
+    newest.first.wait_for()
+    page.reload()
+    go(page, "Live")
+    newest.first.wait_for()
+    stop, resume = page.get_by_role("button", name="Stop", exact=True), page.get_by_role("button", name="Resume")
+    stop.click()
+    resume.wait_for()
+    before = api.describe_run(place.runs / "way")
+    assert before.status == "interrupted"
+    resume.click()
+    stop.wait_for()
+    while api.describe_run(place.runs / "way").triggers <= before.triggers:
+        page.wait_for_timeout(500)
+    stop.click()
+    resume.wait_for()
+    go(page, "Behaviours")
+    page.locator("#dg-pictures .dg-thumb").first.click()
+    detail, outcome = page.locator("#dg-one .dg-detail"), page.locator("#dg-outcome")
+    expect(detail).to_contain_text("what it was made from")
+    page.get_by_role("button", name="Ask the models about this picture now").click()
+    expect(outcome).to_contain_text("They still disagree")
+    said = [each.strip() for each in detail.locator("h4").inner_text().split(",")]
+    assert all(each in outcome.inner_text() for each in said)
+    page.get_by_role("button", name="Make its difference small now").click()
+    expect(outcome).to_contain_text("grey levels")
+    for title in ("shrunk: they agree", "shrunk: they differ"):
+        picture = detail.get_by_role("img", name=title)
+        assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 28
+    number = int(re.findall(r"\d+", detail.get_attribute("aria-label"))[0])
+    assert api.browse(place.runs / "way").find(number).shrunk is not None
+    go(page, "Label")
+    page.get_by_role("button", name="The sheet").click()
+    page.get_by_label("Pictures").locator("visible=true").fill("3")
+    page.get_by_role("button", name="Draw a sheet").click()
+    page.get_by_label("Who labels").fill("Ada")
+    page.get_by_label("Who labels").press("Enter")
+    page.locator(".dg-label").focus()
+    for key in "123":
+        page.keyboard.press(key)
+    expect(page.locator("#dg-tabs")).to_contain_text("3 of 3")
+    page.get_by_role("button", name="Put the labels into the run").click()
+    expect(page.locator("#dg-tabs")).to_contain_text("3 pictures have a class")
+    assert api.label_counts(place.runs / "way")[1]["human"] == 3
+    go(page, "Runs")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export all pictures").click()
+    download.value.save_as(tmp_path / "way.zip")
+    with zipfile.ZipFile(tmp_path / "way.zip") as packed:
+        assert packed.testzip() is None
+        names = packed.namelist()
+    exported = api.export(place.runs / "way", tmp_path / "again")
+    here = {f"way/{each.relative_to(exported.folder)}" for each in Path(exported.folder).rglob("*") if each.is_file()}
+    assert {each for each in names if not each.endswith("/")} == here
+    page.get_by_role("button", name="Delete this run").click()
+    page.get_by_label("Write its name").fill("way")
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.locator("#dg-runs")).not_to_contain_text("way")
+    assert not (place.runs / "way").exists()
+    jobs = [json.loads(each.read_text(encoding="utf-8")) for each in place.runs.glob(".ui/jobs/*/job.json")]
+    assert [each["verb"] for each in jobs if each["run"] == "way"].count("compare") == 2
