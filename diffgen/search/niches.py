@@ -47,7 +47,7 @@ class NicheSurvival(RescoringSurvival):
 def places_in_turns(niche: Int64Array, cells: int) -> Int64Array:
     """int64 (N,): in which order individuals are served, whose niches are int64 (N,), the best one's first."""
     turn = turns(niche)
-    # numbers of (turn, label pair), and who of those comes first
-    _, together = np.unique(np.column_stack([turn, niche // cells]), axis=0, return_inverse=True)
+    # one number for each turn of each label pair: who of those served together comes first
+    _, pairs = np.unique(niche // cells, return_inverse=True)
     # stable: of those served together the better one comes first
-    return np.lexsort((turns(together.astype(np.int64).reshape(-1)), turn))
+    return np.lexsort((turns(turn * len(niche) + pairs.astype(np.int64)), turn))
