@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from diffgen.errors import UserError
 from diffgen.filters.base import Filter
 from diffgen.types import Float32Array
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 _FEWEST = 100  # answers
 _FEWEST_OF_A_KIND = 10  # of them, valid ones and others
@@ -76,6 +76,12 @@ class LearnedFilter:
         Raises:
             UserError: see :func:`check_enough`; answers about pictures that a filter gives no number do not count.
         """
+        # here, because no other filter needs them and all would wait for them
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import StratifiedKFold, cross_val_predict
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
         for each in self.parts:
             each.fit(real)
         scores = self._scores(self._images)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy  # imports scipy.stats, which takes half a second, when it is first asked for
 from numpy.typing import NDArray
-from scipy.stats import beta, binomtest, norm, t
 
 from diffgen.types import Int64Array
 
@@ -28,7 +28,7 @@ def exact_interval(count: int, of: int) -> tuple[float, float]:
     """
     if of == 0:
         return 0.0, 1.0
-    found = binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
+    found = scipy.stats.binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
     return float(found.low), float(found.high)
 
 
@@ -46,8 +46,8 @@ def clustered_interval(count: float, of: float, design_effect: float) -> tuple[f
     if of <= 0:
         return 0.0, 1.0
     found, total, tail = count / design_effect, of / design_effect, (1 - CONFIDENCE) / 2
-    low = 0.0 if count <= 0 else float(beta.ppf(tail, found, total - found + 1))
-    high = 1.0 if count >= of else float(beta.ppf(1 - tail, found + 1, total - found))
+    low = 0.0 if count <= 0 else float(scipy.stats.beta.ppf(tail, found, total - found + 1))
+    high = 1.0 if count >= of else float(scipy.stats.beta.ppf(1 - tail, found + 1, total - found))
     return low, high
 
 
@@ -66,7 +66,7 @@ def paired_difference_interval(only_first: int, only_second: int, of: int) -> tu
     first, second, total = only_first + 0.5, only_second + 0.5, of + 2
     middle = (first - second) / total
     error = math.sqrt((first + second) - (first - second) ** 2 / total) / total
-    reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
+    reach = float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)) * error
     return max(-1.0, middle - reach), min(1.0, middle + reach)
 
 
@@ -87,7 +87,7 @@ def simultaneous_paired_intervals(
     first, second, total = only_first + 0.5, only_second + 0.5, of + 2.0
     middle = (first - second) / total
     error = np.sqrt((first + second) - (first - second) ** 2 / total) / total
-    reach = float(norm.isf((1 - CONFIDENCE) / (2 * among))) * error
+    reach = float(scipy.stats.norm.isf((1 - CONFIDENCE) / (2 * among))) * error
     return np.maximum(middle - reach, -1.0), np.minimum(middle + reach, 1.0)
 
 
@@ -105,7 +105,11 @@ def mean_over_runs(figures: Sequence[float]) -> tuple[float, float] | None:
     """
     if len(figures) < 2:
         return None
-    reach = float(t.ppf((1 + CONFIDENCE) / 2, len(figures) - 1)) * float(np.std(figures, ddof=1)) / len(figures) ** 0.5
+    reach = (
+        float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(figures) - 1))
+        * float(np.std(figures, ddof=1))
+        / len(figures) ** 0.5
+    )
     middle = float(np.mean(figures))
     return middle - reach, middle + reach
 

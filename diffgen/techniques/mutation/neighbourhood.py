@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from scipy.ndimage import grey_dilation, grey_erosion, median_filter, uniform_filter
-from skimage.restoration import denoise_bilateral
 
 from diffgen.techniques.mutation.mutator import Mutated, Mutator, by_choice, steps_of, to_bytes
 from diffgen.types import Int64Array, UInt8Array
@@ -49,6 +48,8 @@ def bilateral(side: int, levels: float, distance: float) -> Blur:
     """A Gaussian of ``distance`` pixels over those neighbours whose grey levels are near, by ``levels``."""
 
     def apply(images: UInt8Array) -> Mutated:
+        from skimage.restoration import denoise_bilateral  # here, because it imports scipy.stats, half a second
+
         # scikit-image takes grey images without an axis for their channel
         grey = images.shape[1] == 1
         smooth = [
