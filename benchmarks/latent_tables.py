@@ -71,9 +71,7 @@ class Run:
         folder = RunFolder.open(path)
         counted = folder.read_arrays("outcomes")
         if "number" in counted:
-            # when a run ends, searches that have not reached their aim go on; those begun before all of them are fair
-            ended = np.isin(np.arange(len(counted["number"]) + 1), counted["number"])
-            fair = counted["number"] < np.argmin(ended)
+            fair = begun_before_all_that_go_on(counted["number"], counted.get("worker"))
             counted = {name: values[fair] for name, values in counted.items()}
         return cls(folder, counted)
 
@@ -121,6 +119,22 @@ class Run:
         """The strengths of the step that made each trigger; none for a seed that was encoded and drawn again."""
         assert self.triggers.recipes is not None
         return [dict(read_recipe(each.decode())[0].strengths) for each in self.triggers.recipes.tolist()]
+
+
+def begun_before_all_that_go_on(number: NDArray[Any], worker: NDArray[Any] | None) -> NDArray[np.bool_]:
+    """bool (n,): the searches whose figures are fair; when a run ends, those that have not reached their aim go on.
+
+    Args:
+        number: int (n,), of the searches that ended, in the order in which their worker began them.
+        worker: int (n,), whose they are; None: there was one.
+    """
+    fair = np.zeros(len(number), dtype=bool)
+    owners = np.zeros(len(number), dtype=np.int64) if worker is None else worker
+    for each in np.unique(owners):
+        own = owners == each
+        ended = np.isin(np.arange(own.sum() + 1), number[own])
+        fair[own] = number[own] < np.argmin(ended)
+    return fair
 
 
 def top_two(probabilities: NDArray[Any]) -> NDArray[np.float64]:

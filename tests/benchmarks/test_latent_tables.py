@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.latent_tables import Run, ends_of, top_two
+from benchmarks.latent_tables import Run, begun_before_all_that_go_on, ends_of, top_two
 from diffgen.config import SearchConfig, replace
 from diffgen.sources.vae import VaeSettings
 from diffgen.techniques.giftbench import GiftbenchSettings
@@ -25,6 +25,14 @@ _SEARCHES = {
 
 def test_the_two_highest_probabilities() -> None:
     np.testing.assert_allclose(top_two(np.array([[[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]]])), [[0.5, 0.0]])
+
+
+def test_searches_begun_after_one_that_goes_on_do_not_count() -> None:
+    number = np.array([1, 0, 3, 4, 0, 2])
+    assert begun_before_all_that_go_on(number[:4], None).tolist() == [True, True, False, False]
+    workers = np.array([0, 0, 0, 0, 1, 1])
+    assert begun_before_all_that_go_on(number, workers).tolist() == [True, True, False, False, True, False]
+    assert begun_before_all_that_go_on(number[:0], None).tolist() == []
 
 
 def test_latent_tables(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:

@@ -90,11 +90,12 @@ def test_it_draws_held_out_digits_again(dense: ImageSource, digits: ImageSet) ->
 
 
 def test_an_image_is_a_function_of_its_genes_bit_for_bit(source: EncodingSource) -> None:
-    genes = random_genes(source.space, 70, torch.Generator().manual_seed(0))
+    genes = random_genes(source.space, 40, torch.Generator().manual_seed(0))
     drawn = source.draw(genes)
-    for size in (1, 7, 64):
+    for size in (7, 33):
         assert torch.equal(torch.cat([source.draw(part) for part in genes.split(size)]), drawn)
-    order = torch.randperm(70, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(torch.cat([source.draw(row) for row in genes[:3].split(1)]), drawn[:3])
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
     assert torch.equal(source.draw(genes[order]), drawn[order])
     assert torch.equal(source.draw(genes.double()), drawn)
     checked_source(source, "its own", source.image_shape)
@@ -103,8 +104,8 @@ def test_an_image_is_a_function_of_its_genes_bit_for_bit(source: EncodingSource)
 def test_genes_are_a_function_of_their_image_bit_for_bit(source: EncodingSource) -> None:
     images = source.draw(random_genes(source.space, 40, torch.Generator().manual_seed(0)))
     genes = source.encode(images)
-    for size in (1, 7):
-        assert torch.equal(torch.cat([source.encode(part) for part in images.split(size)]), genes)
+    assert torch.equal(torch.cat([source.encode(part) for part in images.split(7)]), genes)
+    assert torch.equal(torch.cat([source.encode(image) for image in images[:3].split(1)]), genes[:3])
     assert torch.equal(source.encode(images.flip(0)), genes.flip(0))
 
 

@@ -334,6 +334,16 @@ def test_a_class_among_the_genes_stays_that_of_the_seed(name: str, start: Start,
         )
 
 
+def test_searches_of_several_workers_say_whose_they_are() -> None:
+    parts = [{"number": np.arange(3), "row": np.array([7, 8, 9])}, {"number": np.arange(2), "row": np.array([7, 5])}]
+    for kind in (Sinvad, Giftbench):
+        joined = kind.joined_outcomes(parts)
+        assert joined["number"].tolist() == [0, 1, 2, 0, 1]
+        assert joined["row"].tolist() == [7, 8, 9, 7, 5]
+        assert joined["worker"].tolist() == [0, 0, 0, 1, 1]
+    assert len(Sinvad.joined_outcomes([{"number": np.empty(0, dtype=np.int64)}])["worker"]) == 0
+
+
 def test_presets_are_the_published_figures() -> None:
     own = Sinvad.settings_in(preset("sinvad", "paper"))
     assert (own.population, own.kept, own.generations, own.target, own.search) == (50, 10, 500, "each", "boundary")

@@ -7,7 +7,7 @@ about together; individuals that were kept are not asked about again, since thei
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -271,11 +271,17 @@ class GeneticTechnique(LatentTechnique):
         ``number`` in the order of their beginnings (one that is missing has not ended), ``row`` of its seed, ``aim``
         (a model's number, -1: their disagreement), ``expected`` label, ``target`` label (-1: any other), ``viable``
         (whether the seed, encoded and drawn again, was still given its label), ``reached``, ``generations``,
-        ``queries`` and ``distance`` of the best individual from the seed.
+        ``queries`` and ``distance`` of the best individual from the seed. Of several workers, each with numbers of its
+        own, ``worker`` says whose search it was.
         """
         table = np.array(self._found, dtype=np.float64).reshape(-1, len(_OUTCOMES))
         kinds = dict.fromkeys(_OUTCOMES, np.int64) | {"distance": np.float64}
         return {name: table[:, place].astype(kinds[name]) for place, name in enumerate(_OUTCOMES)}
+
+    @classmethod
+    def joined_outcomes(cls, parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        workers = np.repeat(np.arange(len(parts), dtype=np.int64), [len(each["number"]) for each in parts])
+        return {**super().joined_outcomes(parts), "worker": workers}
 
     def checkpoint(self) -> Checkpoint:
         lanes = {f"lanes_{each.name}": getattr(self._lanes, each.name).copy() for each in fields(Lanes)}
