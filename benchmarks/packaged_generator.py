@@ -79,15 +79,15 @@ def pieces(path: Path) -> None:
     cut = [
         each[:, y : y + _SIDE, x : x + _SIDE]
         for each in photographs
-        for y in range(0, 427 - _SIDE, 24)
-        for x in range(0, 640 - _SIDE, 24)
+        for y in range(0, 427 - _SIDE, 40)
+        for x in range(0, 640 - _SIDE, 40)
     ]
     np.savez(path, images=np.stack(cut), labels=np.repeat([0, 1], len(cut) // 2))
 
 
 def classifiers() -> dict[str, nn.Sequential]:
     """One with a convolution, one that sees mean colours of 8x8 pixels alone."""
-    first = (nn.Conv2d(3, 8, 5, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 2))
+    first = (nn.Conv2d(3, 8, 5, stride=2), nn.ReLU(), nn.AvgPool2d(7), nn.Flatten(), nn.Linear(128, 2))
     return {"a.onnx": nn.Sequential(*first), "b.onnx": nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(192, 2))}
 
 

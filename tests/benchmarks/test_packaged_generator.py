@@ -34,6 +34,7 @@ def wheel(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_packaged_generator(bench: Bench, wheel: Path, tmp_path: Path) -> None:
     said = bench("packaged_generator", tmp_path / "out", "--wheel", wheel, "--budget", "100q")
     assert "latent vectors of 12, pixels -1..1" in said
