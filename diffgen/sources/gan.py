@@ -8,14 +8,14 @@ import torch
 
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.header import class_labels
-from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_uint8, to_unit
+from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, folded, to_uint8, to_unit
 from diffgen.origins import Origins
 from diffgen.sources.base import Source
 from diffgen.sources.learned.inversion import Inversion, descended, inverted
 from diffgen.sources.space import latent_space, random_genes
 from diffgen.types import Scorer
 
-_ON_CPU = 64  # pictures drawn at once
+_ON_CPU = 32  # pictures drawn at once
 _ENCODING_STEPS, _ENCODING_RATE = 30, 0.1
 _TRIED = 64  # random pictures of each class that descent may begin with
 
@@ -37,6 +37,7 @@ class GanSource:
 
     def __init__(self, network: DcganGenerator, *, device: torch.device, class_labels: tuple[int, ...] = ()) -> None:
         self.network = network.to(device).eval()
+        self._drawing = folded(self.network)
         self._device = device
         self._class_labels = class_labels
         self.space = latent_space(network.latent_dim, "normal", network.classes, class_labels)
@@ -48,7 +49,7 @@ class GanSource:
         values = genes.to(self._device, torch.float32)
         # on a CPU larger feature maps leave the cache (docs/decisions/009)
         size = _ON_CPU if self._device.type == "cpu" else max(1, len(values))
-        return torch.cat([to_uint8(self.network(part)) for part in values.split(size)])
+        return torch.cat([to_uint8(self._drawing(part)) for part in values.split(size)])
 
     def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         """Genes whose pictures come near to images: descent on the squared difference (Zhu et al. 2016, section 4).
