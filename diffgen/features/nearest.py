@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from diffgen.seeding import seeded
+
 # Of 600 changed real images of CIFAR-10, 9,000 real ones and these figures, the nearest image was found for 600 and of
 # the ten nearest 99.6 % (benchmarks/results/throughput.md).
 _DIRECTIONS = 64
@@ -63,8 +65,9 @@ class Nearest:
 
 def _principal_directions(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """float32 (D, directions) and the mean (D,), from some of the vectors; the same for the same vectors."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        some = vectors[torch.randperm(len(vectors))[:_LEARNT_FROM].to(vectors.device)]
+    with seeded(0):
+        # on the CPU, whose stream of random numbers is that of the seed
+        some = vectors[torch.randperm(len(vectors))[:_LEARNT_FROM].to(vectors.device)].cpu()
         mean = some.mean(dim=0)
-        return torch.svd_lowrank(some - mean, q=_DIRECTIONS)[2], mean
+        directions = torch.svd_lowrank(some - mean, q=_DIRECTIONS)[2]
+    return directions.to(vectors.device), mean.to(vectors.device)
