@@ -19,11 +19,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
-from diffgen.config import GanConfig, replace
+from diffgen.config import GanConfig
 from diffgen.errors import RunError, Stopped
 from diffgen.events import Progress
 from diffgen.gan_training import training_state
-from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.batches import Batches
 from diffgen.gan_training.half_precision import autocast, has_bfloat16
 from diffgen.gan_training.monitor import GanMonitor, Measurement, stand_still
@@ -48,7 +47,6 @@ _BATCH_NORM_BATCH_SIZE = 256
 # runs do better with constant rates (benchmarks/results/gan.md).
 _DECAY_FROM = 0.5
 _DECAY_AFTER = 1_000
-_TRIED_IMAGES, _TRIED_UPDATES = 256, 7
 
 
 @dataclass(frozen=True)
@@ -191,24 +189,6 @@ def _trained(training: TrainingState, batches: Batches, rng: torch.Generator, st
         seconds=training.seconds,
         class_labels=tuple(batches.class_labels.tolist()),
     )
-
-
-def seconds_of_training(images: torch.Tensor, config: GanConfig, *, device: torch.device) -> float:
-    """About how long :func:`train` takes on images uint8 (N, C, H, W), from a few updates of throwaway networks."""
-    some = images[:_TRIED_IMAGES]
-    rng = torch.Generator().manual_seed(config.seed)
-    batches = Batches(some, None, replace(config, augment=False), rng=rng, device=device)
-    half = config.bfloat16 if config.bfloat16 is not None else has_bfloat16(device)
-    shape = (images.shape[1], images.shape[2], images.shape[3])
-    training = _begin(shape, 0, config, 2 * _TRIED_UPDATES, rng, device)
-    seconds = []
-    for _ in range(_TRIED_UPDATES):
-        started = time.monotonic()
-        _update(training, batches, config, 2 * _TRIED_UPDATES, half)
-        seconds.append(time.monotonic() - started)
-    copies = len(TRANSFORMATIONS) + 1 if config.augment else 1
-    # the median: the first update also warms up
-    return sorted(seconds)[_TRIED_UPDATES // 2] * number_of_steps(config, len(images) * copies)
 
 
 def _begin(

@@ -3,90 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
-
-import torch
+from typing import Any
 
 from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import needs_of
 from diffgen.config import CompareConfig, replace
-from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, Stopped
 from diffgen.events import Progress
-from diffgen.gan_training.trainer import seconds_of_training
 from diffgen.models.loading import file_digest
 from diffgen.search.loop import SearchLoop
 from diffgen.sources.base import ImageSource
-from diffgen.sources.gan_family import gan_artifact
 from diffgen.sources.mixed_family import fits_gan
 from diffgen.sources.registry import family_of
 from diffgen.types import ImageSet
 
 # The seeds alone are searched for so many queries. A number of queries, not of seconds or finds: the same for each run.
 QUERIES = 2_000
-# A budget in queries pays for a GAN when it is so many times that number; one in seconds, when its training takes no
-# more than a third of it.
-_TIMES = 10
-_SHARE = 1 / 3
-# The largest grey images that a GAN is trained for unasked. Of larger ones and of photographs it draws pictures that
-# people cannot name (benchmarks/results/recognised.md).
-_LARGEST = 48
-
-When = Literal["now", "later", "never"]
 
 
-def with_time_of_gan(
-    config: CompareConfig, images: ImageSet, *, device: torch.device, progress: Progress
-) -> CompareConfig:
-    """The settings with ``source.gan`` decided, where it is left to the budget; said aloud.
-
-    With a budget in queries alone nothing but their number decides: a run shall not depend on what is in the cache.
-    """
+def with_time_of_gan(config: CompareConfig, images: ImageSet, *, progress: Progress) -> CompareConfig:
+    """The settings with ``source.gan`` decided: without a word of the user, no GAN joins (docs/decisions/051)."""
     if not needs_of(config).source or family_of(config).name != "mixed":
         return config
     when = config.source.gan
-    if not fits_gan(images.image_shape) and config.gan_file is None:
-        if when in ("auto", "later"):
-            progress.say("No GAN fits images of this size, so that all pictures are made from real ones.")
-        when = "now" if when == "now" else "never"
-    elif "discriminator" in (config.filters.names or ()):
+    if config.gan_file is not None or "discriminator" in (config.filters.names or ()):
         when = "now"
     elif when == "auto":
-        when = _decided(config, images, device, progress)
+        when = "never"
+    elif when == "later" and not fits_gan(images.image_shape):
+        progress.say("No GAN fits images of this size, so that all pictures are made from real ones.")
+        when = "never"
     return replace(config, source=replace(config.source, gan=when))
-
-
-def _decided(config: CompareConfig, images: ImageSet, device: torch.device, progress: Progress) -> When:
-    queries, seconds = config.budget.queries, config.budget.seconds
-    if config.gan_file is not None:
-        return "now"
-    channels, side = images.image_shape[0], images.image_shape[2]
-    if channels > 1 or side > _LARGEST:
-        progress.say(
-            f"What a GAN draws of {'colour images' if channels > 1 else f'images of {side} pixels'} can rarely be "
-            "named, so that all pictures are made from real ones; --gan now or later trains it anyway."
-        )
-        return "never"
-    if seconds is None:
-        assert queries is not None
-        return "later" if queries >= _TIMES * QUERIES else "never"
-    split = DataSplit(images, config.split)
-    if gan_artifact(split, config.gan, device).path.is_file():
-        return "now"
-    needed = seconds_of_training(split.reference, config.gan, device=device)
-    takes = f"The GAN of these images takes about {_about(needed)} to train"
-    if needed > _SHARE * seconds:
-        progress.say(
-            f"{takes}; the budget of {seconds:g} s is too short to pay for it, so that all pictures are made from real "
-            "ones; --gan now trains it anyway."
-        )
-        return "never"
-    progress.say(f"{takes}, which the budget of {seconds:g} s pays for, after the first finds.")
-    return "later"
-
-
-def _about(seconds: float) -> str:
-    return f"{max(1, round(seconds)):,} s" if seconds < 90 else f"{round(seconds / 60):,} minutes"
 
 
 class Joining:

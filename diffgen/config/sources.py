@@ -47,8 +47,7 @@ class SourceConfig:
     gan: Literal["auto", "now", "later", "never"] = setting(
         "auto",
         "When the GAN of the source mixed is trained: now, before the search; later, after the first finds; never; "
-        "auto: for grey images of at most 48 pixels at once where it is in the cache, later where the budget pays for "
-        "its training; never for others, of which it draws nothing that can be named. --gan takes them too.",
+        "auto: never, unless --gan FILE or the filter discriminator asks for one. --gan takes these words too.",
     )
     families: OpenTables = setting(factory=dict, about="Settings of single families, each in a table of its own.")
 

@@ -137,7 +137,7 @@ def run_comparison(
         digest = images.digest
         images, config = with_known_labels(black_boxes, images, config, progress)
         check_images(config, images)
-        config = with_time_of_gan(config, images, device=place, progress=progress)
+        config = with_time_of_gan(config, images, progress=progress)
         if config.gan_file is not None:
             config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
         match_classes(black_boxes, specs, images.class_names)
