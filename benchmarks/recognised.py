@@ -70,10 +70,10 @@ WAYS = {
     "drfuzz": ("--technique", "drfuzz"),
     **{name: ("--technique", name) for name in ("sinvad", "giftbench", "argus", "latte")},
     # ablations
-    "no-gan": ("--gan", "never"),
+    "with-gan": ("--gan", "now"),
     "no-bandit": ("--set", "search.sharing=even"),
     "no-turns": ("--set", "search.niche_parents=0"),
-    "inverted": ("--set", "search.inverted=250"),
+    "inverted": ("--gan", "now", "--set", "search.inverted=250"),
     **{f"no-{name}": ("--set", f"source.seeds.operators={_without(name)}") for name in OPERATORS},
 }
 STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")

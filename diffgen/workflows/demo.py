@@ -11,7 +11,7 @@ from torch import nn
 
 from diffgen.comparison.device import resolve_device
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CheckConfig, CompareConfig, GanConfig, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, replace
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.gate.result import CheckResult
@@ -26,7 +26,6 @@ from diffgen.workflows.quantize import quantize
 
 _PASSES = 30
 _BATCH = 32
-_GAN_STEPS = 1_200
 _CLASSES = 10
 
 
@@ -88,7 +87,6 @@ def demo(
             seed=seed,
             device=device,
             batch_size=batch_size,
-            gan=GanConfig(steps=_GAN_STEPS),
         ),
         output=path,
         force=force,
@@ -136,7 +134,6 @@ def demo_gate(
         seed=seed,
         device=device,
         batch_size=batch_size,
-        gan=GanConfig(steps=_GAN_STEPS),
     )
     return check(
         base,
