@@ -67,7 +67,7 @@ def page(place: Place) -> Iterator[str]:
     thread.join(10)
 
 
-PATIENCE = 120_000  # ms that anything may take in a browser: the machine may be busy
+PATIENCE = 240_000  # ms that anything may take in a browser: the machine may be busy
 _BLOCKED = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 # what Gradio itself says into the console, and what a reload cuts off
 _USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")

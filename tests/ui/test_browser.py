@@ -18,6 +18,8 @@ from tests.ui.steps import TABS, choose, go
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
 
 
+pytestmark = pytest.mark.timeout(900)  # it waits for what it looks for, however slow the machine is
+
 # what a screen reader would call by its kind alone
 _UNNAMED = re.compile(
     r"^ *- '?(?:button|checkbox|combobox|link|listbox|menuitem|option|progressbar|radio|searchbox|slider|spinbutton|"
