@@ -118,7 +118,8 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
                 placeholder="digits:test",
                 elem_id="dg-data",
             )
-            gr.Examples([["digits:test"], ["torchvision:MNIST"], ["torchvision:CIFAR10"]], [data], label="Well known")
+            names = ["digits:test", "torchvision:MNIST", "torchvision:CIFAR10"]
+            well_known = gr.Examples([[each] for each in names], [data], label="Well known")
             drop_data = gr.File(label="Drop a .zip, .npz or .parquet file here", type="filepath", height=140)
             sheet = gr.HTML(nothing("A contact sheet of the images appears here."), label="data", padding=False)
     gr.Markdown("### 3 · Search", elem_classes="dg-step")
@@ -154,6 +155,9 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
     looks: dict[str, Any] = {"show_progress": "minimal", "concurrency_id": "look", "concurrency_limit": 1}
     left = [models.blur, models.submit, data.blur, data.submit]
     gr.on(left, look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks)
+    well_known.load_input_event.then(
+        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
+    )
     inspect = gr.Button(visible=False)
     inspect.click(look, [models, data], [about, sheet], api_name="inspect", **looks)
 

@@ -47,7 +47,6 @@ def test_from_files_to_a_zip(opened: Callable[..., Any], place: Place, tmp_path:
         page.get_by_role("button", name=f"add the model {name}").click()
         expect(models).to_have_value(re.compile(rf"{name}$"))
     page.get_by_role("button", name="digits:test").click()
-    page.locator("#dg-data textarea, #dg-data input").first.press("Tab")
     expect(page.locator(".dg-model")).to_have_count(2)
     choose(page, "Technique", "seeds")
     page.get_by_label("Budget").locator("visible=true").fill(_FOREVER)
