@@ -30,8 +30,6 @@ import csv
 import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +49,7 @@ from diffgen.comparison.jury import RealLabels, prepare_jury
 from diffgen.config import Budget, CompareConfig, FilterConfig, SelectorConfig
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
-from diffgen.events import Progress
+from diffgen.events import Listener, Progress
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
@@ -69,6 +67,8 @@ from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
 from diffgen.techniques import technique_names
 from diffgen.types import Int64Array
+from diffgen.workers.calls import Ended, Function
+from diffgen.workers.processes import CallProcesses
 from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
 from diffgen.workflows.valid_triggers import read_valid_triggers
@@ -193,27 +193,28 @@ def _put_to_use(judge: Judge, cells: Cells, finds: TriggerTable) -> dict[str, An
     }
 
 
-def cell(arguments: argparse.Namespace) -> None:
+def cell(events: Listener, file: Path, way: str, *about: Any) -> None:
     """One comparison and its figures."""
-    technique, preset = WAYS[arguments.way]
-    run = arguments.file.with_suffix("")
+    technique, preset = WAYS[way]
+    a, b, data, budget, seed, training, quick = about
+    run = file.with_suffix("")
     if (run / "manifest.json").is_file():
         resume(run)
     else:
         compare(
-            arguments.models[0],
-            arguments.models[1],
-            data=arguments.data,
-            budget=arguments.budget,
+            a,
+            b,
+            data=data,
+            budget=budget,
             technique=technique,
             preset=preset,
-            seed=arguments.seed,
+            seed=seed,
             device="cpu",
             output=run,
             # asked again in batches: one by one takes longer than the search
-            config=trained_as_asked(_SETTINGS, quick=arguments.quick),
+            config=trained_as_asked(_SETTINGS, quick=quick),
         )
-    write_json(arguments.file, figures(run, arguments.data, arguments.training))
+    write_json(file, figures(run, data, training))
 
 
 def prepare(data: str, training: str | None, *, quick: bool) -> None:
@@ -247,15 +248,21 @@ def run(arguments: argparse.Namespace) -> None:
                         prepare(data, arguments.training, quick=arguments.quick)
                         ready.add(data)
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    words = ["cell", way, a, b, "--data", data, "--budget", str(budget), "--seed", str(seed)]
-                    words += ["--file", str(file)]
-                    words += [] if arguments.training is None else ["--training", arguments.training]
-                    words += ["--quick"] if arguments.quick else []
-                    done = subprocess.run([sys.executable, "-m", "benchmarks.techniques", *words], check=False)
-                    said = (
-                        file.read_text(encoding="utf-8") if file.is_file() else f"failed, exit code {done.returncode}"
-                    )
+                    about = a, b, data, str(budget), seed, arguments.training, arguments.quick
+                    said = _called(cell, file, way, *about) or file.read_text(encoding="utf-8")
                     print(f"{file.relative_to(arguments.out)}: {' '.join(said.split())[:300]}", flush=True)
+
+
+def _called(function: Function, *arguments: Any) -> str:
+    """Call it in a process of its own; what it failed of, or nothing."""
+    calls = CallProcesses()
+    try:
+        calls.start(0, function, *arguments)
+        while not (ends := [each for _, each in calls.events(60) if isinstance(each, Ended)]):
+            continue
+        return "" if ends[0].failure is None else f"failed: {ends[0].failure.text}"
+    finally:
+        calls.close()
 
 
 def read(out: Path) -> list[dict[str, Any]]:
@@ -349,7 +356,7 @@ def _plot(rows: Sequence[dict[str, Any]], groups: Sequence[tuple[str, str]], pat
 
 
 def main() -> None:
-    """Run cells, one cell, or tabulate."""
+    """Run cells, or tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     running = verbs.add_parser("run")
@@ -361,22 +368,11 @@ def main() -> None:
     running.add_argument("--seeds", type=int, default=3)
     add_quick(running)
     running.add_argument("--out", type=Path, required=True)
-    single = verbs.add_parser("cell")
-    single.add_argument("way", choices=WAYS)
-    single.add_argument("models", nargs=2)
-    single.add_argument("--data", required=True)
-    single.add_argument("--training")
-    single.add_argument("--budget", required=True)
-    single.add_argument("--seed", type=int, required=True)
-    add_quick(single)
-    single.add_argument("--file", type=Path, required=True)
     tabulating = verbs.add_parser("table")
     tabulating.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.verb == "run":
         run(arguments)
-    elif arguments.verb == "cell":
-        cell(arguments)
     else:
         table(arguments.out)
 

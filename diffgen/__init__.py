@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from diffgen.api import export as export
     from diffgen.api import export_dataset as export_dataset
     from diffgen.api import export_for_training as export_for_training
+    from diffgen.api import export_to_store as export_to_store
     from diffgen.api import inspect as inspect
     from diffgen.api import label_counts as label_counts
     from diffgen.api import label_export as label_export

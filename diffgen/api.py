@@ -2,8 +2,8 @@
 
 ``import diffgen`` re-exports all of it. The two exceptions: ``diffgen.report`` is a package, so that the verb is
 :func:`diffgen.draw_report` there; and what has several ways has several functions: ``label_export``, ``label_import``,
-``label_oracle`` and ``label_intended`` of ``diffgen label``, ``export`` and ``export_for_training`` of ``diffgen
-export``.
+``label_oracle`` and ``label_intended`` of ``diffgen label``, ``export``, ``export_dataset``, ``export_to_store`` and
+``export_for_training`` of ``diffgen export``.
 
 What is heavy (torch, pymoo, ...) is imported when a name is first used: ``import diffgen`` stays quick.
 """
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from diffgen.workflows.export import ExportResult as ExportResult
     from diffgen.workflows.export import export as export
     from diffgen.workflows.export_dataset import export_dataset as export_dataset
+    from diffgen.workflows.export_to_store import export_to_store as export_to_store
     from diffgen.workflows.export_training import TrainingSetResult as TrainingSetResult
     from diffgen.workflows.export_training import export_for_training as export_for_training
     from diffgen.workflows.inspect import Inspection as Inspection
@@ -211,6 +212,7 @@ _HOMES = {
     "export": "diffgen.workflows.export",
     "export_dataset": "diffgen.workflows.export_dataset",
     "export_for_training": "diffgen.workflows.export_training",
+    "export_to_store": "diffgen.workflows.export_to_store",
     "inspect": "diffgen.workflows.inspect",
     "label_counts": "diffgen.workflows.label",
     "label_export": "diffgen.workflows.label",
@@ -252,6 +254,7 @@ VERBS = (
     "export",
     "export_dataset",
     "export_for_training",
+    "export_to_store",
     "inspect",
     "label_counts",
     "label_export",

@@ -15,6 +15,8 @@ examples:
   diffgen export runs/mine                     valid triggers into runs/mine-export
   diffgen export runs/mine -o found --all      also those that a filter rejected
   diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
+  diffgen export runs/mine --dataset s3://me/finds
+  diffgen export runs/mine --to s3://me/runs   report, figures and parts: s3://me/runs/mine
   diffgen export runs/mine --for-training set  labelled finds as set/train/CLASS/*.png and set/test/CLASS/*.png
 """
 
@@ -50,8 +52,13 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument(
         "--dataset",
-        metavar="FOLDER",
+        metavar="FOLDER|URL",
         help="all triggers with their pictures as Parquet, FOLDER/run=NAME/*.parquet; several runs make one data set",
+    )
+    parser.add_argument(
+        "--to",
+        metavar="URL",
+        help="copy the run itself, report, figures and parts, to an object store: URL/NAME",
     )
     parser.add_argument("--force", action="store_true", help="replace an earlier export in that folder")
     options.add_talk(parser)
@@ -60,16 +67,20 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, and print where to."""
+    kinds = {"--for-training": arguments.for_training, "--dataset": arguments.dataset, "--to": arguments.to}
+    named = [option for option, place in kinds.items() if place is not None]
+    if len(named) > 1:
+        raise UserError(f"{' and '.join(named)} write different things; leave one of them out.")
     of_training = {"test_share": arguments.test_share, "seed": arguments.seed}
     given = {name: value for name, value in of_training.items() if value is not None}
-    if arguments.for_training is not None and arguments.dataset is not None:
-        raise UserError("--for-training and --dataset write different things; leave one of them out.")
     if arguments.for_training is not None:
         return _for_training(arguments, TrainingSetConfig(**given))
     if given:
         raise UserError(f"--{next(iter(given)).replace('_', '-')} goes with --for-training; leave it out.")
     if arguments.dataset is not None:
         return _dataset(arguments)
+    if arguments.to is not None:
+        return _to(arguments)
     progress = options.make_progress(arguments)
     result = api.export(
         arguments.run_folder,
@@ -101,6 +112,20 @@ def _dataset(arguments: argparse.Namespace) -> int:
         stop=progress.stop,
     )
     print(f"{result.rows:,} triggers in {result.parts:,} file{'s' if result.parts > 1 else ''}: {result.folder}")
+    return _finish(arguments, result.as_dict())
+
+
+def _to(arguments: argparse.Namespace) -> int:
+    if arguments.output is not None or arguments.all:
+        raise UserError(
+            f"--to names its own place, and copies the whole run; leave "
+            f"{'-o' if arguments.output is not None else '--all'} out."
+        )
+    progress = options.make_progress(arguments)
+    result = api.export_to_store(
+        arguments.run_folder, arguments.to, force=arguments.force, events=progress.listener, stop=progress.stop
+    )
+    print(f"{result.files:,} files: {result.url}")
     return _finish(arguments, result.as_dict())
 
 

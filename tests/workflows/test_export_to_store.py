@@ -1,0 +1,53 @@
+"""A run and its triggers in a store: fsspec's own in memory, and folders by URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+
+from diffgen.cli import main
+from diffgen.data import load
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.export_dataset import export_dataset
+
+
+@pytest.fixture
+def run(repository: Path) -> Path:
+    """A finished run of an older version."""
+    return repository / "tests" / "assets" / "run-0.1.0-near-duplicates"
+
+
+def test_into_a_store(run: Path, tmp_path: Path) -> None:
+    result = export_dataset(run, "memory://bucket/finds")
+    store, place = fsspec.core.url_to_fs(result.folder)
+    store.get(place, str(tmp_path / "fetched"), recursive=True)
+    images = load(next((tmp_path / "fetched").glob("*.parquet")))
+    triggers = RunFolder.open(run).read_judged()
+    np.testing.assert_array_equal(images.images, triggers.images[triggers.confirmed])
+    assert result.folder == f"memory://bucket/finds/run={run.name}"
+    store.rm("/bucket", recursive=True)
+
+
+def test_a_run_in_a_store_is_a_run_when_it_is_fetched(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Callable[..., None]
+) -> None:
+    url = f"file://{tmp_path}/bucket"
+    assert main(["export", str(run), "--to", url]) == 0
+    name = run.name
+    assert capsys.readouterr().out.strip().endswith(f"files: {url}/{name}")
+    fetched = RunFolder.open(tmp_path / "bucket" / name)
+    assert (fetched.path / "results.json").read_bytes() == (run / "results.json").read_bytes()
+    found, wanted = fetched.read_judged(), RunFolder.open(run).read_judged()
+    np.testing.assert_array_equal(found.images, wanted.images)
+    assert not list(fetched.path.glob("checkpoint*"))
+    for case, words in {
+        "`--to` with a folder": ("--to", "bucket"),
+        "`--to` with `-o`": ("--to", url, "-o", "x"),
+        "`--to` with `--dataset`": ("--to", url, "--dataset", "finds"),
+    }.items():
+        assert main(["export", str(run), *words]) == 2
+        told("Exports", case, capsys.readouterr().err.strip())
