@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from diffgen import extensions
 from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
+from diffgen.config.layers import GAN_WORDS
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.models.loading import file_digest
@@ -17,7 +17,6 @@ from diffgen.sources.registry import FAMILIES, family_of
 from diffgen.techniques import preset_source
 
 _ROLES = ("file", "discriminator", "encoder")  # settings that name files
-_WORDS: tuple[Literal["now", "later", "never"], ...] = ("now", "later", "never")  # a GAN's file of that name is ./now
 
 
 def settled_generator(config: CompareConfig) -> CompareConfig:
@@ -29,7 +28,7 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
     Raises:
         UserError: they speak of a generator but name none, do not say how long its latent vector is, or name a GAN too.
     """
-    for word in _WORDS:
+    for word in GAN_WORDS:
         if config.gan_file == word:
             config = replace(config, gan_file=None, source=replace(config.source, gan=word))
     own = config.generator

@@ -138,9 +138,10 @@ class CompareConfig:
     )
     gan_file: FileName = setting(
         None,
-        "A GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained.",
+        "A GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained; or now, later or never for "
+        "source.gan (a file of such a name is ./now).",
         option="--gan",
-        metavar="FILE",
+        metavar="FILE|now|later|never",
     )
 
     def __post_init__(self) -> None:

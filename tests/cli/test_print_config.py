@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from diffgen.config import CompareConfig
+from diffgen.config.layers import GAN_WORDS
 
 
 @pytest.mark.parametrize(
@@ -38,12 +39,14 @@ def test_what_is_printed_gives_the_same_again(
 def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
     """So that the file means the same wherever it lies."""
     words = ("--gan", "g.safetensors", "--learned-from", "answers.npz", "--class-names", "names.txt")
+    words += ("--generator-encoder", "encoder.onnx")
     first = diffgen_command("compare", "a.pt", "b.onnx", *words, "--print-config")
     assert first.code == 0, first.err
     values = tomllib.loads(first.out)
     said = {
         "g.safetensors": values["gan_file"],
         "answers.npz": values["filters"]["learned"]["answers"],
+        "encoder.onnx": values["generator"]["encoder"],
         "names.txt": values["models"][0]["class_names_file"],
         "a.pt": values["models"][0]["path"],
     }
@@ -51,6 +54,14 @@ def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: 
     (tmp_path / "elsewhere.toml").write_text(first.out)
     again = diffgen_command("compare", "--config", tmp_path / "elsewhere.toml", "--print-config")
     assert (again.code, again.out) == (0, first.out)
+
+
+@pytest.mark.parametrize("word", GAN_WORDS)
+def test_a_word_in_place_of_a_gan_is_no_path(word: str, diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    first = diffgen_command("compare", "--gan", word, "--print-config")
+    (tmp_path / "printed.toml").write_text(first.out)
+    again = diffgen_command("compare", "--config", tmp_path / "printed.toml", "--print-config")
+    assert tomllib.loads(again.out)["gan_file"] == tomllib.loads(first.out)["gan_file"] == word
 
 
 def test_a_none_that_the_preset_has_not_is_printed(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
