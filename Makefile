@@ -62,6 +62,7 @@ docs: $(DOCS_STAMP)
 	$(BIN)/python -m docs.tools.links docs/_build/html
 
 pictures: $(USER_STAMP)
+	$(BIN)/python -m docs.tools.badges
 	$(BIN)/python -m docs.tools.pictures
 
 # Everything happens in an environment of its own and in dist/: the checkout itself can be imported by none of it.

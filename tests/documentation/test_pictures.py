@@ -8,19 +8,39 @@ from pathlib import Path
 import numpy as np
 from lxml import etree
 
+import diffgen
+from docs.tools.badges import BADGES, badges
 from docs.tools.svg import WIDTH, Card
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_every_picture_of_readme_is_small_says_what_it_shows_and_fetches_nothing(repository: Path) -> None:
-    names = re.findall(r"\]\((docs/pictures/[^)]+)\)", (repository / "README.md").read_text(encoding="utf-8"))
+    names = re.findall(r"\]\((docs/pictures/\w+[.]svg)\)", (repository / "README.md").read_text(encoding="utf-8"))
     assert len(names) == 5
     for name in names:
         root = etree.parse(repository / name).getroot()
         assert (repository / name).stat().st_size < 60_000
         assert root.findtext(f"{_SVG}title")
         assert all(image.get("href").startswith("data:image/png;base64,") for image in root.iter(f"{_SVG}image"))
+
+
+def test_badges_say_what_the_files_of_the_project_say(repository: Path) -> None:
+    shown = re.findall(
+        r"!\[[^]]+\]\(docs/pictures/badges/([^)]+)\)", (repository / "README.md").read_text(encoding="utf-8")
+    )
+    assert shown == list(badges())
+    for name, text in badges().items():
+        assert (BADGES / name).read_text(encoding="utf-8") == text, "python -m docs.tools.badges writes it anew"
+    assert "<title>licence: Apache-2.0</title>" in badges()["licence.svg"]
+    assert f"CITATION.cff, {diffgen.__version__}" in badges()["citation.svg"]
+
+
+def test_the_versions_of_a_release_are_the_same(repository: Path) -> None:
+    version = diffgen.__version__
+    assert f"\nversion: {version}\n" in (repository / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (repository / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == version
 
 
 def test_a_card_is_the_same_bytes_each_time_and_keeps_letters_of_xml(tmp_path: Path) -> None:
