@@ -25,7 +25,7 @@ def badges() -> dict[str, str]:
     assert version is not None
     return {
         "python.svg": badge("Python", f"{least} or later", "#0b62a8"),
-        "licence.svg": badge("licence", setup["metadata"]["license"], "#1d7a3c"),
+        "licence.svg": badge("licence", setup["metadata"]["license_expression"], "#1d7a3c"),
         "citation.svg": badge("cite", f"CITATION.cff, {version[1]}", "#6b4fa0"),
     }
 

@@ -101,7 +101,8 @@ def test_github_actions(
     assert install == 'pip install "$DIFFGEN"'
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "step-summary.md"))
     assert [shell(smaller(each)) for each in others] == [0, 0]
-    assert (project / "step-summary.md").read_text(encoding="utf-8").startswith("## ✅ diffgen check: PASS")
+    # of so few images no interval is narrow enough for a PASS
+    assert "diffgen check: WARN" in (project / "step-summary.md").read_text(encoding="utf-8").splitlines()[0]
     (uploaded,) = (step["with"]["path"] for step in steps if step.get("uses", "").startswith("actions/upload"))
     assert (project / uploaded / "report.html").is_file()
 
@@ -140,13 +141,9 @@ def test_pytest(examples: Path, project: Path, monkeypatch: pytest.MonkeyPatch) 
     (project / "test_model_gate.py").write_text(text, encoding="utf-8")
     test = runpy.run_path("test_model_gate.py")["test_int8_may_replace_float"]
     test()
-    # the same test with the models in each other's place, and nothing accepted
-    (project / "test_swapped.py").write_text(
-        (project / "test_model_gate.py").read_text().replace('store="regressions/"', 'store="nothing/"'),
-        encoding="utf-8",
-    )
-    with pytest.raises(AssertionError, match="FAIL new behaviours"):
-        runpy.run_path("test_swapped.py")["test_int8_may_replace_float"]()
+    (project / "test_no_change.py").write_text(text.replace("max_disagreement=0.02", "max_shift=0"), encoding="utf-8")
+    with pytest.raises(AssertionError, match="diffgen check: FAIL\n  FAIL shift"):
+        runpy.run_path("test_no_change.py")["test_int8_may_replace_float"]()
 
 
 def test_notebook(examples: Path, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
