@@ -58,7 +58,11 @@ def pages_of(repository: Path) -> list[Path]:
     made = {"_build", "generated", "results", "changelog.md", "contributing.md"}
     docs = [each for each in (repository / "docs").rglob("*.md") if not made & {*each.relative_to(repository).parts}]
     results = (repository / "benchmarks" / "results").glob("*.md")
-    return [*docs, *results, *(repository / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))]
+    return [
+        *docs,
+        *results,
+        *(repository / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")),
+    ]
 
 
 def test_links_of_pages_lead_to_files_of_the_checkout(repository: Path) -> None:
