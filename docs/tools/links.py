@@ -47,6 +47,8 @@ class _Page(HTMLParser):
 def problems(site: Path) -> Iterator[str]:
     """A sentence about each link that leads nowhere and each thing that is fetched from elsewhere."""
     pages = {file.resolve(): _Page(file.read_text(encoding="utf-8")) for file in sorted(site.rglob("*.html"))}
+    if (site / "index.html").resolve() not in pages:
+        yield f"{site / 'index.html'} is not there; build the site first"
     for file, page in pages.items():
         name = file.relative_to(site.resolve())
         for each in page.fetched:

@@ -88,6 +88,10 @@ def test_links_on_the_site(repository: Path) -> None:
         sphinx_pages.site_text("[d](../../nowhere)", page)
 
 
+def test_a_site_that_was_not_built_is_no_good_one(tmp_path: Path) -> None:
+    assert list(problems(tmp_path)) == [f"{tmp_path / 'index.html'} is not there; build the site first"]
+
+
 def test_broken_links_and_foreign_requests_are_found(tmp_path: Path) -> None:
     (tmp_path / "style.css").write_text("@import 'https://fonts.example/x.css'; a { b: url(x.png) }")
     (tmp_path / "other.html").write_text('<h1 id="there">x</h1>')
