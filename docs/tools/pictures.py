@@ -112,7 +112,7 @@ def _behaviour(card: Card, data: ReportData, group: BehaviourGroup, x: float) ->
     card.model(x, 134, "A", names[group.labels[0]])
     card.model(x + 52, 134, "B", names[group.labels[1]])
     card.text(x + 110, 134, f"{group.verdict} is wrong", size=13, bold=True, colour=MODELS[group.verdict])
-    card.text(x + 190, 134, f"on {group.count} pictures", size=13, colour=MUTED)
+    card.text(x + 196, 134, f"on {group.count} pictures", size=13, colour=MUTED)
     for number, picture in enumerate(group.pictures[:4]):
         card.image(x + number * 100, 148, 92, picture.image)
         if picture.nearest_real is not None:
@@ -186,7 +186,7 @@ def select(data: ReportData) -> Card:
         card.text(350, y + 14, f"trust {role}", size=14, bold=True, colour=MODELS[role])
         for place, each in enumerate(trusted[:5]):
             card.image(420 + place * 86, y, 68, each.images[0])
-            said = f"A {data.class_names[each.label_a]}, B {data.class_names[each.label_b]}"
+            said = "A {}, B {}".format(*(data.class_names[label] for label in each.labels))
             card.text(420 + place * 86, y + 86, said, size=12, colour=MUTED)
     return card
 
