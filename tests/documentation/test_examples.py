@@ -19,6 +19,7 @@ from lxml import etree
 from diffgen.cli import main
 from diffgen.runs.folder import RunFolder
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 # what stands in an example -> what is run: with 90 images there is no jury, and these operators need no auto-encoder
 _SMALLER = {
     "seed=0)": "seed=0, passes=5)",
@@ -171,7 +172,6 @@ def test_server(examples: Path, project: Path, shell: Callable[[str], int]) -> N
     assert results["preflight"]["accuracy"][1] > 0.8
 
 
-@pytest.mark.slow
 def test_keras(examples: Path, project: Path, repository: Path, shell: Callable[[str], int]) -> None:
     pytest.importorskip("keras", reason="pip install diffgen[keras] brings what reads Keras' files")
     script = examples / "keras_pair.py"
