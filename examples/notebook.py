@@ -23,7 +23,7 @@ import diffgen
 result = diffgen.compare(
     "models/float.onnx", "models/int8.onnx", data="val/", budget="10000q", output="run", force=True
 )
-print(result.valid_triggers, "valid triggers,", result.behaviours, "behaviours:", result.report)
+print(result.valid_triggers, "valid triggers,", result.behaviours, "behaviours:", result.run)
 
 # %% [markdown]
 # One picture of each of the first behaviours, what A and B say, and how it was made.

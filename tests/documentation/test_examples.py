@@ -153,7 +153,7 @@ def test_notebook(examples: Path, project: Path, monkeypatch: pytest.MonkeyPatch
     settings = "from diffgen import load_settings\nsmall = load_settings('small.toml')\n"
     (project / "notebook.py").write_text(settings + smaller((examples / "notebook.py").read_text(encoding="utf-8")))
     runpy.run_path("notebook.py")
-    assert "behaviours: run/report.html" in capsys.readouterr().out
+    assert "behaviours: run\n" in capsys.readouterr().out
 
 
 def test_server(examples: Path, project: Path, shell: Callable[[str], int]) -> None:
