@@ -96,8 +96,7 @@ def test_models_are_picked_and_dropped(opened: Callable[..., Any], place: Place,
     folder.focus()
     page.keyboard.press("Enter")
     picked = tree.get_by_role("button", name="add the model b.onnx")
-    picked.wait_for()
-    assert [each.inner_text() for each in tree.get_by_role("listitem").all()] == ["..", "b.onnx"]
+    playwright.expect(tree.get_by_role("listitem")).to_have_text(["..", "b.onnx"])
     playwright.expect(tree.get_by_role("button", name="back to the folder above")).to_be_focused()
     picked.focus()
     page.keyboard.press("Enter")
