@@ -22,7 +22,7 @@ QUERIES = 2_000
 
 
 def with_time_of_gan(config: CompareConfig, images: ImageSet, *, progress: Progress) -> CompareConfig:
-    """The settings with ``source.gan`` decided: without a word of the user, no GAN joins (docs/decisions/052)."""
+    """The settings with ``source.gan`` decided: without a word of the user, no GAN joins (docs/decisions/053)."""
     if not needs_of(config).source or family_of(config).name != "mixed":
         return config
     when = config.source.gan
