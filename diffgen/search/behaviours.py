@@ -1,8 +1,9 @@
 """Which behaviours a search has met, how often, and when it last met a new one.
 
 They are counted as at the end of the search (:mod:`diffgen.metrics.counting`), as far as that is known in it: the
-filters' verdicts when the search asks them, and near-duplicates. Only that the models give the same labels when they
-are asked again is known afterwards.
+filters' verdicts when the search asks them, and near-duplicates, which the filters are not asked about in the search:
+what looks like an accepted find is taken for accepted. That the models give the same labels when they are asked again
+is known afterwards.
 """
 
 from __future__ import annotations

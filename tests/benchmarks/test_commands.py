@@ -50,6 +50,7 @@ def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Pat
     assert said.count("\n| preset paper |") == 3  # all, by generator, wrecked
 
 
+@pytest.mark.slow
 def test_many_classes(bench: Bench) -> None:
     said = bench("many_classes", "--classes", 1_000, "--queries", 200)
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
@@ -205,6 +206,7 @@ def test_ranking(bench: Bench, tmp_path: Path) -> None:
     assert said.count(" ± ") == 15 and "With no label: " in said
 
 
+@pytest.mark.slow
 def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
     bench("remote_faults", "--queries", 256, "--gan-steps", 20, "--out", tmp_path / "page.md")
     assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()
