@@ -31,7 +31,7 @@ from diffgen.events import Progress
 from diffgen.gan_training.sampler import SeededByTrial
 from diffgen.gan_training.study_recovery import take_up, under_way
 from diffgen.gan_training.study_storage import open_storage
-from diffgen.gan_training.tuning_outcome import CHECKPOINT, Tuned, finished, outcome, quiet, rank
+from diffgen.gan_training.tuning_outcome import CHECKPOINT, finished, quiet, rank
 from diffgen.gan_training.tuning_space import own_values, suggest
 from diffgen.runs.lock import RunLock
 
@@ -60,7 +60,7 @@ class Evaluate(Protocol):
         ...
 
 
-def tune(
+def run_trials(
     evaluate: Evaluate,
     base: GanConfig,
     space: TuningConfig,
@@ -70,8 +70,11 @@ def tune(
     folder: Path,
     journal: Path,
     progress: Progress | None = None,
-) -> Tuned:
+) -> optuna.Study:
     """Run trials until the study has as many as asked for; those that it already has are counted.
+
+    Other processes may still work on the last ones; :func:`diffgen.gan_training.tuning_outcome.outcome` says what came
+    of all.
 
     Args:
         evaluate: trains the GAN of one trial.
@@ -85,26 +88,8 @@ def tune(
 
     Raises:
         UserError: the storage cannot be opened, or the space is empty.
-        RunError: the storage fails on the way, or no trial came to an end.
+        RunError: the storage fails on the way.
     """
-    study = run_trials(
-        evaluate, base, space, made_from=made_from, images=images, folder=folder, journal=journal, progress=progress
-    )
-    return outcome(study, base, space, images)
-
-
-def run_trials(
-    evaluate: Evaluate,
-    base: GanConfig,
-    space: TuningConfig,
-    *,
-    made_from: dict[str, Any],
-    images: int,
-    folder: Path,
-    journal: Path,
-    progress: Progress | None = None,
-) -> optuna.Study:
-    """As :func:`tune`, but for what came of it: other processes may still work on the last trials."""
     progress = progress or Progress()
     study = _open(base, space, made_from, journal)
     # among the processes of this machine one at a time looks at what is missing and begins it

@@ -107,6 +107,11 @@ def rank(trial: Trial) -> tuple[bool, float, int]:
 
 
 def outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: int) -> Tuned:
+    """What came of a study; see :func:`diffgen.gan_training.tuning.run_trials` for the arguments.
+
+    Raises:
+        RunError: no trial came to an end.
+    """
     trials = finished(study)
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if not complete:

@@ -94,8 +94,11 @@ def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyConte
     if needed or config.generator.file is not None:
         made = family.prepare(split, config, context)
     if made.scorer is None and made.join is None and uses_gan(config):
-        gan = FAMILIES["gan"].prepare(split, config, context)
-        made = replace(made, scorer=gan.scorer, artifact=gan.artifact, facts={**gan.facts, **made.facts})
+        # its discriminator alone is asked for, and no encoder
+        gan = FAMILIES["gan"].prepare(split, config, replace(context, encoding=False))
+        # what draws the pictures is what a run must find again
+        artifact = made.artifact or gan.artifact
+        made = replace(made, scorer=gan.scorer, artifact=artifact, facts={**gan.facts, **made.facts})
     if needed:
         return made
     facts = {"pictures": "made from the real images, none by a generator", **made.facts}

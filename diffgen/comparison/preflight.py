@@ -254,7 +254,8 @@ def _smells(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, inde
     said = labels[:, index]
     fed = (
         f"diffgen hands it {str(model.preprocessing.layout).upper()} images scaled to {model.preprocessing.scale}"
-        f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}"
+        f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}; "
+        "'diffgen inspect MODEL --data D' finds out what it wants"
     )
     found = []
     if data.labels is not None and (right := float((said == data.labels).mean())) < _FEW_RIGHT:
@@ -276,11 +277,12 @@ def _smells(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, inde
         others += [] if data.labels is None else [data.labels]
         one_label = share > _ALL_ONE_LABEL and any((other == most).mean() < _NOT_ALL for other in others)
     if one_label:
+        other = "" if data.labels is not None else ", or the images are of none of its classes"
         found.append(
             Smell(
                 "one label",
                 f"Model {role} ({model.name}) gives one and the same label to {share:.0%} of the images; its "
-                f"pre-processing probably differs ({fed}).",
+                f"pre-processing probably differs ({fed}){other}.",
             )
         )
     return tuple(found)

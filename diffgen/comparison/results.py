@@ -12,6 +12,7 @@ from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.shown import write_shown
 from diffgen.comparison.technique_run import SearchOutcome
+from diffgen.events import Progress
 from diffgen.filters import FilterPipeline, FilterVerdicts, filter_warnings
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
 from diffgen.models import BlackBox
@@ -24,6 +25,7 @@ from diffgen.tasks.many import FEWEST
 from diffgen.types import ImageSet, Int64Array
 
 _PAIRS_NAMED = 5
+_KNOWN_BY_NUMBER = 30  # classes
 
 
 def write_outcome(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable) -> RunResults:
@@ -116,6 +118,13 @@ def class_names(models: Sequence[BlackBox], data: ImageSet) -> tuple[str, ...]:
     ]
     in_words = (names for names in known if not all(name.isdecimal() for name in names))
     return next(in_words, known[0] if known else tuple(map(str, range(classes))))
+
+
+def announce_numbers(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> None:
+    """Say how to give names to classes that have none, where they are too many to be known by their numbers."""
+    names = class_names(models, data)
+    if len(names) > _KNOWN_BY_NUMBER and all(name.isdecimal() for name in names):
+        progress.say(f"The {len(names):,} classes go by their numbers; --class-names FILE gives them names.")
 
 
 def most_frequent(labels: Int64Array, names: Sequence[str]) -> tuple[tuple[str | int, ...], ...]:

@@ -28,7 +28,7 @@ from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
-from diffgen.techniques import RealImages, TechniqueContext, make
+from diffgen.techniques import RealImages, TechniqueContext, make, technique_class
 from diffgen.types import ImageSet
 
 
@@ -113,6 +113,8 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         checkpointer.record()
         if counted := loop.technique.outcomes():
             folder.write_arrays("outcomes", counted)
+            if remark := technique_class(config.technique).remark(counted):
+                progress.warn(remark)
         if outcome.interrupted:
             # the unfinished generation is reported, and played again when the run is resumed
             archive.flush(everything=True)

@@ -59,6 +59,7 @@ class Limits:
         option="--max-disagreement",
         metavar="0.5%|0.005",
         common=True,
+        brief="Largest share of images with different labels.",
         **_SHARE,
     )
     max_accuracy_drop: Share = setting(
@@ -68,6 +69,7 @@ class Limits:
         option="--max-accuracy-drop",
         metavar="0.2%",
         common=True,
+        brief="By how much the accuracy on real images may fall.",
         **_SHARE,
     )
     max_new_behaviours: Maybe[int] = setting(
@@ -76,6 +78,7 @@ class Limits:
         option="--max-new-behaviours",
         metavar="N|none",
         common=True,
+        brief="Largest number of behaviours that the store does not know.",
         ge=0,
     )
     max_regression_faults: Maybe[int] = setting(
@@ -85,6 +88,7 @@ class Limits:
         option="--max-regression-faults",
         metavar="N",
         common=True,
+        brief="Largest number of real images that the base alone gets right.",
         ge=0,
     )
     max_new_faults: Maybe[int] = setting(
@@ -94,6 +98,7 @@ class Limits:
         option="--max-new-faults",
         metavar="N|none",
         common=True,
+        brief="Largest number of new behaviours that the base alone gets right.",
         ge=0,
     )
     max_variation_faults: Share = setting(
@@ -102,7 +107,6 @@ class Limits:
         f"candidate wrong (default: fails if it is shown to be above {GROSS_VARIATION_FAULTS:.0%}).",
         option="--max-variation-faults",
         metavar="1%",
-        common=True,
         **_SHARE,
     )
     max_shift: Share = setting(
@@ -110,7 +114,6 @@ class Limits:
         "Largest change of any class's probability, on any real image or random valid picture.",
         option="--max-shift",
         metavar="X",
-        common=True,
         **_SHARE,
     )
     max_class_accuracy_drop: Share = setting(
@@ -119,7 +122,6 @@ class Limits:
         f"for the number of classes (default: {GROSS_CLASS_ACCURACY_DROP:.0%}).",
         option="--max-class-accuracy-drop",
         metavar="5%",
-        common=True,
         **_SHARE,
     )
 

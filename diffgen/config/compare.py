@@ -40,21 +40,21 @@ class CompareConfig:
 
     technique: str = setting(
         "diffgan",
-        "diffgan; seeds: the same search over the real images alone, without a GAN; random_latent: drawn at random by "
-        "the generator; real_data: the real images, transformed; as_is: each as it is; drfuzz: mutants of what both "
+        "diffgan; seeds: the same search over the real images alone, never with a GAN; random_latent: drawn at random "
+        "by the generator; real_data: the real images, transformed; as_is: each as it is; drfuzz: mutants of what both "
         "models get right, needs labels; dflare: mutants of what both models agree on; diffchaser: pictures evolved to "
         "where models are unsure; diverget: distortions led to where models differ most; sinvad, giftbench, argus, "
         "latte: searches from real images as genes of a source that encodes.",
         option="--technique",
         metavar="NAME",
         common=True,
+        brief="How pictures are made and searched for.",
     )
     preset: str = setting(
         "default",
         "default, or paper: the technique as published (argus, diffgan, giftbench, sinvad).",
         option="--preset",
         metavar="NAME",
-        common=True,
     )
     budget: Limited = setting(
         factory=lambda: Budget(seconds=60.0),
@@ -89,6 +89,7 @@ class CompareConfig:
         option="--device",
         metavar="auto|cpu|cuda|mps",
         common=True,
+        brief="Where networks compute.",
     )
     batch_size: Maybe[int] = setting(
         None,
@@ -120,6 +121,7 @@ class CompareConfig:
         option="--resize",
         metavar="N|HxW",
         common=True,
+        brief="Bring images of any size to this one.",
     )
     data_labels: Literal["auto", "use", "ignore"] = setting(
         "auto",

@@ -32,7 +32,6 @@ class GanConfig:
         "default",
         "How long the GAN is trained; for 10,000 images of 28 pixels some 1, 5 (default) or 15 minutes.",
         option="--gan-schedule",
-        common=True,
     )
     steps: Maybe[int] = setting(
         None,
@@ -80,7 +79,6 @@ class GeneratorConfig:
         "TorchScript, torch.export or ONNX file: latent vectors (N, D) or (N, D, 1, 1) to images like the data's.",
         option="--generator",
         metavar="FILE",
-        common=True,
     )
     latent_dim: Maybe[int] = setting(
         None,

@@ -21,6 +21,7 @@ class IslandConfig:
         option="--workers",
         metavar="N",
         common=True,
+        brief="Searches side by side, each in a process of its own.",
         ge=1,
         le=LARGEST,
     )

@@ -182,6 +182,7 @@ class Opening:
         option="--arch",
         metavar="PACKAGE.MODULE:FACTORY",
         common=True,
+        brief="Function that builds the network of a state_dict.",
     )
     allow_pickle: bool = setting(
         False, "Open pickled models, which runs any code that is in them.", option="--allow-pickle"
@@ -227,6 +228,7 @@ class ModelSpec:
         option="--class-names",
         metavar="FILE",
         common=True,
+        brief="File with the names of the classes, one a line.",
     )
     class_order: Many[int] = setting(
         (), "For each of the model's own classes the class that it stands for; made from a label map."
@@ -237,6 +239,7 @@ class ModelSpec:
         option="--label-map",
         metavar="FILE",
         common=True,
+        brief="File that says which of A's classes this model's are.",
     )
 
     def over(self, other: ModelSpec) -> ModelSpec:

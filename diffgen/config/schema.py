@@ -87,6 +87,7 @@ def setting(
     option: str | None = None,
     metavar: str | None = None,
     common: bool = False,
+    brief: str = "",
     ge: float | None = None,
     gt: float | None = None,
     le: float | None = None,
@@ -102,12 +103,13 @@ def setting(
         metavar: what stands for its value in the help text of that option; where there are choices, the option then
             leaves it to the setting to refuse others.
         common: whether that option is shown by ``--help`` and not by ``--help-all`` alone.
+        brief: what ``--help`` says of it, where ``about`` is too long for a line.
         ge, gt, le, lt: the range of a number: at least, above, at most, below.
     """
     given: dict[str, Any] = {"ge": ge, "gt": gt, "le": le, "lt": lt}
     given = {name: bound for name, bound in given.items() if bound is not None}
     given |= {"default": default} if factory is None else {"default_factory": factory}
-    extra: dict[str, Any] = {"option": option, "metavar": metavar, "common": common}
+    extra: dict[str, Any] = {"option": option, "metavar": metavar, "common": common, "brief": brief}
     return Field(**given, description=about, json_schema_extra=extra)
 
 
@@ -161,7 +163,7 @@ class Setting:
         about: one sentence.
         choices: the texts that it may be, or empty: no such list.
         bounds: the range of a number, or None.
-        option, metavar, common: see :func:`setting`.
+        option, metavar, common, brief: see :func:`setting`.
     """
 
     key: str
@@ -174,6 +176,7 @@ class Setting:
     option: str | None = None
     metavar: str | None = None
     common: bool = False
+    brief: str = ""
 
 
 @dataclass(frozen=True)
@@ -246,6 +249,7 @@ def describe(kind: Any, name: str) -> Setting:
         option=extra.get("option"),
         metavar=extra.get("metavar"),
         common=bool(extra.get("common")),
+        brief=str(extra.get("brief", "")),
     )
 
 

@@ -37,12 +37,13 @@ class SourceConfig:
         None,
         "Where images come from: a GAN trained on the data; vae or vq, the codes of an auto-encoder trained on it; "
         "denoiser, real images with noise, restored by a network trained on it; file:FILE, a generator of your own; "
-        "diffusers:FOLDER, a diffusion model of others; seeds (real images with operators); or mixed, seeds and a GAN "
-        "in one population (default: file where --generator names one, else what suits the technique: mixed for "
-        "diffgan, vae or vq for searches from encoded images).",
+        "diffusers:FOLDER, a diffusion model of others; seeds (real images with operators); or mixed, seeds and, with "
+        "--gan, a GAN in one population (default: file where --generator names one, else what suits the technique: "
+        "mixed for diffgan, vae or vq for searches from encoded images).",
         option="--source",
         metavar="NAME[:PATH]",
         common=True,
+        brief="Where pictures come from (default: what suits the technique).",
     )
     gan: Literal["auto", "now", "later", "never"] = setting(
         "auto",

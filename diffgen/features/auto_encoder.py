@@ -14,10 +14,12 @@ import copy
 import torch
 import torch.nn.functional as F
 
+from diffgen.features.shrinking import shrunk
 from diffgen.features.vae import Vae
 from diffgen.runs.artifacts import tensors_digest
 
 _MEASURED = 512  # real images that the spread of codes is measured on
+_SHRUNK_AT_ONCE = 8
 
 
 class AutoEncoder:
@@ -37,7 +39,10 @@ class AutoEncoder:
         self._network = copy.deepcopy(network).to("cpu", torch.float64)
         # spread over the data, which may be in order of class
         rows = torch.linspace(0, len(real) - 1, min(len(real), _MEASURED)).long()
-        self.spread = self.encode(real[rows].to(torch.float64)).std(dim=0)
+        # shrunk a few at once, for photographs in float64 are eight times as large, then encoded together
+        small = torch.cat([shrunk(part.to(torch.float64) / 255) for part in real[rows].split(_SHRUNK_AT_ONCE)])
+        with torch.inference_mode():
+            self.spread = self._network.encode(small).std(dim=0)
 
     @torch.inference_mode()
     def encode(self, images: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.events import Progress
-from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.seeding import seeded
@@ -88,14 +87,15 @@ def train(
     channels, height, width = shrunk_shape(image_shape)
     classes = 0 if labels is None else int(labels.max()) + 1
     with seeded(seed):
-        # with channels last a CPU trains a quarter faster
-        encoder = DomainEncoder(image_shape).to(device).to(memory_format=torch.channels_last)
+        encoder = DomainEncoder(image_shape).to(device)
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]
     images = shrunk(images)  # once, and not for every batch
     steps = _STEPS_GREY if channels == 1 else _STEPS_COLOUR
-    optimiser = OneCycleAdam(parameters, _LEARNING_RATE, steps=steps)
+    optimiser = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps)
+    encoder.to(memory_format=torch.channels_last)  # a quarter faster on a CPU
     with (progress or Progress()).stage("Learning the image domain", total=steps) as task:
         for _ in range(steps):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
@@ -106,10 +106,11 @@ def train(
             loss = F.mse_loss(decoder(features), target, reduction="sum") / _BATCH
             if labels is not None:
                 loss = loss + 10 * F.cross_entropy(classifier(features), labels[rows].to(device))
+            optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
+            schedule.step()
             task.advance()
-    optimiser.released()
     # as one that is loaded from its file
     return encoder.eval().requires_grad_(False).to(memory_format=torch.contiguous_format)
 

@@ -22,7 +22,6 @@ from torch import nn
 
 from diffgen.events import Progress
 from diffgen.features import variations
-from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.seeding import seeded
@@ -127,7 +126,8 @@ def train(
         images = shrunk(images)  # once, and not for every batch
         size, rate = _GREY if image_shape[0] == 1 else _COLOUR
         steps = max(1, shown // size)
-        optimiser = OneCycleAdam(jury.parameters(), rate, steps=steps)
+        optimiser = torch.optim.Adam(jury.parameters(), lr=rate)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)
         wanted = torch.from_numpy(targets.astype(np.int64))
         mirror, decided_at = False, int(_MIRROR_FROM * steps)
         with (progress or Progress()).stage("Training the jury", total=steps) as task:
@@ -140,10 +140,11 @@ def train(
                 answers = answers.to(device)
                 # the members have no weights in common: one sum trains each by itself
                 loss = torch.stack([F.cross_entropy(each(values), answers) for each in jury.members]).sum()
+                optimiser.zero_grad(set_to_none=True)
                 loss.backward()
                 optimiser.step()
+                schedule.step()
                 task.advance()
-        optimiser.released()
     return jury.ready()
 
 

@@ -45,6 +45,11 @@ class Recogniser:
     threshold: float
     unaided: float | None = None
 
+    @property
+    def needs_help(self) -> bool:
+        """Whether it can be relied on less where it does not know the label of the real image."""
+        return self.unaided is not None and self.unaided > self.threshold
+
     def read(self, images: torch.Tensor, labels: Int64Array | None = None, *, batch_size: int = 512) -> Reading:
         """What pictures show. What is said of one depends on no other.
 

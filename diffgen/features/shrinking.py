@@ -19,6 +19,7 @@ LARGEST_SIDE = 32  # pixels
 _SHORTEST = 8  # pixels; of panoramas
 _BATCH = 256  # images of a mapped file that are in memory at once
 _FLOAT = 4  # bytes
+_AT_ONCE = 2**20  # values that are floats at once
 
 
 def shrunk_sides(height: int, width: int, largest: int = LARGEST_SIDE) -> tuple[int, int]:
@@ -47,8 +48,11 @@ def shrunk(images: torch.Tensor, largest: int = LARGEST_SIDE) -> torch.Tensor:
     sides = shrunk_sides(height, width, largest)
     if sides == (height, width):
         return images
-    values = images if images.is_floating_point() else images.to(torch.float32)
-    return F.adaptive_avg_pool2d(values, sides)
+    if images.is_floating_point():
+        return F.adaptive_avg_pool2d(images, sides)
+    # few at once: as floats they are four times as large, and a large set does not fit the processor's cache
+    parts = images.split(max(1, _AT_ONCE // math.prod(images.shape[1:])))
+    return torch.cat([F.adaptive_avg_pool2d(part.to(torch.float32), sides) for part in parts])
 
 
 def lesson_rows(images: UInt8Array, rows: Int64Array | None = None) -> Int64Array:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 _THUMBNAIL = 16  # longest side, pixels
 _CHUNK = 4096  # images that are made thumbnails of at once
@@ -29,25 +29,6 @@ def near_duplicate_of(images: UInt8Array, groups: Int64Array, *, threshold: floa
         int64 (N,), row numbers.
     """
     return DistinctPictures(threshold).add(images, groups, np.arange(len(images), dtype=np.int64))
-
-
-def alike_pairs(images: UInt8Array, *, threshold: float) -> Iterator[tuple[Int64Array, Int64Array]]:
-    """All pairs of near-duplicates, block after block; no picture is left out because it is like an earlier one.
-
-    Args:
-        images: uint8 (N, C, H, W).
-        threshold: in (-1, 1], see :class:`DistinctPictures`.
-
-    Yields:
-        int64 (n,) and int64 (n,): rows of the pairs, the later one first.
-    """
-    if len(images) == 0:
-        return
-    vectors = np.concatenate([_directions(images[start : start + _CHUNK]) for start in range(0, len(images), _CHUNK)])
-    for start in range(0, len(vectors), _BLOCK):
-        block = vectors[start : start + _BLOCK]
-        later, earlier = np.nonzero(np.tril(block @ vectors[: start + len(block)].T >= threshold, start - 1))
-        yield later + start, earlier
 
 
 class DistinctPictures:
@@ -87,26 +68,16 @@ class DistinctPictures:
         leaders = np.array(numbers, dtype=np.int64)
         for start in range(0, len(images), _CHUNK):
             part = slice(start, start + _CHUNK)
-            vectors = _directions(images[part])
+            vectors = directions_of(images[part])
             for kept, rows in self._by_group(groups[part], vectors.shape[1]):
                 leaders[start + rows] = kept.add(vectors[rows], leaders[start + rows], self._threshold)
         return leaders
-
-    def like_kept(self, images: UInt8Array, groups: Int64Array) -> BoolArray:
-        """bool (N,): which pictures are like one that was kept by now; arguments as for :meth:`add`."""
-        alike = np.zeros(len(images), dtype=bool)
-        for start in range(0, len(images), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            vectors = _directions(images[part])
-            for kept, rows in self._by_group(groups[part], vectors.shape[1]):
-                alike[start + rows] = kept.alike(vectors[rows], self._threshold).any(axis=1)
-        return alike
 
     def restore(self, images: UInt8Array, groups: Int64Array, numbers: Int64Array) -> None:
         """Keep those that were :attr:`kept` before, without comparing them again; arguments as for :meth:`add`."""
         for start in range(0, len(images), _CHUNK):
             part = slice(start, start + _CHUNK)
-            vectors = _directions(images[part])
+            vectors = directions_of(images[part])
             for kept, rows in self._by_group(groups[part], vectors.shape[1]):
                 kept.keep(vectors[rows], numbers[start + rows])
 
@@ -140,17 +111,13 @@ class _Kept:
         self.numbers[self.count : needed] = numbers
         self.count = needed
 
-    def alike(self, vectors: Float32Array, threshold: float) -> BoolArray:
-        """bool (N, count): which of the kept pictures each is like."""
-        return np.asarray(vectors @ self.vectors[: self.count].T >= threshold)
-
     def add(self, vectors: Float32Array, numbers: Int64Array, threshold: float) -> Int64Array:
         """int64 (N,): the number of the kept picture that each is like; its own when it is kept."""
         leaders = numbers.copy()
         for start in range(0, len(vectors), _BLOCK):
             block, names = vectors[start : start + _BLOCK], numbers[start : start + _BLOCK]
             found = leaders[start : start + _BLOCK]
-            alike = self.alike(block, threshold)
+            alike = block @ self.vectors[: self.count].T >= threshold
             known = np.flatnonzero(alike.any(axis=1))
             if len(known):
                 found[known] = self.numbers[alike[known].argmax(axis=1)]
@@ -167,8 +134,14 @@ class _Kept:
         return leaders
 
 
-def _directions(images: UInt8Array) -> Float32Array:
-    """float32 (N, D): thumbnails with mean 0 and length 1; for those of one colour, one and the same vector."""
+def directions_of(images: UInt8Array) -> Float32Array:
+    """float32 (N, D): thumbnails with mean 0 and length 1; for those of one colour, one and the same vector.
+
+    Two pictures are near-duplicates where the product of theirs is at least the threshold.
+
+    Args:
+        images: uint8 (N, C, H, W).
+    """
     _, _, height, width = images.shape
     factor = max(2, -(-max(height, width) // _THUMBNAIL)) if min(height, width) >= 2 else 1
     small = F.avg_pool2d(torch.from_numpy(images).to(torch.float32), factor, ceil_mode=True).flatten(1)

@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from diffgen.metrics.near_duplicates import alike_pairs
-from diffgen.types import BoolArray, Int64Array, UInt8Array
+from diffgen.metrics.close_vectors import CloseVectors
+from diffgen.metrics.near_duplicates import directions_of
+from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
+
+_ROWS = 512  # that are compared with a cell at once
 
 
-def groups_of_relatives(images: UInt8Array, seeds: Int64Array, *, threshold: float) -> Int64Array:
+def groups_of_relatives(batches: Iterable[UInt8Array], seeds: Int64Array, *, threshold: float) -> Int64Array:
     """The group of each picture: what is made from one seed image or is a near-duplicate is of one, and theirs are too.
 
+    No pair of near-duplicates is missed. Of a batch that was gone through thumbnails alone stay in memory.
+
     Args:
-        images: uint8 (N, C, H, W).
+        batches: uint8 (n, C, H, W) each, N pictures in all.
         seeds: int64 (N,), what each was made from; a negative number: from nothing that another was made from.
         threshold: in (-1, 1], see :class:`diffgen.metrics.near_duplicates.DistinctPictures`.
 
     Returns:
         int64 (N,), numbered from 0 in the order in which their first pictures come.
     """
-    numbers = np.arange(len(images), dtype=np.int64)
     _, first, inverse = np.unique(seeds, return_index=True, return_inverse=True)
-    groups = np.where(seeds < 0, numbers, first[inverse.reshape(-1)])
-    for one, other in alike_pairs(images, threshold=threshold):
-        # the groups so far join those of the pairs, so that no more pairs than a block's are held at once
-        ends = np.concatenate([numbers, one]), np.concatenate([groups, other])
-        links = coo_matrix((np.ones(len(ends[0]), dtype=np.bool_), ends), shape=(len(images), len(images)))
-        groups = connected_components(links, directed=False)[1].astype(np.int64)
-        _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-        groups = first[inverse.reshape(-1)]
+    groups = np.where(seeds < 0, np.arange(len(seeds)), first[inverse.reshape(-1)])
+    if len(seeds):
+        groups = _with_alike(groups, np.concatenate([directions_of(images) for images in batches]), threshold)
+    # a group is called after its first picture
     return np.asarray(np.unique(groups, return_inverse=True)[1].reshape(-1), dtype=np.int64)
+
+
+def _with_alike(groups: Int64Array, vectors: Float32Array, threshold: float) -> Int64Array:
+    """The groups, called after their first rows, those joined that have a pair of near-duplicates between them."""
+    close = CloseVectors(vectors, distance=float(np.sqrt(2 - 2 * threshold)))
+    for centre, rows in zip(close.centres, close.cells, strict=True):
+        like = rows[vectors[rows] @ vectors[centre] >= threshold]
+        groups = _joined(groups, groups[like], np.full(len(like), groups[centre]))
+    for rows, others in close.blocks():
+        if (groups[others] == groups[rows[0]]).all():
+            continue
+        one, other = [], []
+        for start in range(0, len(others), _ROWS):
+            some = others[start : start + _ROWS]
+            pairs = np.nonzero(vectors[some] @ vectors[rows].T >= threshold)
+            ends = np.unique(np.stack([groups[some[pairs[0]]], groups[rows[pairs[1]]]]), axis=1)
+            one.append(ends[0])
+            other.append(ends[1])
+        groups = _joined(groups, np.concatenate(one), np.concatenate(other))
+    return groups
+
+
+def _joined(groups: Int64Array, one: Int64Array, other: Int64Array) -> Int64Array:
+    """The groups after each pair, int64 (n,) and (n,), has become one; it is called after the smaller name."""
+    names, ends = np.unique(np.stack([one, other]), return_inverse=True)
+    links = coo_matrix((np.ones(len(one), dtype=np.bool_), tuple(ends.reshape(2, -1))), shape=(len(names), len(names)))
+    parts = connected_components(links, directed=False)[1]
+    called = np.arange(len(groups))
+    called[names] = names[np.unique(parts, return_index=True)[1]][parts]
+    return np.asarray(called[groups], dtype=np.int64)
 
 
 def divided(groups: Int64Array, labels: Int64Array, *, share: float, seed: int) -> BoolArray:

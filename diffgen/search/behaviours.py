@@ -1,9 +1,8 @@
 """Which behaviours a search has met, how often, and when it last met a new one.
 
 They are counted as at the end of the search (:mod:`diffgen.metrics.counting`), as far as that is known in it: the
-filters' verdicts when the search asks them, and near-duplicates, which the filters are not asked about in the search:
-what looks like an accepted find is taken for accepted. That the models give the same labels when they are asked again
-is known afterwards.
+filters' verdicts when the search asks them, and near-duplicates. Only that the models give the same labels when they
+are asked again is known afterwards.
 """
 
 from __future__ import annotations
@@ -90,18 +89,19 @@ class Behaviours:
                 named_news[row] = NEW_BEHAVIOUR
         return news.astype(np.int64), named_news.astype(np.int64)
 
-    def look_alike(self, images: UInt8Array, labels: Int64Array) -> BoolArray:
-        """bool (N,): which of uint8 (N, C, H, W) with labels (N, M) are near-duplicates of pictures added before."""
-        return self._distinct.like_kept(images, labels)
-
     def meet(self, keys: Int64Array) -> None:
         """Count behaviours as known that another search met, int64 (n, M + 1), without any pictures of them."""
         self._met.update(map(tuple, keys.tolist()))
 
+    @property
+    def met(self) -> Int64Array:
+        """All that were met, int64 (N, M + 1), sorted."""
+        return _as_array(self._met)
+
     def checkpoint(self) -> dict[str, Any]:
         """What was met, as arrays and JSON values."""
         return {
-            "behaviours": _as_array(self._met),
+            "behaviours": self.met,
             "behaviours_named": _as_array(self._named),
             "behaviour_query": self.latest_query,
             "behaviour_distinct": self._distinct.kept,

@@ -124,11 +124,7 @@ class Evaluator:
             numbers[on_cpu] = torch.from_numpy(archived)
             recognised = None
             if self._examine is not None:
-                # a near-duplicate of an accepted find is as good as accepted, and counted no more
-                alike = np.zeros(len(rows), dtype=bool)
-                if self.behaviours is not None:
-                    alike = self.behaviours.look_alike(found.images, found.labels)
-                violation[on_cpu], recognised = self._examined(images[rows], found.seeds, alike)
+                violation[on_cpu], recognised = self._examined(images[rows], found.seeds)
             if self.behaviours is not None:
                 cells[on_cpu] = self._memory.call(_on_arrays(self.behaviours.cells), images[rows])
                 # an image that the archive holds already is no new find
@@ -157,15 +153,9 @@ class Evaluator:
             named_news=named_news,
         )
 
-    def _examined(
-        self, images: torch.Tensor, seeds: Int64Array | None, passed_over: BoolArray
-    ) -> tuple[torch.Tensor, BoolArray | None]:
-        """Violation and recognition of triggers, in pieces where memory is too small for all of them.
-
-        Those of ``passed_over``, bool (N,), are neither rejected nor recognised.
-        """
+    def _examined(self, images: torch.Tensor, seeds: Int64Array | None) -> tuple[torch.Tensor, BoolArray | None]:
+        """Violation and recognition of triggers, in pieces where memory is too small for all of them."""
         parts: list[Examined] = []
-        asked = torch.from_numpy(np.flatnonzero(~passed_over))
 
         def examine(rows: torch.Tensor) -> torch.Tensor:
             assert self._examine is not None
@@ -174,15 +164,9 @@ class Evaluator:
             parts.append(said)
             return torch.from_numpy(said.violation)
 
-        violation = torch.zeros(len(images), dtype=torch.float32)
-        if len(asked) > 0:
-            violation[asked] = self._memory.call(examine, asked)
+        violation = self._memory.call(examine, torch.arange(len(images)))
         known = [each.recognised for each in parts if each.recognised is not None]
-        if not known:
-            return violation, None
-        recognised = np.zeros(len(images), dtype=bool)
-        recognised[asked.numpy()] = np.concatenate(known)
-        return violation, recognised
+        return violation, np.concatenate(known) if known else None
 
     def _asked(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """What the models say of images, float32 (N, M, K), and how far that lies apart, float32 (N,)."""

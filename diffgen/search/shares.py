@@ -26,6 +26,7 @@ from diffgen.types import Int64Array
 # worth something, too, and where nothing is recognised, a new behaviour on whatever picture.
 REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
+_NEW_FIND, _FOUND_BEFORE = 1.0, -1.0  # what a picture is worth to those who choose its seed
 _BEGINNERS_SHARE = 0.5  # of a generation at most
 _OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
 
@@ -95,7 +96,9 @@ class Shares:
         for kind, reward in REWARDS.items():
             rewards[answers.named_news.numpy() == kind] = reward
         self._bandit.learn(arms, rewards)
-        self._space.learn(genes, answers.archive_numbers.numpy() != NOT_ARCHIVED)
+        accepted = (answers.archive_numbers.numpy() != NOT_ARCHIVED) & (answers.violation.numpy() == 0)
+        worth = np.where(answers.news.numpy() > 0, _NEW_FIND, np.where(accepted, _FOUND_BEFORE, 0.0))
+        self._space.learn(genes, worth)
 
     def checkpoint(self) -> dict[str, Any]:
         """Arrays and JSON values."""

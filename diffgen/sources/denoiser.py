@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
-
 from diffgen.config import CompareConfig
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.config.split import SEEDS
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
-from diffgen.sampling import affordable_rows
 from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.learned.denoising import DEVIATIONS, Denoiser, DenoisingLesson, DenoisingSource
+from diffgen.sources.learned.denoising import DEVIATIONS, Denoiser, DenoisingLesson, over_images
 from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
 from diffgen.sources.learned.training import Plan
-from diffgen.sources.operators import ImageRows
 
 FORMAT = "diffgen-denoiser-source-1"
 _BATCH, _STEPS = 64, 1_500
@@ -64,15 +60,7 @@ class DenoiserFamily(Family):
             dict,
         )
         real = split.data.images
-        rows = torch.from_numpy(affordable_rows(real))
-        source = DenoisingSource(
-            denoiser,
-            torch.from_numpy(real) if len(rows) == len(real) else ImageRows(real),
-            rows,
-            deviation=DEVIATIONS[own.strength],
-            steps=own.restorations,
-            device=device,
-        )
+        source = over_images(denoiser, real, deviation=DEVIATIONS[own.strength], steps=own.restorations, device=device)
         facts = {
             "kind": "real images with noise, restored by a denoiser",
             "seeds": f"{len(real):,} real images",

@@ -24,7 +24,7 @@ class GanSource:
     """Generator half; see :class:`diffgen.sources.base.Source`.
 
     Args:
-        network: latent vector -> image.
+        network: latent vector -> image; moved to ``device`` and put into eval mode.
         device: where it computes.
         class_labels: the label that each class of a conditional one stands for; empty: its own number.
 

@@ -132,9 +132,9 @@ class MixedSpace(Space):
         own = self._spaces[number].others_like(one[torch.from_numpy(self.columns[number])], count, rng)
         return torch.from_numpy(self.placed(number, own.numpy()))
 
-    def learn(self, genes: Genes, found: NDArray[np.bool_]) -> None:
+    def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:
         for number, rows in self._grouped(self.part_of(genes)):
-            self._spaces[number].learn(genes[np.ix_(rows, self.columns[number])], found[rows])
+            self._spaces[number].learn(genes[np.ix_(rows, self.columns[number])], worth[rows])
 
     def checkpoint(self) -> dict[str, Any]:
         return {

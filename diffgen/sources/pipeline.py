@@ -5,18 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from diffgen.config import CompareConfig, replace
 from diffgen.config.schema import FileName, Maybe, setting, settings
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
-from diffgen.sampling import affordable_rows
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.learned.denoising import DEVIATIONS, DenoisingSource
+from diffgen.sources.learned.denoising import DEVIATIONS, over_images
 from diffgen.sources.learned.noise_source import NoiseSource
-from diffgen.sources.operators import ImageRows
 from diffgen.sources.pipeline_files import WEIGHTS, read_pipeline
 
 _STEPS = {"seeds": 4, "noise": 20}
@@ -94,15 +90,7 @@ class DiffusersFamily(Family):
             }
             return ImageSource(noise, artifact=folder / WEIGHTS, facts=facts)
         real = split.data.images
-        rows = torch.from_numpy(affordable_rows(real))
-        source = DenoisingSource(
-            denoiser,
-            torch.from_numpy(real) if len(rows) == len(real) else ImageRows(real),
-            rows,
-            deviation=DEVIATIONS[own.strength],
-            steps=steps,
-            device=device,
-        )
+        source = over_images(denoiser, real, deviation=DEVIATIONS[own.strength], steps=steps, device=device)
         facts = {
             "kind": "real images with noise, restored by a diffusers pipeline of your own",
             "seeds": f"{len(real):,} real images",

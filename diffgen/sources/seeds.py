@@ -11,6 +11,7 @@ from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError, did_you_mean
 from diffgen.features.auto_encoder import AutoEncoder
+from diffgen.features.recognition import Recogniser
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sampling import affordable_rows
@@ -157,6 +158,15 @@ def applied(chains: list[tuple[Step, ...]], images: torch.Tensor, scene: Scene) 
     return images
 
 
+def _reason(ranges: Ranges | None, recogniser: Recogniser | None) -> str:
+    """Why the ranges are as they are."""
+    if ranges is None or recogniser is None:
+        return "as they are usual: there is no jury to find them"
+    if recogniser.needs_help:
+        return f"{_CALIBRATED}, and at least as far as is usual: alone it is not sure enough"
+    return _CALIBRATED
+
+
 def _described(source: SeedsSource) -> str:
     """The operators and how far each goes."""
     return "; ".join(
@@ -197,6 +207,6 @@ class SeedsFamily(Family):
             "seeds": f"{len(split.data):,} real images"
             + ("" if weights is None else "; those near a margin, or on which the models differ, come first"),
             "operators": f"at most {own.steps} for each image: {_described(source)}",
-            "ranges": _CALIBRATED if ranges is not None else "as they are usual: there is no jury to find them",
+            "ranges": _reason(ranges, context.recogniser),
         }
         return ImageSource(source, facts=facts, real=True)

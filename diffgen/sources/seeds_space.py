@@ -12,11 +12,12 @@ from diffgen.sources.draws import Draws
 from diffgen.sources.layout import LatentLayout
 from diffgen.sources.operators import STRENGTHS
 from diffgen.sources.space import Box, Genes, Mutating, Space, WithCategories
+from diffgen.types import Int64Array
 
 Weights = NDArray[np.float64]
 
-_FOUND = 0.3  # factor of the weight of a seed for each of its triggers
-_OTHER_SEED = 0.5  # share of what is mutated that gets another seed
+_BELIEF = 2.0  # pictures that the mean of all seeds speaks for, where a seed is judged by its own
+_OTHER_SEED = 0.9  # share of what is mutated that gets another seed; more of seeds that promise less than the mean
 
 
 class SeedsAndOperators(WithCategories):
@@ -39,23 +40,34 @@ class SeedsAndOperators(WithCategories):
         self.steps = steps
         self.operators = operators
         self._weights = np.ones(rows) if weights is None else weights
-        self._finds = np.zeros(rows, dtype=np.int64)
+        self._worth = np.zeros(rows)
+        self._tries = np.zeros(rows, dtype=np.int64)
 
-    @property
-    def _drawn(self) -> Weights:
-        """float64 (rows,): how often each seed is drawn by now."""
-        return self._weights * _FOUND ** np.minimum(self._finds, 30)
+    def _promise(self) -> Weights:
+        """float64 (rows,): how likely the next picture of each seed is a new find, as a multiple of the mean of all.
 
-    def learn(self, genes: Genes, found: NDArray[np.bool_]) -> None:
-        """Another picture of a seed that has triggered is mostly a near-duplicate."""
-        seeds = np.rint(genes[found, self.continuous]).astype(np.int64)
-        self._finds += np.bincount(seeds, minlength=len(self._finds))
+        The mean of a Beta posterior whose prior has that mean; a near-duplicate takes a find away.
+        """
+        finds = np.maximum(0, self._worth)
+        mean = (1 + finds.sum()) / (2 + self._tries.sum())
+        return np.asarray((_BELIEF + finds / mean) / (_BELIEF + self._tries))
+
+    def _seeds(self, genes: Genes) -> Int64Array:
+        """int64 (N,): the row of the seed of genes (N, length)."""
+        return np.rint(genes[:, self.continuous]).astype(np.int64)
+
+    def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:
+        """A seed promises what it kept: some show new finds again and again, of others all pictures look alike."""
+        rows, seeds = len(self._tries), self._seeds(genes)
+        self._worth += np.bincount(seeds, worth, minlength=rows)
+        self._tries += np.bincount(seeds, minlength=rows)
 
     def checkpoint(self) -> dict[str, Any]:
-        return {"seed_finds": self._finds}
+        return {"seed_worth": self._worth, "seed_tries": self._tries}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._finds = np.array(state.get("seed_finds", np.zeros_like(self._finds)))
+        self._worth = np.array(state.get("seed_worth", np.zeros_like(self._worth)))
+        self._tries = np.array(state.get("seed_tries", np.zeros_like(self._tries)))
 
     def searched(self, prior: Literal["generator", "box"], bound: float) -> Space:
         """A search of its own: what it learns is no other's."""
@@ -64,7 +76,10 @@ class SeedsAndOperators(WithCategories):
     def sample(self, count: int, draws: Draws) -> Genes:
         """Random genes; the draws say whether some seeds go before others."""
         values = self.inner.sample(count, draws)
-        rows, others = draws.preferred(count, self._drawn), draws.categories(count, self.categories[1])
+        rows, others = (
+            draws.preferred(count, self._weights * self._promise()),
+            draws.categories(count, self.categories[1]),
+        )
         # numbers beyond the operators' stand for none
         chosen = [draws.categories(count, self.operators)]
         chosen += [
@@ -73,16 +88,17 @@ class SeedsAndOperators(WithCategories):
         return np.column_stack([values, *(each.astype(values.dtype) for each in (rows, others, *chosen))])
 
     def mutate(self, genes: Genes, how: Mutating, rng: np.random.Generator) -> Genes:
-        """As for any categories; but half of all get another seed, one of those that are drawn often.
+        """As for any categories; but nearly all get another seed, one of those that are drawn often.
 
         Another strength on the same seed mostly gives a near-duplicate; what worked on one seed may work on another.
         """
         mutated = super().mutate(genes, how, rng)
-        column = self.continuous
-        other = rng.random(len(genes)) < _OTHER_SEED
+        column, promise = self.continuous, self._promise()
+        kept = (1 - _OTHER_SEED) * np.minimum(1, promise[self._seeds(genes)])
+        other = rng.random(len(genes)) >= kept
         changed = np.flatnonzero(other | (mutated[:, column] != genes[:, column]))
-        shares = self._drawn / self._drawn.sum()
-        mutated[changed, column] = rng.choice(self.categories[0], size=len(changed), p=shares)
+        shares = self._weights * promise
+        mutated[changed, column] = rng.choice(self.categories[0], size=len(changed), p=shares / shares.sum())
         return mutated
 
     def layout(self) -> LatentLayout:

@@ -130,8 +130,13 @@ class Space(ABC):
         """float32 (count, length): random genes with the categories of ``one``, (length,)."""
         return self.with_categories_of(random_genes(self, count, rng), one)
 
-    def learn(self, genes: Genes, found: NDArray[np.bool_]) -> None:  # noqa: B027
-        """Take in which genes, (N, length), drew a trigger: a space may then draw others more often."""
+    def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:  # noqa: B027
+        """Take in what pictures were worth: a space may then draw others more often.
+
+        Args:
+            genes: (N, length).
+            worth: float64 (N,): 1 for a new find, -1 for a near-duplicate of one, 0 for the rest.
+        """
 
     def checkpoint(self) -> dict[str, Any]:
         """What it has learnt, as arrays by name."""

@@ -13,7 +13,8 @@ Constant by constant, in preset ``paper``:
 * a is 0.1, 0.2 or 0.3 (P 4.2). P makes a set of pictures for each, with an auto-encoder that was trained at the same a;
   here one run makes all three side by side, counted apart, and the source is trained without them.
 * 10 seeds, drawn at random (P 4.2), each with about 3,333 images of each other class, 30,000 in all. 3,333 is the most
-  images of a class that are led towards here; a run ends with its budget, which P does not have.
+  images of a class that are led towards here. A run ends when every picture was made once, or with its budget, which P
+  does not have.
 * seeds: P draws them from the whole data set. Here they are labelled images that all models get right; what else is
   wrong before anything was changed is no finding.
 * two discriminators take part in training and not in the generation (P 3.2: "no longer needed"): fidelity is none.
@@ -65,6 +66,7 @@ class Argus(Interpolation):
 
     seed_requirement = "a labelled real image that all models get right, beside images of another class"
     shares_count = len(SHARES)
+    once = True
     Settings = ArgusSettings
 
     def __init__(self, context: TechniqueContext) -> None:

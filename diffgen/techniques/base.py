@@ -251,6 +251,11 @@ class Technique(ABC):
         """The outcomes of a run whose workers counted ``parts``, one at least: all rows, unless a technique sums."""
         return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
 
+    @classmethod
+    def remark(cls, outcomes: Mapping[str, Any]) -> str:
+        """A sentence for the user that the outcomes of a run give reason for; empty: none."""
+        return ""
+
     @abstractmethod
     def checkpoint(self) -> Checkpoint:
         """The state between two generations, as arrays and JSON values."""

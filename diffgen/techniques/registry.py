@@ -167,8 +167,10 @@ def _found(technique: str) -> Any:
         if given is None or extensions.name_of(given) != technique:
             raise extensions.missing_object("technique", technique)
         return given
+    if technique in _TECHNIQUES:  # without a look at what all installed packages offer
+        return _TECHNIQUES[technique]
     _check("technique", technique, technique_names())
-    return _TECHNIQUES[technique] if technique in _TECHNIQUES else extensions.load("technique", technique)
+    return extensions.load("technique", technique)
 
 
 def _check(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -186,7 +186,8 @@ def _concluded(hooks: CheckHooks, run: Callable[[], CompareResult]) -> CheckResu
     except BaseException as error:
         # a check that was begun leaves a verdict behind, whatever ends it
         if hooks.prepared is not None:
-            hooks.conclude(f"The search broke off: {type(error).__name__}.")
+            broke_off = f"The search broke off: {type(error).__name__}."
+            hooks.conclude("The check was interrupted." if isinstance(error, KeyboardInterrupt) else broke_off)
         raise
     # what asks about the real images alone is done when it has asked about them all
     whole = technique_class(hooks.config.compare.technique).asks_known_images and not result.interrupted

@@ -27,6 +27,7 @@ from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
 from diffgen.comparison.real_data import announce_sizes, load_for
 from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables
+from diffgen.comparison.results import announce_numbers
 from diffgen.config import CompareConfig, replace, roles, to_dict
 from diffgen.config.named import NamedSettings
 from diffgen.data import is_word
@@ -141,6 +142,7 @@ def run_comparison(
         if config.gan_file is not None:
             config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
         match_classes(black_boxes, specs, images.class_names)
+        announce_numbers(black_boxes, images, progress)
         config = with_affordable_population(config, black_boxes, images, progress)
         hooks.models_ready(black_boxes, images, config)
         # what was detected becomes part of the settings: a replay must not guess again

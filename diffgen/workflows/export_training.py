@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.counting import is_distinct_among
 from diffgen.metrics.relatives import divided, groups_of_relatives
 from diffgen.origins import NO_SEED, recipe_text
-from diffgen.runs.files import make_folder, write_json, write_text
+from diffgen.runs.files import make_folder, write_json
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.images import BATCH
 from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.pictures import write_png
 from diffgen.runs.results import RunResults, read_finished
@@ -98,11 +99,10 @@ def export_for_training(
     with folder.reading():
         results = read_finished(folder)
         finds = _labelled(folder, results)
-        images = finds.triggers.images
-        seeds = finds.triggers.seeds
+        count, seeds = len(finds.triggers), finds.triggers.seeds
         groups = groups_of_relatives(
-            images,
-            np.full(len(images), NO_SEED, dtype=np.int64) if seeds is None else seeds,
+            finds.triggers.image_column.batches(),
+            np.full(count, NO_SEED, dtype=np.int64) if seeds is None else seeds,
             threshold=FilterConfig().near_duplicate if results.near_duplicate is None else results.near_duplicate,
         )
         to_test = divided(groups, finds.labels, share=config.test_share, seed=config.seed)
@@ -116,20 +116,14 @@ def export_for_training(
                 f"All {len(to_test):,} labelled finds of the run {folder.path} would be to test on; search longer, or "
                 "give less with --test-share."
             )
-        classes = class_folders(results.class_names)
-        rows = [
-            _row(finds, row, classes, _TEST if to_test[row] else _TRAIN, int(groups[row])) for row in range(len(images))
-        ]
-        about = _about(folder, finds, results, config, classes, to_test)
+        made = _TrainingSet(finds, to_test, groups, class_folders(results.class_names))
+        about = _about(folder, made, results, config)
     with filled(place) as unfinished:
         for part in (_TRAIN, _TEST):
-            for name in classes:
+            for name in made.classes:
                 make_folder(unfinished / part / name)
-        with progress.stage("Writing pictures", total=len(rows)) as task:
-            for values, image in zip(rows, images, strict=True):
-                write_png(unfinished / values["file"], image)
-                task.advance()
-        write_text(unfinished / _TABLE, as_csv({name: [each[name] for each in rows] for name in rows[0]}))
+        with (unfinished / _TABLE).open("x", encoding="utf-8", newline="") as table:
+            _write(folder, made, unfinished, table, progress)
         write_json(unfinished / _ABOUT, about)
     missing = tuple(
         name
@@ -139,8 +133,8 @@ def export_for_training(
     if missing:
         some = f"{', '.join(missing[:_NAMED])}{', ...' if len(missing) > _NAMED else ''}"
         progress.say(
-            f"{len(missing):,} of {len(classes):,} classes have no picture in train or in test ({some}); their folders "
-            "are empty, which torchvision's ImageFolder reads with allow_empty=True."
+            f"{len(missing):,} of {len(made.classes):,} classes have no picture in train or in test ({some}); their "
+            "folders are empty, which torchvision's ImageFolder reads with allow_empty=True."
         )
     if seeds is not None and (seeds != NO_SEED).any():
         progress.say(
@@ -154,7 +148,7 @@ def export_for_training(
         train=int((~to_test).sum()),
         test=int(to_test.sum()),
         by_people=by_people,
-        by_jury=len(rows) - by_people,
+        by_jury=count - by_people,
         missing=missing,
     )
 
@@ -166,6 +160,22 @@ class _Finds:
     triggers: TriggerTable
     labels: Int64Array
     by_people: BoolArray
+
+    def __getitem__(self, rows: slice) -> _Finds:
+        return _Finds(self.triggers[rows], self.labels[rows], self.by_people[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingSet:
+    """N finds, bool (N,) whether each is to test, int64 (N,) which are relatives, and the folder of each class."""
+
+    finds: _Finds
+    to_test: BoolArray
+    groups: Int64Array
+    classes: Sequence[str]
+
+    def __getitem__(self, rows: slice) -> _TrainingSet:
+        return _TrainingSet(self.finds[rows], self.to_test[rows], self.groups[rows], self.classes)
 
 
 def _labelled(folder: RunFolder, results: RunResults) -> _Finds:
@@ -218,13 +228,28 @@ def class_folders(names: Sequence[str]) -> list[str]:
     return [f"{number}-{name}" for number, name in zip(numbers, plain, strict=True)]
 
 
-def _row(finds: _Finds, index: int, classes: Sequence[str], part: str, group: int) -> dict[str, Any]:
+def _write(folder: RunFolder, made: _TrainingSet, unfinished: Path, table: TextIO, progress: Progress) -> None:
+    """Write pictures and table; no more than a batch of either is in memory."""
+    count = len(made.to_test)
+    with progress.stage("Writing pictures", total=count) as task:
+        for start in range(0, count, BATCH):
+            some = made[start : start + BATCH]
+            with folder.reading():
+                rows = [_row(some, row) for row in range(len(some.to_test))]
+            for values, image in zip(rows, some.finds.triggers.images, strict=True):
+                write_png(unfinished / values["file"], image)
+                task.advance()
+            table.write(as_csv({name: [each[name] for each in rows] for name in rows[0]}, head=start == 0))
+
+
+def _row(made: _TrainingSet, index: int) -> dict[str, Any]:
     """A row of the table."""
+    finds, part = made.finds, _TEST if made.to_test[index] else _TRAIN
     triggers, label = finds.triggers, int(finds.labels[index])
     names, said, origin = triggers.class_names, triggers.labels[index].tolist(), triggers.origin(index)
     named, certainty, number = triggers.known.named, triggers.known.certainty, int(triggers.numbers[index])
     row = {
-        "file": f"{part}/{classes[label]}/trigger-{number:06d}.png",
+        "file": f"{part}/{made.classes[label]}/trigger-{number:06d}.png",
         "number": number,
         "label": label,
         "name": names[label],
@@ -238,25 +263,19 @@ def _row(finds: _Finds, index: int, classes: Sequence[str], part: str, group: in
     return {
         **row,
         "wrong": wrong or None,
-        "group": group,
+        "group": int(made.groups[index]),
         "seed_row": origin.seed,
         "seed_label": origin.seed_label,
         "recipe": recipe_text(origin.recipe) or None,
     }
 
 
-def _about(
-    folder: RunFolder,
-    finds: _Finds,
-    results: RunResults,
-    config: TrainingSetConfig,
-    classes: Sequence[str],
-    to_test: BoolArray,
-) -> dict[str, Any]:
+def _about(folder: RunFolder, made: _TrainingSet, results: RunResults, config: TrainingSetConfig) -> dict[str, Any]:
     """What the whole set is, as JSON values."""
-    data, files = folder.manifest["data"], folder.manifest["files"]
+    finds, data, files = made.finds, folder.manifest["data"], folder.manifest["files"]
     counts = {
-        part: np.bincount(finds.labels[to_test == (part == _TEST)], minlength=len(classes)) for part in (_TRAIN, _TEST)
+        part: np.bincount(finds.labels[made.to_test == (part == _TEST)], minlength=len(made.classes))
+        for part in (_TRAIN, _TEST)
     }
     return {
         "data": {"source": os.path.basename(str(data["source"])), "sha256": data["sha256"]},
@@ -270,7 +289,7 @@ def _about(
             {
                 "label": label,
                 "name": name,
-                "folder": classes[label],
+                "folder": made.classes[label],
                 **{part: int(counts[part][label]) for part in counts},
             }
             for label, name in enumerate(results.class_names)

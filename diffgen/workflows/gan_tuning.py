@@ -91,12 +91,14 @@ def tune_gan(split: DataSplit, config: TrainGanConfig, context: FamilyContext, p
         RunError: it fails on the way, no trial came to an end, or a worker broke off again and again.
     """
     from diffgen.gan_training import tuning  # optuna is imported only for this
+    from diffgen.gan_training.tuning_outcome import outcome
 
     if workers > 1:
         _on_workers(split.data, config, context, path, workers)
     work = _Work(split, config, context)
-    found = tuning.tune(work.evaluate, config.gan, config.tuning, **work.about(path))
-    work.keep(found, path)
+    about = work.about(path)
+    study = tuning.run_trials(work.evaluate, config.gan, config.tuning, **about)
+    work.keep(outcome(study, config.gan, config.tuning, about["images"]), path)
 
 
 class _Work:

@@ -10,6 +10,7 @@ import pytest
 
 from diffgen.comparison.classes import background_remarks, with_known_labels
 from diffgen.comparison.preflight import prepare_models
+from diffgen.comparison.results import announce_numbers
 from diffgen.config import CompareConfig, Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
@@ -80,6 +81,19 @@ def test_the_other_model_shows_which_value_is_for_the_background(net: Model, dig
     # a second look, as quantize has it, finds the same
     prepare_models(models, digits)
     assert wide.preprocessing.background == where
+
+
+@pytest.mark.parametrize(("more", "names", "said"), [(30, (), True), (20, (), False), (30, ("hen",), False)])
+def test_many_classes_without_names_are_said(
+    net: Model, digits: ImageSet, more: int, names: tuple[str, ...], said: bool
+) -> None:
+    words = tuple(f"{name} {number}" for name in names for number in range(10 + more))
+    data = ImageSet(digits.images, None, words or None, "photographs")
+    heard, models = Heard(), opened({"a": padded(net, 0, more), "b": padded(net, 0, more)})
+    prepare_models(models, data)
+    announce_numbers(models, data, heard.progress)
+    number = "The 40 classes go by their numbers; --class-names FILE gives them names."
+    assert heard.texts == ([number] if said else [])
 
 
 def test_what_is_left_out_leaves_probabilities(net: Model, digits: ImageSet) -> None:

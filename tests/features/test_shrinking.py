@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,19 @@ def test_small_images_are_left_as_they_are_and_large_ones_averaged() -> None:
     # an image depends on no other
     for row in range(3):
         assert torch.equal(shrunk(large[row : row + 1])[0], found[row])
+
+
+def test_many_images_are_shrunk_some_at_once_and_none_otherwise() -> None:
+    images = torch.randint(256, (20, 3, 224, 200), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    assert torch.equal(shrunk(images), F.adaptive_avg_pool2d(images.to(torch.float32), shrunk_sides(224, 200)))
+    assert shrunk(images[:0]).shape == (0, 3, *shrunk_sides(224, 200))
+
+
+def test_the_spread_of_codes_is_that_of_images_encoded_together() -> None:
+    torch.manual_seed(0)
+    images = torch.randint(256, (40, 3, 96, 80), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    found = AutoEncoder(vaes.Vae((3, 96, 80)).eval(), images)
+    assert torch.equal(found.spread, found.encode(images.to(torch.float64)).std(dim=0))
 
 
 def test_networks_learn_from_as_many_large_pictures_as_can_be_held_small() -> None:

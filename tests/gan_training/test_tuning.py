@@ -26,6 +26,7 @@ from diffgen.gan_training.sampler import SeededByTrial
 from diffgen.gan_training.schedule import SCHEDULES
 from diffgen.gan_training.study_storage import open_storage
 from diffgen.gan_training.trainer import train
+from diffgen.gan_training.tuning_outcome import Tuned, outcome
 from diffgen.types import ImageSet
 
 SPACE = TuningConfig(trials=3, batch_sizes=(32,), widths=(8,), latent_dims=(16,), startup=1, warmup=1)
@@ -63,17 +64,19 @@ class Trainer:
         return {"kid": squared_discrepancy(real, generated), "fid": frechet_distance(real, generated)}
 
 
-def tune(trainer: tuning.Evaluate, config: GanConfig, folder: Path, **space: object) -> tuning.Tuned:
-    return tuning.tune(
+def tune(trainer: tuning.Evaluate, config: GanConfig, folder: Path, **space: object) -> Tuned:
+    wanted = replace(SPACE, **space)
+    study = tuning.run_trials(
         trainer,
         config,
-        replace(SPACE, **space),
+        wanted,
         made_from={"data": "digits"},
         images=6 * 898,
         folder=folder / "trials",
         journal=folder / "study.journal",
         progress=Progress(),
     )
+    return outcome(study, config, wanted, 6 * 898)
 
 
 def test_a_diverged_trial_fails_alone_and_a_hopeless_one_is_pruned(

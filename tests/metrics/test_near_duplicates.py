@@ -120,21 +120,3 @@ def test_a_hundred_thousand() -> None:
     found = near_duplicate_of(images[rows], rows % 3, threshold=0.95)
     assert len(np.unique(found)) == 1000
     assert time.process_time() - started < 60
-
-
-@given(st.integers(0, 2**31))
-def test_like_kept_says_what_would_not_be_kept(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    base = rng.integers(256, size=(6, 1, 16, 16), dtype=np.uint8)
-    first = base[rng.integers(6, size=8)]
-    later = np.concatenate([base[rng.integers(6, size=5)], rng.integers(256, size=(3, 1, 16, 16), dtype=np.uint8)])
-    groups = rng.integers(2, size=16)
-    pictures = DistinctPictures(0.9)
-    pictures.add(first, groups[:8], np.arange(8))
-    kept = pictures.kept
-    said = pictures.like_kept(later, groups[8:])
-    np.testing.assert_array_equal(pictures.kept, kept)  # asking keeps nothing
-    for row, alike in enumerate(said.tolist()):
-        fresh = DistinctPictures(0.9)
-        fresh.restore(first[kept], groups[:8][kept], kept)
-        assert (fresh.add(later[row : row + 1], groups[8 + row : 9 + row], np.array([99]))[0] != 99) == alike

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
+import weakref
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from diffgen.data import load
-from diffgen.metrics.near_duplicates import alike_pairs, near_duplicate_of
+from diffgen.metrics.close_vectors import CloseVectors
+from diffgen.metrics.near_duplicates import directions_of, near_duplicate_of
 from diffgen.metrics.relatives import divided, groups_of_relatives
 
 THRESHOLD = 0.95
@@ -17,8 +24,13 @@ def grained(count: int, seed: int) -> np.ndarray:
     """Real digits, some of them several times with grain upon them, in random order."""
     rng = np.random.default_rng(seed)
     digits = load("digits:test").images
-    chosen = digits[rng.integers(0, max(2, count // 2), count)].astype(float)
+    chosen = digits[rng.integers(0, min(len(digits), max(2, count // 2)), count)].astype(float)
     return (chosen + rng.normal(0, 30, chosen.shape)).clip(0, 255).round().astype(np.uint8)
+
+
+def batches(images: np.ndarray) -> Iterator[np.ndarray]:
+    """The pictures some at a time."""
+    return (images[start : start + 500] for start in range(0, len(images), 500))
 
 
 def alike(one: np.ndarray, other: np.ndarray) -> bool:
@@ -50,32 +62,65 @@ def by_loop(images: np.ndarray, seeds: np.ndarray) -> list[int]:
 def test_groups_as_by_handing_on(count: int, seed: int, spread: int) -> None:
     images = grained(count, seed)
     seeds = np.random.default_rng(seed).integers(-spread, spread, count)
-    assert groups_of_relatives(images, seeds, threshold=THRESHOLD).tolist() == by_loop(images, seeds)
+    assert groups_of_relatives(batches(images), seeds, threshold=THRESHOLD).tolist() == by_loop(images, seeds)
 
 
-def test_many_blocks_say_the_same_as_one() -> None:
-    """1,200 pictures are three blocks; each picture of a pair is found whichever block it lies in."""
+@pytest.mark.parametrize("threshold", [0.6, THRESHOLD, 0.999, 1.0])
+def test_no_pair_of_many_is_missed(threshold: float) -> None:
+    """Every pair that a product of all with all finds is in a block, and groups are those that such pairs make."""
     images = grained(1_200, 5)
-    pairs = {
-        (int(a), int(b))
-        for later, earlier in alike_pairs(images, threshold=THRESHOLD)
-        for a, b in zip(later, earlier, strict=True)
-    }
-    vectors = images.reshape(len(images), 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(images), -1)
-    like = np.corrcoef(vectors)
-    clear = np.abs(like - THRESHOLD) > 1e-5
-    for one, other in np.argwhere(np.tril((like >= THRESHOLD) & clear, -1)).tolist():
-        assert (one, other) in pairs
-    assert all(one > other and (like[one, other] >= THRESHOLD or not clear[one, other]) for one, other in pairs)
+    vectors = directions_of(images)
+    like = vectors.astype(float) @ vectors.astype(float).T
+    seen = np.zeros(like.shape, np.bool_)
+    for rows, others in CloseVectors(vectors, distance=(2 - 2 * threshold) ** 0.5).blocks():
+        seen[np.ix_(rows, others)] = seen[np.ix_(others, rows)] = True
+    assert seen[like >= threshold - 1e-6].all()
+    groups = groups_of_relatives(batches(images), np.full(len(images), -1), threshold=threshold)
+    clear, unclear = (connected_components(like >= threshold + each)[1] for each in (1e-5, -1e-5))
+    assert all(len(set(groups[clear == part].tolist())) == 1 for part in set(clear.tolist()))
+    assert all(len(set(unclear[groups == group].tolist())) == 1 for group in set(groups.tolist()))
     # what the search calls near-duplicates is of one group, across label pairs too
-    groups = groups_of_relatives(images, np.full(len(images), -1), threshold=THRESHOLD)
-    leaders = near_duplicate_of(images, np.zeros(len(images), np.int64), threshold=THRESHOLD)
+    leaders = near_duplicate_of(images, np.zeros(len(images), np.int64), threshold=threshold)
     assert (groups == groups[leaders]).all()
+
+
+def test_few_pairs_of_many_are_compared() -> None:
+    """The more pictures, the smaller the share: of 2,000 a fourteenth, of 8,000 a twentieth."""
+    shares = []
+    for count in (2_000, 8_000):
+        close = CloseVectors(directions_of(grained(count, 3)), distance=(2 - 2 * THRESHOLD) ** 0.5)
+        assert sorted(np.concatenate(close.cells).tolist()) == list(range(count))
+        shares.append(sum(len(rows) * len(others) for rows, others in close.blocks()) / count**2)
+    assert shares[0] < 0.1
+    assert shares[1] < 0.8 * shares[0]
+
+
+def test_pictures_that_are_all_alike_are_one_cell() -> None:
+    """A hundred thousand of them are one group at once, and not five thousand million pairs."""
+    images = np.repeat(grained(1, 0), 100_000, axis=0)
+    started = time.process_time()
+    assert not groups_of_relatives(batches(images), np.full(len(images), -1), threshold=THRESHOLD).any()
+    assert time.process_time() - started < 20
+
+
+def test_a_batch_that_was_gone_through_is_let_go() -> None:
+    known: list[weakref.ref[np.ndarray]] = []
+
+    def one_after_the_other() -> Iterator[np.ndarray]:
+        for seed in range(5):
+            batch = grained(50, seed)
+            known.append(weakref.ref(batch))
+            yield batch
+            del batch
+            assert sum(each() is not None for each in known) <= 1
+
+    assert len(groups_of_relatives(one_after_the_other(), np.full(250, -1), threshold=THRESHOLD)) == 250
+    assert len(known) == 5
 
 
 def test_no_pictures() -> None:
     none = np.empty((0, 1, 28, 28), np.uint8)
-    assert groups_of_relatives(none, np.empty(0, np.int64), threshold=THRESHOLD).tolist() == []
+    assert groups_of_relatives(batches(none), np.empty(0, np.int64), threshold=THRESHOLD).tolist() == []
 
 
 @given(

@@ -131,31 +131,6 @@ def test_behaviours_are_counted_as_at_the_end(
     assert len(found) < len(np.unique(keys, axis=0))
 
 
-def test_near_duplicates_of_accepted_finds_are_not_examined(
-    make_evaluator: Callable[..., Evaluator], generator: GanSource
-) -> None:
-    asked: list[torch.Tensor] = []
-
-    def examined(images: torch.Tensor, seeds: Int64Array | None) -> Examined:
-        asked.append(images)
-        return examined_for_darkness(images, seeds)
-
-    evaluator = make_evaluator(behaviours=Behaviours(brightness, 0.8), examine=examined)
-    images = generator.draw(latents(60, generator))
-    first = evaluator.ask(Proposal(images, generation=1))
-    triggers = first.archive_numbers != NOT_ARCHIVED
-    assert len(torch.cat(asked)) == int(triggers.sum())
-    kept = first.news.numpy() > 0
-    assert 0 < kept.sum() < triggers.sum()
-    asked.clear()
-    again = evaluator.ask(Proposal(torch.cat([images, 255 - images]), generation=2))
-    assert 0 < len(torch.cat(asked)) < int((again.archive_numbers != NOT_ARCHIVED).sum())
-    assert (again.violation.numpy()[:60][kept] == 0).all()
-    assert (again.news.numpy()[:60] == 0).all()
-    for picture in images.numpy()[kept]:
-        assert not (torch.cat(asked).numpy() == picture).all(axis=(1, 2, 3)).any()
-
-
 def test_behaviours_are_gone_on_with(make_evaluator: Callable[..., Evaluator], generator: GanSource) -> None:
     """A search that is taken up again counts what an unbroken one counts, near-duplicates of before included."""
     batches = [generator.draw(latents(count, generator)) for count in (64, 63, 62)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +20,7 @@ from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, An
 from diffgen.search.shares import SharedMating, Shares
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.mixed import MixedSpace
+from diffgen.sources.seeds_space import SeedsAndOperators
 from diffgen.sources.space import Box, Crossing, Genes, Mutating, WithCategories, latent_space
 
 SEEDS = st.integers(0, 10_000)
@@ -157,3 +159,16 @@ def test_what_nobody_can_name_is_worth_little_and_more_than_nothing() -> None:
     rewards = shares.checkpoint()["arm_rewards"]
     assert rewards[1] == 5
     assert 0 < rewards[3] < 0.5
+
+
+def test_seeds_are_told_which_of_their_pictures_were_new() -> None:
+    space = SeedsAndOperators(4, 3, 1)
+    shares = shares_of(space)
+    genes = space.sample(4, NumpyDraws(np.random.default_rng(0)))
+    genes[:, space.continuous] = np.arange(4)
+    # a new find, a near-duplicate of one, a trigger that the filters reject, and none
+    told = answers(np.array([0, 0, 0, 0]), np.array([NEW_TRIGGER, 0, 0, 0]))
+    archived, violation = torch.tensor([0, 1, 2, NOT_ARCHIVED]), torch.tensor([0.0, 0.0, 0.5, 0.0])
+    shares.learn(genes, replace(told, archive_numbers=archived, violation=violation))
+    assert shares.checkpoint()["seed_worth"].tolist() == [1, -1, 0, 0]
+    assert shares.checkpoint()["seed_tries"].tolist() == [1, 1, 1, 1]

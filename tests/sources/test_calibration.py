@@ -61,14 +61,29 @@ def share_kept(scene: Scene, images: torch.Tensor, before: Int64Array, name: str
     return float((brightest(operator.apply(images, scene, strengths)) == before).mean())
 
 
+def test_what_loses_too_many_names_is_not_drawn_to_the_end(scene: Scene) -> None:
+    """Each try is given up with the first part in which one of twenty images too many is lost."""
+    images, asked = scene.seeds[:150], list[int]()
+
+    def counted(pictures: torch.Tensor) -> Int64Array:
+        asked.append(len(pictures))
+        return brightest(pictures)
+
+    calibrated(images, scene, ("brightness",), counted, Progress())
+    tries, size = 2 * 5, 38  # at most of either direction; images of a part
+    assert asked[0] == 150 and set(asked[1:]) <= {size, 150 - 3 * size}
+    assert tries * size <= sum(asked[1:]) < 0.8 * tries * 150
+
+
 def test_directions_differ(scene: Scene) -> None:
     """Of a jury that minds only what becomes lighter."""
-    before = scene.seeds[:100].float().mean()
+    alike = scene.seeds[:1].repeat(100, 1, 1, 1)
+    before = float(alike[0].float().mean())
 
     def lighter(images: torch.Tensor) -> Int64Array:
-        return np.full(len(images), int(images.float().mean() > before + 0.5))
+        return np.asarray(images.float().mean(dim=(1, 2, 3)) > before + 0.5, dtype=np.int64)
 
-    found = calibrated(scene.seeds[:100], scene, ("brightness",), lighter, Progress())["brightness"]["factor"]
+    found = calibrated(alike, scene, ("brightness",), lighter, Progress())["brightness"]["factor"]
     assert found.low == pytest.approx(OPERATORS["brightness"].widest((28, 28))["factor"].low)
     assert found.high < 1.1
 
@@ -109,6 +124,22 @@ def test_how_sure_the_jury_must_be_is_part_of_what_is_kept(
     for recogniser in (lax, strict):
         assert found["first", recogniser.threshold] == found["second", recogniser.threshold] is not None
     assert found["first", lax.threshold] != found["first", strict.threshold]
+
+
+def test_with_a_jury_that_needs_help_no_range_is_shorter_than_usual(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path))
+    data = load("digits:test")
+    split = DataSplit(data, SplitConfig(holdout=0.3))
+    jury = juries.train(split.reference, torch.from_numpy(data.labels)[split.rows[0]], shown=6_000)
+    named = [prepare_ranges(split, scene, NAMES, Recogniser(jury, -1.0, each), Progress()) for each in (-1.0, -0.9)]
+    alone, helped = named
+    assert alone is not None and helped is not None and alone != helped
+    for name, own in helped.items():
+        for axis, usual in OPERATORS[name].usual(data.image_shape[1:]).items():
+            found = alone[name][axis]
+            assert own[axis] == Range(min(found.low, usual.low), usual.neutral, max(found.high, usual.high))
 
 
 def test_a_jury_that_recognises_too_few_says_nothing(scene: Scene) -> None:

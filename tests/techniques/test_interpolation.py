@@ -94,6 +94,54 @@ def test_a_visit_leads_a_seed_towards_every_other_class_and_the_next_one_towards
         assert len(set(met[seed])) > 9 * 5  # of 10 anchors or 100 images a class
 
 
+@pytest.mark.parametrize("scored", [False, True])
+def test_argus_makes_every_picture_once_and_ends(
+    scored: bool, start: Start, real: RealImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SearchConfig().with_technique(ArgusSettings(seeds=3, others=4))
+    scorer = BrightScorer() if scored else None
+    loop = start("argus", "100000q", source=PixelSource(), config=config, scorer=scorer, batch_size=50)
+    technique = loop.technique
+    assert isinstance(technique, Argus)
+    classes = technique.classes_of(real)
+    # one class has fewer images than the others, the class of one seed more
+    few, many = (int(classes[each]) for each in technique._seeds[:2])
+    assert few != many
+    technique._towards = {label: rows[: {few: 2, many: 4}.get(label, 3)] for label, rows in technique._towards.items()}
+    proposed: list[Proposal] = []
+    propose = technique.propose
+
+    def kept(room: int) -> Proposal:
+        proposed.append(propose(room))
+        return proposed[-1]
+
+    monkeypatch.setattr(technique, "propose", kept)
+    loop.run()
+    made = [each for proposal in proposed for each in zip(*(part.tolist() for part in steps_of(proposal)), strict=True)]
+    wanted = {
+        (seed, share, other)
+        for seed in technique._seeds.tolist()
+        for label, rows in technique._towards.items()
+        if label != classes[seed]
+        for other in rows.tolist()
+        for share in SHARES
+    }
+    assert len(made) == len(set(made)) == loop.evaluator.queries
+    assert set(made) < wanted if scored else set(made) == wanted
+    assert technique.finished
+
+
+def test_latte_draws_other_steps_when_all_anchors_were_met(start: Start) -> None:
+    config = SearchConfig().with_technique(LatteSettings(anchors=1))
+    loop = start("latte", "900q", source=PixelSource(), config=config)
+    technique = loop.technique
+    assert isinstance(technique, Latte)
+    technique._seeds = technique._seeds[:20]
+    loop.run()
+    assert loop.evaluator.queries == 900
+    assert technique._visits > 2 * len(technique._seeds)
+
+
 def test_what_is_counted_is_what_an_own_count_gives(start: Start, real: RealImages) -> None:
     """The slow way: picture by picture."""
     loop = start("argus", "3000q", source=PixelSource())

@@ -19,7 +19,6 @@ from diffgen.comparison.line import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, RemoteConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.events import StopToken
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.runs.cache import cache_folder
@@ -340,27 +339,6 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     written = (run / "results.json").stat().st_mtime_ns
     assert resume_check(run) == again
     assert (run / "results.json").stat().st_mtime_ns == written
-
-
-def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config: CheckConfig, tmp_path: Path) -> None:
-    stop = StopToken()
-    watch = InSearch(model_files["a"], stop.stop)
-    result = check(
-        model_files["a"],
-        watch.candidate,
-        data="digits:test",
-        config=config,
-        output=tmp_path / "cut",
-        events=watch,
-        stop=stop,
-    )
-    assert (result.status, result.exit_code) == (Status.ERROR, 3)
-    assert "interrupted" in record_of(result)["values"]["search"]["problem"]
-    assert result.report.name == "report.html"  # what was found until then is shown
-    # base and candidate are one network, also to the rest of the search
-    again = resume_check(result.run, candidate=watch.candidate, store=tmp_path / "store")
-    assert (again.status, again.values.search.queries) == (Status.PASS, 600)
-    assert record_of(again)["store"] == str(tmp_path / "store")
 
 
 def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(

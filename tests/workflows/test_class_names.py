@@ -30,7 +30,7 @@ NAMES = ("<b>zero</b>", "one & only", "two|pipes", "=three()", "vier", "five*", 
 SMALL = CompareConfig(
     budget=Budget(queries=200),
     device="cpu",
-    gan=GanConfig(width=16, steps=20, batch_size=32),
+    gan=GanConfig(width=16, steps=20, batch_size=32, monitor_checks=0),
     search=SearchConfig(population=50),
     filters=FilterConfig(names=()),  # everything passes, fit to be seen or not
 )

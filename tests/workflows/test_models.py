@@ -43,7 +43,7 @@ class Net(torch.nn.Module):
 SMALL = CompareConfig(
     budget=Budget(queries=100),
     device="cpu",
-    gan=GanConfig(width=16, steps=20, batch_size=32),
+    gan=GanConfig(width=16, steps=20, batch_size=32, monitor_checks=0),
     search=SearchConfig(population=50),
 )
 

@@ -22,7 +22,7 @@ SMALL = CompareConfig(
     seed=1,
     device="cpu",
     source=SourceConfig(family="gan"),
-    gan=GanConfig(width=4, steps=25, batch_size=16, augment=False),
+    gan=GanConfig(width=4, steps=25, batch_size=16, augment=False, monitor_checks=0),
     search=SearchConfig(population=30),
 )
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-from diffgen.comparison.image_source import settled_generator
+from diffgen.comparison.image_source import prepare_source, settled_generator
 from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import (
     Budget,
@@ -22,8 +24,12 @@ from diffgen.config import (
     replace,
 )
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.features.encoder import DomainEncoder
 from diffgen.runs.folder import RunFolder
+from diffgen.sources.base import FamilyContext
 from diffgen.sources.gan_family import GanFamily
 from diffgen.sources.registry import FAMILIES
 from diffgen.sources.vae import VaeSettings
@@ -254,3 +260,63 @@ def test_a_run_of_such_a_search_keeps_genes_seeds_and_what_it_counted(
     assert counted["errors"].sum() >= len(columns.images)  # one of the models is wrong, at least
     assert replay(result.run).reproduced == result.triggers
     shrink(result.run)
+
+
+def test_a_source_that_spoils_every_seed_is_said(digits: ImageSet, small_config: CompareConfig, tmp_path: Path) -> None:
+    def by_brightness(limit: float) -> Callable[[np.ndarray], np.ndarray]:
+        """0 for plain pictures, which no digit is, 1 for dark and 2 for bright ones; pixels are from 0 to 1."""
+
+        def answer(images: np.ndarray) -> np.ndarray:
+            flat = images.reshape(len(images), -1)
+            labels = np.where(flat.std(axis=1) < 0.01, 0, 1 + (flat.mean(axis=1) > limit))
+            return np.eye(3, dtype=np.float32)[labels] * 0.9 + 0.03
+
+        return answer
+
+    plain = nn.Sequential(nn.Linear(8, 784), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 28)))
+    with torch.no_grad():  # another grey for every latent vector
+        plain[0].weight[:], plain[0].bias[:] = 0.5, 0.0
+    codes = nn.Sequential(nn.Flatten(), nn.Linear(784, 8))
+    torch.jit.save(torch.jit.trace(plain, torch.zeros(2, 8)), str(tmp_path / "g.pt"))
+    torch.jit.save(torch.jit.trace(codes, torch.zeros(2, 1, 28, 28)), str(tmp_path / "e.pt"))
+    own = GeneratorConfig(file=str(tmp_path / "g.pt"), latent_dim=8, encoder=str(tmp_path / "e.pt"))
+    shown = Recording()
+    config = replace(
+        small_config,
+        source=SourceConfig(),
+        generator=own,
+        budget=Budget(queries=60),
+        filters=replace(small_config.filters, names=()),
+    )
+    result = compare(
+        by_brightness(0.12),
+        by_brightness(0.16),
+        data=digits.images,
+        technique="sinvad",
+        config=config,
+        output=tmp_path / "r",
+        events=shown,
+    )
+    assert result.queries == 60
+    assert result.triggers == 0
+    assert any("spoils every seed: none of the 60 images" in each for each in shown.warnings), shown.warnings
+
+
+def test_an_auto_encoder_beside_the_filter_discriminator_stays_what_draws_the_pictures(
+    digits: ImageSet, small_config: CompareConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path))
+    source = SourceConfig(family="vae").with_family(VaeSettings(steps=5))
+    filters = replace(small_config.filters, names=("discriminator",))
+    gan = replace(small_config.gan, steps=10, monitor_checks=1)
+    config = replace(small_config, technique="sinvad", source=source, filters=filters, gan=gan)
+    split, device = DataSplit(digits, config.split), torch.device("cpu")
+    encoder = DomainEncoder(digits.image_shape).eval().requires_grad_(False)
+    made = prepare_source(split, config, FamilyContext(encoder, device, Progress(), encoding=True))
+    assert made.scorer is not None
+    assert made.artifact is not None
+    assert made.artifact.name == made.facts["checkpoint"]
+    assert made.artifact.parent.name == "sources"
+    # of the GAN nothing but its discriminator is asked for
+    assert len(list(made.artifact.parent.glob("*.safetensors"))) == 1
+    assert "encoder" not in made.facts

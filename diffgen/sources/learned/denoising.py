@@ -20,9 +20,11 @@ from torch import nn
 from diffgen.gan_training.half_precision import autocast, has_bfloat16
 from diffgen.gan_training.networks import to_uint8, to_unit
 from diffgen.origins import Origins, Step, recipe_text
+from diffgen.sampling import affordable_rows
 from diffgen.sources.learned.equal_parts import in_equal_parts
 from diffgen.sources.learned.noise_space import SeedsAndNoise
 from diffgen.sources.operators import ImageRows
+from diffgen.types import UInt8Array
 
 _WIDTHS = (64, 128)  # channels of the two maps
 _TOLD = 64  # values that say how much noise there is
@@ -188,6 +190,15 @@ def _waves(side: int) -> torch.Tensor:
     waves = torch.cos(math.pi * torch.arange(_COARSE, dtype=torch.float64)[:, None] * place) * math.sqrt(2 / side)
     waves[0] = math.sqrt(1 / side)
     return waves.float()
+
+
+def over_images(
+    denoiser: Restoring, images: UInt8Array, *, deviation: float, steps: int, device: torch.device
+) -> DenoisingSource:
+    """The source over uint8 (N, C, H, W); of a large set some alone are what images are encoded to."""
+    known = torch.from_numpy(affordable_rows(images))
+    seeds = torch.from_numpy(images) if len(known) == len(images) else ImageRows(images)
+    return DenoisingSource(denoiser, seeds, known, deviation=deviation, steps=steps, device=device)
 
 
 class DenoisingSource:

@@ -283,6 +283,16 @@ class GeneticTechnique(LatentTechnique):
         workers = np.repeat(np.arange(len(parts), dtype=np.int64), [len(each["number"]) for each in parts])
         return {**super().joined_outcomes(parts), "worker": workers}
 
+    @classmethod
+    def remark(cls, outcomes: Mapping[str, Any]) -> str:
+        if outcomes["viable"].any() or not len(outcomes["viable"]):
+            return ""
+        count = len(np.unique(outcomes["row"]))
+        return (
+            f"The source spoils every seed: none of the {count:,} images that were encoded and drawn again kept its "
+            "label, so that nothing was searched for; choose another --source, or train this one for more steps."
+        )
+
     def checkpoint(self) -> Checkpoint:
         lanes = {f"lanes_{each.name}": getattr(self._lanes, each.name).copy() for each in fields(Lanes)}
         found = np.array(self._found, dtype=np.float64).reshape(-1, len(_OUTCOMES))

@@ -37,9 +37,12 @@ class Interpolation(LatentTechnique):
 
     Attributes:
         shares_count: number of the different lengths of a step that are counted apart; see :meth:`outcomes`.
+        once: whether the way from a seed to an image always gives the same pictures: it is gone only once, and the
+            search ends when all ways were.
     """
 
     shares_count: ClassVar[int] = 1
+    once: ClassVar[bool] = False
 
     def __init__(self, context: TechniqueContext, *, seeds: int | None, others: int, fidelity: bool) -> None:
         super().__init__(context)
@@ -80,8 +83,20 @@ class Interpolation(LatentTechnique):
         """The place of the seed that is visited as the ``number``-th, and the rows that it is led towards then."""
         turn, place = divmod(number, len(self._seeds))
         own = self._classes[self._seeds[place]]
-        rows = [each[(place + turn) % len(each)] for label, each in self._towards.items() if label != own]
+        rows = [
+            each[(place + turn) % len(each)]
+            for label, each in self._towards.items()
+            if label != own and not (self.once and turn >= len(each))
+        ]
         return place, np.array(rows, dtype=np.int64)
+
+    @property
+    def _all_visited(self) -> bool:
+        return self.once and self._visits >= len(self._seeds) * max(map(len, self._towards.values()))
+
+    @property
+    def finished(self) -> bool:
+        return self._round is None and self._all_visited
 
     def begin(self) -> Round:
         """The next visits.
@@ -90,9 +105,9 @@ class Interpolation(LatentTechnique):
             RunError: the scorer has let nothing pass for many rounds.
         """
         places: list[int] = []
-        others: list[Int64Array] = []
+        others: list[Int64Array] = [np.empty(0, dtype=np.int64)]
         made = 0
-        while not others or made < self.context.batch_size:
+        while made < self.context.batch_size and not self._all_visited:
             place, rows = self.visit(self._visits)
             self._visits += 1
             places += [place] * len(rows)
@@ -115,7 +130,7 @@ class Interpolation(LatentTechnique):
             for by, other in zip(share.tolist(), others.tolist(), strict=True)
         )
         origins, images = Origins(rows, recipes), None
-        if self._scorer is not None:
+        if self._scorer is not None and len(genes):
             images = self._drawn(genes)
             passed = np.flatnonzero(self._scores(images) >= self._seed_scores(rows))
             owner, kind, genes, origins = owner[passed], kind[passed], genes[passed], origins[passed]
