@@ -32,7 +32,9 @@ class IslandState:
         own: its triggers' numbers in the archive, in the order in which it came to know them.
         state: where it goes on from, after what was merged.
         reports: that were not merged yet.
-        ended: its budget is used up, or it was given up; it reports no more.
+        ended: its budget is used up, or it was given up for good; it reports no more.
+        given_up: it broke off too often; nobody waits for it until the others have ended. A search that is resumed
+            tries it again at once.
         outcomes: what the technique itself counted, once the island has ended.
     """
 
@@ -41,7 +43,18 @@ class IslandState:
     state: bytes | None = None
     reports: deque[Report] = field(default_factory=deque)
     ended: bool = False
+    given_up: bool = False
     outcomes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def searches(self) -> bool:
+        """Whether it is to report on."""
+        return not (self.ended or self.given_up)
+
+    @property
+    def reported(self) -> int:
+        """Its queries, also those of reports that were not merged."""
+        return self.reports[-1].queries if self.reports else self.queries
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,7 @@ class Collector:
     @property
     def over(self) -> bool:
         """Whether everything that was granted is merged, or no island is left."""
-        return self.merged == self.granted or all(each.ended and not each.reports for each in self.islands)
+        return self.merged == self.granted or not any(each.searches or each.reports for each in self.islands)
 
     def task(self, island: int, epoch: int) -> Epoch:
         """An epoch that was granted, with what the island is told at its beginning."""
@@ -134,11 +147,12 @@ class Collector:
         about = self.islands[island]
         own = np.concatenate(about.own) if about.own else np.empty(0, dtype=np.int64)
         columns: Columns | None = triggers[own].columns() if len(own) else None
-        return Begin(about.state, columns, seconds)
+        anew = about.state is None and about.queries > 0
+        return Begin(about.state, columns, seconds, about.queries, self.behaviours.met if anew else None)
 
     def merge(self) -> bool:
         """Merge the next epoch, if all islands that still search have reported it; False: they have not."""
-        waiting = [each for each in self.islands if each.reports or not each.ended]
+        waiting = [each for each in self.islands if each.reports or each.searches]
         if not waiting or not all(each.reports for each in waiting):
             return False
         self._merge([(number, each.reports.popleft()) for number, each in enumerate(self.islands) if each.reports])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from diffgen.comparison.announcements import Announcements
@@ -21,7 +22,7 @@ from diffgen.errors import RunError, UserError
 from diffgen.islands.begin import make_crew, refusal
 from diffgen.islands.collector import Collector
 from diffgen.islands.crew import Crew
-from diffgen.islands.island import ready
+from diffgen.islands.island import config_of, ready
 from diffgen.islands.live import Live
 from diffgen.islands.messages import Event, Ready, Report, Tick
 from diffgen.search.archive import Archive
@@ -29,8 +30,10 @@ from diffgen.techniques import technique_class
 from diffgen.workers.messages import Failed, Said
 
 ATTEMPTS = 3  # of an island in a row, without a report in between, until it is given up
+ATTEMPTS_OF_DEAD = 10  # where its workers die without a word, which may be nobody's fault in the run
 SECONDS_TO_START = 600.0
 _SECONDS_TO_STOP = 60.0
+_LONGEST_PAUSE = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.25
 
 
@@ -56,6 +59,19 @@ def search_on_islands(prepared: Prepared, *, reopening: Reopening) -> SearchOutc
         return driver.run()
     finally:
         crew.close()
+
+
+@dataclass(frozen=True)
+class _GivenUp:
+    """When an island was given up.
+
+    Attributes:
+        queries: that it had reported.
+        anew: it is to begin anew when it is tried again: where its last report ended it would come to the same error.
+    """
+
+    queries: int
+    anew: bool
 
 
 class Driver:
@@ -87,6 +103,8 @@ class Driver:
         self._begun: dict[int, int] = {}  # worker -> latest epoch that it was told to search
         self._idle: set[int] = set()  # ready, and not told where to begin
         self._starting: dict[int, float] = {}
+        self._again: dict[int, float] = {}  # worker -> when it is started again
+        self._given_up: dict[int, _GivenUp] = {}  # also those that were tried again
         self._before = 0.0
         self._started: float | None = None
         self._own = ready(prepared)  # what every worker has to work with, too
@@ -133,10 +151,11 @@ class Driver:
             announce = Announcements(progress, stage, self._live, folder.path, by_time=by_time)
             self._started = time.monotonic()
             try:
-                while not collector.over and not progress.stop.stopped:
+                while (not collector.over or self._try_given_up()) and not progress.stop.stopped:
                     self._hand_out()
                     self._hear(self._crew.events(_SECONDS_BETWEEN_LOOKS))
                     self._check_starts()
+                    self._start_again()
                     while collector.merge():
                         self._checkpointer.after_generation()
                     announce()
@@ -157,7 +176,7 @@ class Driver:
 
     def _searching(self) -> list[int]:
         """The islands that are to search on."""
-        return [number for number, each in enumerate(self.evaluator.islands) if not each.ended]
+        return [number for number, each in enumerate(self.evaluator.islands) if each.searches]
 
     def _start(self, number: int) -> None:
         self._starting[number] = time.monotonic()
@@ -182,7 +201,7 @@ class Driver:
                         continue
                     self._starting.pop(number, None)
                     self._attempts[number] += 1
-                    if not event.by_user and self._attempts[number] < ATTEMPTS:
+                    if not event.by_user and self._attempts[number] < _patience(event):
                         progress.warn(f"Worker {number + 1} did not come up ({event.text.rstrip('.')}); trying again.")
                         self._start(number)
                     else:
@@ -260,22 +279,58 @@ class Driver:
         if self._prepared.progress.stop.stopped or island.ended or any(each.ended for each in island.reports):
             return
         self._attempts[number] += 1
-        text = event.text.rstrip(".")
-        if self._attempts[number] < ATTEMPTS:
+        text, attempts = event.text.rstrip("."), self._attempts[number]
+        if attempts < _patience(event):
             what = "searched" if was_begun else "started"
             warn(
                 f"Worker {number + 1} broke off while it {what} ({text}); another one takes its place and does again "
                 "what it had not reported."
             )
-            self._start(number)
+            self._again[number] = time.monotonic() + _pause(attempts)
             return
-        collector.islands[number].ended = True
-        if not self._searching():
-            raise RunError(f"No worker is left; the last one broke off {ATTEMPTS} times in a row: {text}.")
-        warn(
-            f"Worker {number + 1} broke off {ATTEMPTS} times in a row ({text}); the search goes on with the others, "
-            "and its share of the queries is not asked."
-        )
+        self._give_up(number, f"broke off {attempts} times in a row", text, anew=not event.died)
+
+    def _start_again(self) -> None:
+        """Start the workers whose pause is over."""
+        for number in [each for each, when in self._again.items() if when <= time.monotonic()]:
+            del self._again[number]
+            self._start(number)
+
+    def _give_up(self, number: int, what: str, why: str, *, anew: bool) -> None:
+        """Let the others go on without an island, until they have ended.
+
+        Raises:
+            RunError: there are no others.
+        """
+        collector, config, warn = self.evaluator, self._prepared.config, self._prepared.progress.warn
+        island = collector.islands[number]
+        share = config_of(config, number, len(collector.islands)).budget.queries
+        left = "" if share is None else f"{share - island.reported:,} queries"
+        tried = self._given_up.get(number)
+        if tried is not None and tried.queries == island.reported:
+            island.ended = True
+            warn(f"Worker {number + 1} {what} once more ({why})" + (f"; {left} are not asked." if left else "."))
+            return
+        self._given_up[number] = _GivenUp(island.reported, anew)
+        island.given_up = True
+        if all(each.given_up for each in collector.islands):
+            raise RunError(f"No worker is left; the last one {what}: {why}.")
+        later = f", and its {left} are asked when they have ended" if left else ""
+        warn(f"Worker {number + 1} {what} ({why}); the search goes on with the others{later}.")
+
+    def _try_given_up(self) -> bool:
+        """Start the islands that were given up, once the others have ended; False: there is nothing left to do."""
+        collector, limit = self.evaluator, self._prepared.config.budget.seconds
+        if collector.saturated or (limit is not None and self.seconds >= limit):
+            return False
+        numbers = [number for number, each in enumerate(collector.islands) if each.given_up]
+        for number in numbers:
+            island = collector.islands[number]
+            island.given_up, self._attempts[number] = False, 0
+            if self._given_up[number].anew:
+                island.state = None
+            self._start(number)
+        return bool(numbers)
 
     def _stop(self) -> None:
         """Let all workers end in good order, and merge what they report."""
@@ -304,7 +359,10 @@ class Driver:
         outcomes = [each.outcomes for each in collector.islands if each.outcomes]
         if outcomes:
             technique = technique_class(self._prepared.config.technique)
-            folder.write_arrays("outcomes", technique.joined_outcomes(outcomes))
+            counted = technique.joined_outcomes(outcomes)
+            folder.write_arrays("outcomes", counted)
+            if remark := technique.remark(counted):
+                progress.warn(remark)
         if progress.stop.stopped:
             self._archive.flush(everything=True)
             return
@@ -320,3 +378,13 @@ class Driver:
             self._archive.flush(everything=True)
         except RunError as second:
             error.add_note(str(second))
+
+
+def _patience(event: Failed) -> int:
+    """How many workers in a row may fail so."""
+    return ATTEMPTS_OF_DEAD if event.died else ATTEMPTS
+
+
+def _pause(attempts: int) -> float:
+    """Seconds until a worker is started again that broke off so many times in a row: none at first."""
+    return 0.0 if attempts < ATTEMPTS else min(_LONGEST_PAUSE, 2.0 ** (attempts - ATTEMPTS))

@@ -51,8 +51,12 @@ def config_of(config: CompareConfig, island: int, islands: int) -> CompareConfig
     if budget.queries is not None:
         share = budget.queries // islands + (island < budget.queries % islands)
         budget = Budget(budget.seconds, max(1, share))
-    seed = int(np.random.default_rng([config.seed, island]).integers(SEEDS))
-    return replace(config, budget=budget, seed=seed)
+    return replace(config, budget=budget, seed=_seed(config.seed, island))
+
+
+def _seed(*parts: int) -> int:
+    """One that is drawn from others."""
+    return int(np.random.default_rng(parts).integers(SEEDS))
 
 
 def ready(prepared: Prepared) -> Ready:
@@ -96,6 +100,7 @@ class Island:
         self._noted: dict[int, tuple[int, float]] = {}  # number in the archive -> cell and violation
         self._last_tick = 0.0
         self._ended = False
+        self._anew = 0  # its queries when it began anew, with another seed
         self._loop: SearchLoop
         self._joining: Joining
 
@@ -123,6 +128,8 @@ class Island:
     def begin(self, begin: Begin) -> None:
         """Take up the search where a report ended, or from its beginning.
 
+        One that begins anew has a seed of its own, or it would come to what it broke off at.
+
         Raises:
             UserError: another version of diffgen wrote the state.
         """
@@ -130,6 +137,11 @@ class Island:
             prepared = self._prepared
             archive = Archive(prepared.images.image_shape, sink=self._found.append)
             state: Mapping[str, Any] = {} if begin.state is None else unpacked(begin.state)
+            # older checkpoints do not say it
+            self._anew = begin.queries if begin.state is None else int(state.get("island_anew", 0))
+            if self._anew:
+                config = prepared.config
+                prepared = replace(prepared, config=replace(config, seed=_seed(config.seed, self._anew)))
             self._loop = make_loop(prepared, archive, margin=self._job.real.summary.margin)
             self._loop.technique = _Noting(self._loop.technique, self._noted)
             self._loop.saturation_queries = None  # the collector looks at all islands
@@ -139,7 +151,10 @@ class Island:
             if begin.state is not None:
                 self._joining.restore(state)
                 restore_loop(self._loop, state, self._folder)
-            self._loop.start(queries=state.get("queries", 0), seconds=begin.seconds)
+            if begin.met is not None:
+                assert self._loop.evaluator.behaviours is not None
+                self._loop.evaluator.behaviours.meet(begin.met)
+            self._loop.start(queries=begin.queries, seconds=begin.seconds)
 
     def epoch(self, epoch: Epoch) -> Report | None:
         """Search for an epoch; None where the search has ended before.
@@ -238,7 +253,7 @@ class Island:
         """What the search goes on from, between two generations."""
         evaluator = self._loop.evaluator
         assert evaluator.behaviours is not None
-        known = {**evaluator.behaviours.checkpoint(), "queries": evaluator.queries}
+        known = {**evaluator.behaviours.checkpoint(), "queries": evaluator.queries, "island_anew": self._anew}
         return {**self._loop.technique.checkpoint(), **known}
 
 

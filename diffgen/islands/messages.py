@@ -66,14 +66,18 @@ class Begin:
     """Where an island begins, or goes on.
 
     Attributes:
-        state: of its last report, or None: it begins.
+        state: of its last report, or None: it begins, or begins anew.
         archive: its triggers until then, or None: there are none.
         seconds: that the search has taken until now.
+        queries: of the island until then.
+        met: int64 (k, M + 1), behaviours that are known, for one that begins anew.
     """
 
     state: bytes | None
     archive: Columns | None
     seconds: float
+    queries: int = 0
+    met: Int64Array | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any
 
@@ -115,6 +116,8 @@ class RayActors:
     def events(self, seconds: float) -> list[tuple[int, Event]]:
         """What the workers have to say, after so many ``seconds`` at most."""
         asked = list(self._waiting)
+        if not asked:
+            time.sleep(seconds)
         done, _ = self._ray.wait(asked, num_returns=1, timeout=seconds) if asked else ([], [])
         if done:
             done, _ = self._ray.wait(asked, num_returns=len(asked), timeout=0)
@@ -135,7 +138,7 @@ class RayActors:
             answer = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             self.end(number)
-            return [Failed(f"its actor is gone: {reason(error)}")]
+            return [Failed(f"its actor is gone: {reason(error)}", died=True)]
         if talk:
             self._listen(number)
             return list(answer)

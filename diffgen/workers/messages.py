@@ -27,10 +27,12 @@ class Failed:
     Attributes:
         text: why, as a clause with a subject.
         by_user: it is something that the user can mend.
+        died: it said nothing of it: it was killed, or its machine is gone.
     """
 
     text: str
     by_user: bool = False
+    died: bool = False
 
 
 def failed(error: Exception) -> Failed:
@@ -52,5 +54,5 @@ def how_it_ended(process: BaseProcess) -> Failed:
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
         memory = ", as when memory is full" if name == "SIGKILL" else ""
-        return Failed(f"its process was ended by the signal {name}{memory}")
-    return Failed(f"its process ended with the code {code}")
+        return Failed(f"its process was ended by the signal {name}{memory}", died=True)
+    return Failed(f"its process ended with the code {code}", died=True)

@@ -24,6 +24,7 @@ class InTurn:
         dies: whether a worker dies instead of doing a task, or after it, without a report.
         after_report: called with every epoch that was reported.
         starts: whether a worker comes up.
+        killed: who dies says nothing of it, as one that was killed.
     """
 
     def __init__(
@@ -34,8 +35,9 @@ class InTurn:
         dies: Dies = lambda number, epoch: False,
         after_report: Callable[[int], None] = lambda epoch: None,
         starts: Callable[[int], bool] = lambda number: True,
+        killed: bool = False,
     ) -> None:
-        self._starts = starts
+        self._starts, self._killed = starts, killed
         self._job, self._rng, self._dies, self._after_report = job, np.random.default_rng(seed), dies, after_report
         self._islands: dict[int, Island] = {}
         self._tasks: dict[int, deque[Begin | Epoch]] = {}
@@ -78,7 +80,7 @@ class InTurn:
             return []
         if self._dies(number, task):
             self.end(number)
-            return [(number, Failed("it was ended by a test"))]
+            return [(number, Failed("it was ended by a test", died=self._killed))]
         try:
             report = self._islands[number].epoch(task)
         except Exception as error:

@@ -13,7 +13,9 @@ from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import Budget, replace
 from diffgen.errors import RunError
 from diffgen.events import StageAdvanced, StopToken
+from diffgen.islands import driver
 from diffgen.islands.begin import job_of
+from diffgen.islands.driver import ATTEMPTS_OF_DEAD, _pause
 from diffgen.islands.island import Island, config_of
 from diffgen.islands.messages import Begin, Epoch, Event, Migrants, Report
 from diffgen.runs.folder import RunFolder
@@ -26,6 +28,12 @@ from tests.recording import Recording
 Finished = tuple[SearchOutcome, dict[str, Any]]
 Make = Callable[..., Search]
 _GENERATION = 20
+_LAST_EPOCH = 6  # of a share of 201 queries
+
+
+def _dies_in_the_third(number: int, epoch: Epoch) -> bool:
+    """A worker that comes to an error each time."""
+    return (number, epoch.number) == (1, 3)
 
 
 def assert_same(search: Search, outcome: SearchOutcome, finished: Finished) -> None:
@@ -144,13 +152,67 @@ def test_a_worker_that_does_not_come_up_is_tried_again(
     told("Workers", "one never comes up", caught.value)
 
 
-def test_an_island_that_cannot_go_on_is_given_up_and_the_others_go_on(search: Make, told: Callable[..., None]) -> None:
+def test_a_share_that_one_cannot_ask_is_asked_when_the_others_have_ended(
+    search: Make, finished: Finished, told: Callable[..., None]
+) -> None:
     run = search()
-    outcome = run(dies=lambda number, epoch: (number, epoch.number) == (1, 3))
-    # what the island had reported counts: two epochs
-    assert outcome.queries == 201 + 2 * CONFIG.islands.generations * _GENERATION
+    outcome = run(dies=_dies_in_the_third)
+    assert outcome.queries == 401
     told("Workers", "one breaks off and another takes its place: a warning", run.listener.warnings[0])
     told("Workers", "one breaks off again and again: a warning, the others go on", run.listener.warnings[-1])
+    found, wanted = run.columns, finished[1]
+    assert len({digest.tobytes() for digest in found["hashes"]}) == len(found["hashes"])
+    # it began anew, with another seed
+    assert {each.tobytes() for each in found["hashes"]} != {each.tobytes() for each in wanted["hashes"]}
+    again = search("again")
+    assert_same(again, again(seed=1, dies=_dies_in_the_third), (outcome, found))
+
+
+@pytest.mark.usefixtures("checkpoint_after_every_epoch")
+def test_a_driver_that_is_gone_while_a_share_is_asked_anew(search: Make) -> None:
+    whole, broken = search("whole"), search()
+    outcome = whole(dies=_dies_in_the_third)
+
+    def gone(reported: int) -> None:
+        if reported > _LAST_EPOCH + 1:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        broken(dies=_dies_in_the_third, after_report=gone)
+    assert_same(broken, broken(), (outcome, whole.columns))
+
+
+def test_a_share_that_nobody_can_ask_is_named_and_the_run_ends(search: Make, told: Callable[..., None]) -> None:
+    run = search()
+    outcome = run(dies=lambda number, epoch: number == 1 and epoch.number > 2)
+    # what the island had reported counts: two epochs
+    assert outcome.queries == 201 + 2 * CONFIG.islands.generations * _GENERATION
+    told("Workers", "one breaks off also when the others have ended: a warning", run.listener.warnings[-1])
+
+
+@pytest.mark.parametrize("kills", [ATTEMPTS_OF_DEAD - 1, ATTEMPTS_OF_DEAD])
+def test_a_worker_that_is_killed_again_and_again(
+    search: Make, finished: Finished, kills: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, waits = [kills], list[float]()
+
+    def dies(number: int, epoch: Epoch) -> bool:
+        left[0] -= (number, epoch.number) == (1, 3)
+        return (number, epoch.number) == (1, 3) and left[0] >= 0
+
+    def short(attempts: int) -> float:
+        waits.append(_pause(attempts))
+        return 0.0
+
+    monkeypatch.setattr(driver, "_pause", short)
+    run = search()
+    outcome = run(dies=dies, killed=True)
+    assert outcome.queries == 401
+    assert waits == [0, 0, 1, 2, 4, 8, 16, 32, 60]
+    if kills < ATTEMPTS_OF_DEAD:
+        assert_same(run, outcome, finished)
+    else:  # the others did not wait for it, but it goes on where it was
+        assert "another" not in run.listener.warnings[-1]
 
 
 def test_no_worker_left_keeps_what_was_reported(search: Make, finished: Finished, told: Callable[..., None]) -> None:

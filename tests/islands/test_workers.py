@@ -70,7 +70,7 @@ def test_a_process_that_dies_at_boot_is_heard_of(monkeypatch: pytest.MonkeyPatch
     starting.start()
     starting.join(20)
     assert not starting.is_alive()
-    assert crew.events(20) == [(0, Failed("its process ended with the code 1"))]
+    assert crew.events(20) == [(0, Failed("its process ended with the code 1", died=True))]
     assert crew.pids() == {}
 
 

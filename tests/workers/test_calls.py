@@ -41,7 +41,7 @@ def test_what_is_heard_of_calls(calls: CallProcesses) -> None:
     # a broken pipe of its own is no sign that nobody listens
     assert len(breaks) == 1
     assert breaks[0].failure.text.startswith("BrokenPipeError: the server is gone (at ")
-    assert dies == [Ended(Failed("its process was ended by the signal SIGKILL, as when memory is full"))]
+    assert dies == [Ended(Failed("its process was ended by the signal SIGKILL, as when memory is full", died=True))]
     assert calls.events(0) == []
 
 
