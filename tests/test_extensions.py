@@ -300,6 +300,17 @@ class ShortSighted(PixelSource):
         return super().encode(images, labels)[:, :3]
 
 
+def test_diffgens_own_techniques_are_found_without_a_look_at_all_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search asks dozens of times which technique it has; each look reads a file of every installed package."""
+    looks: list[str] = []
+    monkeypatch.setattr("diffgen.extensions.metadata.entry_points", lambda group: looks.append(group) or ())
+    assert issubclass(technique_class("diffgan"), diffgen.Technique)
+    assert not looks
+    with pytest.raises(UserError, match="dflare"):
+        technique_class("dflarr")
+    assert looks == ["diffgen.techniques"]
+
+
 @pytest.fixture
 def package(page: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package of somebody else's, installed: its module and what pip would write beside it."""

@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 import diffgen
 from diffgen.cli import (
@@ -33,6 +32,7 @@ from diffgen.cli import (
     train_gan,
     ui,
 )
+from diffgen.cli.help import Parser
 from diffgen.cli.interruption import signals_stop
 from diffgen.cli.progress import TerminalListener
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
@@ -44,30 +44,15 @@ BROKE_OFF = 3
 _LONGEST_ARGUMENT = 4096  # characters, as the longest path on Linux
 _NO_MEMORY = "failed to map segment"  # what the dynamic loader says
 
-_DESCRIPTION = """\
-Find realistic pictures on which two image classifiers disagree.
-
-examples:
-  diffgen demo                                        a whole run on embedded digits, in some minutes
-  diffgen compare a.onnx b.pt --data test/            search for 60 seconds, write a report
-  diffgen compare a.onnx b.pt --data t10k/ --budget 20000q --seed 7 -o runs/mine
-  diffgen sweep sweep.toml --workers 4                many comparisons from one file, and one table
-  diffgen check old.onnx new.onnx --data val/         may the new one replace the old one? for pipelines
-  diffgen inspect a.onnx --data test/                 which pre-processing a model wants
-  diffgen quantize a.onnx --data test/                its 8-bit version, and what that costs
-  diffgen train-gan test/ --tune 12                   find good settings for the GAN of a data set
-  diffgen replay runs/mine                            ask the models again about what was found
-  diffgen shrink runs/mine                            the smallest difference that still triggers
-  diffgen report runs/mine                            draw the report again
-  diffgen export runs/mine                            all pictures as files, and a table
-  diffgen label runs/mine --export sheet              what the pictures show, by people or reference models
-  diffgen select runs/mine                            learn which model to trust, from the picture alone
-  diffgen predict runs/mine pictures/                 ask the model that is trusted on each picture
-  diffgen rank runs/mine                              which model is better, and what to label to know it
-  diffgen ui runs                                     the same in the browser
-  diffgen doctor                                      what is installed, and what is missing
-  diffgen completion bash                             let the shell complete commands and options
-
+_EXAMPLES = """\
+diffgen demo                                    a whole run on embedded digits, in some minutes
+diffgen compare a.onnx b.pt --data test/        search for 60 seconds, write a report
+diffgen check old.onnx new.onnx --data val/     may the new one replace the old one? for pipelines
+diffgen inspect a.onnx --data test/             which pre-processing a model wants
+diffgen label runs/mine --export sheet          what the pictures show, by people
+diffgen COMMAND --help                          the examples and options of a command
+"""
+_EXIT_CODES = """\
 exit codes:
   0 done   1 a gate failed   2 usage or input   3 the run broke off   130 interrupted
 """
@@ -95,16 +80,14 @@ VERBS = (
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors of usage in one sentence and with exit code 2, like every other error of the user."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message[:1].upper()}{message[1:]}; see '{self.prog} --help'.")
-
-
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """The parser of all verbs."""
-    parser = _Parser(prog="diffgen", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(
+        prog="diffgen",
+        description="Find realistic pictures on which two image classifiers disagree.",
+        examples=_EXAMPLES,
+        epilog=_EXIT_CODES,
+    )
     parser.add_argument("--version", action="version", version=f"diffgen {diffgen.__version__}")
     verbs = parser.add_subparsers(title="commands", dest="verb", metavar="COMMAND")
     for module in VERBS:

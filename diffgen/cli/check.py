@@ -19,21 +19,32 @@ if TYPE_CHECKING:
     from diffgen.gate.result import CheckResult
 
 _DESCRIPTION = """\
-Ask whether a quantized, pruned, converted or retrained model may replace the old one: ask both about the real images,
-about what earlier checks found and about random valid pictures, then search for pictures on which they disagree.
+Say whether a quantized, pruned, converted or retrained model may replace the old one.
 """
 
 _EXAMPLES = """\
-examples:
-  diffgen check float.onnx int8.onnx --data val/ --store regressions/ --gan regressions/gan.safetensors
-  diffgen check old.pt new.pt --data val/ --max-disagreement 0.5% --max-accuracy-drop 0.2% --max-regression-faults 10
-  diffgen check --accept runs/float-vs-int8-... --store regressions/      what it found is known from now on
-  diffgen train-gan val/ --output regressions/gan.safetensors             so that a check trains no GAN
-  diffgen check --resume runs/float-vs-int8-...                           go on with a check that broke off
-
+diffgen check float.onnx int8.onnx --data val/ --store regressions/
+diffgen check old.pt new.pt --data val/ --max-disagreement 0.5% --max-regression-faults 10
+diffgen check --accept runs/float-vs-int8-... --store regressions/   what it found is known now
+diffgen check --resume runs/float-vs-int8-...                        go on with one that broke off
+"""
+_MORE = """\
 exit codes:
   0 PASS or WARN   1 FAIL   2 usage or input   3 ERROR: the check did not come to its end
 """
+# common for compare, but not here
+_RARE = (
+    "technique",
+    "source.family",
+    "islands.workers",
+    "filters",
+    "config",
+    "print_config",
+    "force",
+    "seed",
+    "device",
+    "models.class_names_file",
+)
 
 
 def add_parser(verbs: Any) -> None:
@@ -42,27 +53,26 @@ def add_parser(verbs: Any) -> None:
         "check",
         help="may this candidate replace the base? for pipelines",
         description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
+        usage="%(prog)s BASE CANDIDATE --data D [options]",
+        epilog=_MORE,
     )
     parser.add_argument("model_a", nargs="?", metavar="BASE", help="the model that is in use")
     parser.add_argument("model_b", nargs="?", metavar="CANDIDATE", help="the one that may replace it")
     parser.add_argument("--store", metavar="S", help="folder of accepted behaviours; need not exist yet")
     parser.add_argument("--accept", metavar="RUN", help="put the new behaviours of this check into the store, and exit")
-    parser.add_argument(
-        "--resume",
-        metavar="RUN",
-        help="continue a check that was interrupted, with the limits that it was started with",
-    )
+    parser.add_argument("--resume", metavar="RUN", help="continue a check that was interrupted, with its limits")
     every = list(every_setting(CheckConfig))
     title = (
         "limits",
-        "A value without a limit is measured and reported only. Without any limit, a candidate still fails if it is\n"
-        "undecided on many real images, seems to get the wrong pre-processing, or is grossly worse on labelled real\n"
-        "images or on variations of them; a model that does not answer alike twice is an error.",
+        "A value without a limit is reported only; a candidate that is grossly worse fails always.",
     )
     own = [each for each in every if each.key.startswith("limits.") or each.key in ("random_images", "variations")]
-    parser.set_defaults(run=run, options=compare.add_options(parser, CheckConfig, (*title, own), models=2))
+    of = compare.add_options(parser, CheckConfig, (*title, own), models=2)
+    for action in parser._actions:
+        if action.dest in _RARE:
+            of.rare(action)
+    parser.set_defaults(run=run, options=of)
 
 
 def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig, CheckConfig]:

@@ -21,24 +21,16 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 
 _EXAMPLES = """\
-examples:
-  diffgen compare a.pt b.onnx --data t10k/                 a folder of idx files, as MNIST's
-  diffgen compare a.pt b.onnx --data val/                  class/picture.png, ...; also a .zip of it
-  diffgen compare a.tflite b.tflite --data photos/         pictures of any size, brought to the larger input
-  diffgen compare a.pt b.pt --data photos/ --resize 224    where no file says its input: to 224x224
-  diffgen compare a.pt b.onnx --data torchvision:CIFAR10   fetched on first use; also .npz and .parquet files
-  diffgen compare a.pt b.onnx --data digits --budget 30s   the digits that ship with scikit-learn
-  diffgen compare a.pt b.onnx c.pt2 --data val/            three models at once, up to sixteen
-  diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 --json -o runs/mine
-  diffgen compare a.pt b.onnx --data val/ --set search.population=200 --set search.niches=none
-  diffgen compare --resume runs/mine                       continue a run that was interrupted
-  diffgen compare a.pt b.onnx --data val/ --generator g.onnx --latent-dim 128   pictures from a network of your own
-  diffgen compare a.pt b.onnx --data val/ --print-config > mine.toml
-  diffgen compare --config mine.toml --seed 8              the same settings, but another seed
-
-Models are TorchScript, torch.export (.pt2), ONNX, Keras (.keras, .h5) or TensorFlow Lite files, or weights with
---arch, told apart by their content; 'diffgen inspect' finds out how one wants to be fed. The GAN is trained once for a
-data set and kept; the next comparison on the same data trains nothing.
+diffgen compare a.pt b.onnx --data val/                 class/picture.png, ...; a zip of it
+diffgen compare a.pt b.pt --data photos/ --resize 224   pictures of any size, brought to 224x224
+diffgen compare a.pt b.onnx c.pt2 --data val/           three models at once, up to sixteen
+diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 -o runs/mine
+diffgen compare --config mine.toml --seed 8             settings from a file of --print-config
+diffgen compare --resume runs/mine                      continue a run that was interrupted
+"""
+_MORE = """\
+Models are TorchScript, torch.export, ONNX, Keras or TensorFlow Lite files, weights with --arch, or a
+server's address; 'diffgen inspect' finds out how one wants to be fed.
 """
 # what may stand beside --resume, besides what is said of models
 BESIDE_RESUME = ("help", "help_all", "resume", "models", "data", "quiet", "verbose", "json", "state_file")
@@ -50,8 +42,9 @@ def add_parser(verbs: Any) -> None:
         "compare",
         help="search for pictures on which models disagree",
         description="Search for realistic pictures on which image classifiers disagree, and write a report.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
+        usage="%(prog)s MODEL MODEL [MODEL ...] --data D [options]",
+        epilog=_MORE,
     )
     parser.add_argument(
         "models", nargs="*", metavar="MODEL", help=f"the models' files, two to {MAX_MODELS}; called A, B, ..."
@@ -75,11 +68,12 @@ def add_options(
         models: how many it can have.
     """
     of = Options(parser, kind)
-    parser.add_argument(
+    data = parser.add_argument(
         "--data",
         metavar="D",
         help="real images: idx(.gz) folder, ImageFolder or a zip of it, .npz, .parquet, torchvision:NAME, or 'digits'",
     )
+    of.shorten(data, "real images: a folder, a zip of it, idx, .npz, .parquet, 'digits'")
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to write (default: a new one under runs/)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
     parser.add_argument("--config", metavar="FILE", help="read settings from a TOML file; options override it")
@@ -91,15 +85,15 @@ def add_options(
     every = [each for each in every_setting(CompareConfig) if not each.key.startswith("models.")]
     groups = {
         "search": parser.add_argument_group("search"),
-        "generator": parser.add_argument_group("a generator of your own, in place of the GAN"),
+        "generator": parser.add_argument_group("a generator of your own"),
         "filters": parser.add_argument_group("validity filters"),
     }
-    names = groups["filters"].add_argument(
+    names = groups["search"].add_argument(
         "--filters",
         metavar="NAME[,NAME]",
         help=f"default, paper (discriminator and SSIM 0.4, as published), none, or a list of {', '.join(FILTERS)}",
     )
-    assert names.dest == "filters"
+    of.shorten(names, "which pictures are valid: default, paper, none, or a list")
     for title, group in groups.items():
         of.add(group, [each for each in every if (each.key.split(".")[0] if title != "search" else "") == title])
     of.add(groups["search"], [each for each in every if each.key.split(".")[0] not in ("generator", "filters")])

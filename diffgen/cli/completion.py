@@ -10,10 +10,9 @@ from diffgen.errors import UserError
 
 SHELLS = ("bash", "zsh")
 _EXAMPLES = """\
-examples:
-  diffgen completion bash > ~/.local/share/bash-completion/completions/diffgen
-  diffgen completion zsh > ~/.zsh/completions/_diffgen        a folder of $fpath
-  eval "$(diffgen completion bash)"                           for this shell alone
+diffgen completion bash > ~/.local/share/bash-completion/completions/diffgen
+diffgen completion zsh > ~/.zsh/completions/_diffgen        a folder of $fpath
+eval "$(diffgen completion bash)"                           for this shell alone
 """
 
 
@@ -23,8 +22,7 @@ def add_parser(verbs: Any) -> None:
         "completion",
         help="completion of commands and options by the shell",
         description="Print a script by which a shell completes diffgen's commands, options and their values.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell that the script is for")
     parser.set_defaults(run=run)

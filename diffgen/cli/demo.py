@@ -29,8 +29,7 @@ def add_parser(verbs: Any) -> None:
         "demo",
         help="a whole run on embedded digits, in some minutes",
         description=_DESCRIPTION,
-        epilog="examples:\n  diffgen demo\n  diffgen demo --budget 10s -o runs/demo --force\n  diffgen demo --gate",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples="diffgen demo\ndiffgen demo --budget 10s -o runs/demo --force\ndiffgen demo --gate",
     )
     parser.add_argument("--gate", action="store_true", help="check a quantized model against the one it was made from")
     parser.add_argument(

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from diffgen.api import Examination
 
 _EXAMPLES = """\
-examples:
-  diffgen doctor
-  diffgen doctor --json            the same for a bug report
-  diffgen doctor --cache-limit 20GB    remove what was used least recently, until the rest takes no more
-  diffgen doctor --clear-cache     remove the trained GANs and cells; the next comparison trains anew
+diffgen doctor
+diffgen doctor --json                the same for a bug report
+diffgen doctor --cache-limit 20GB    remove what was used least recently, until 20 GB are left
+diffgen doctor --clear-cache         remove all that is kept; the next comparison trains anew
 """
 
 
@@ -27,8 +26,7 @@ def add_parser(verbs: Any) -> None:
         "doctor",
         help="versions, devices, memory, cache, and what is missing",
         description="Say what diffgen finds on this machine, what is missing and what brings it. Reaches no network.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--clear-cache", action="store_true", help="remove what is kept between runs, and say what")
     parser.add_argument(

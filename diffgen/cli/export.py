@@ -11,13 +11,12 @@ from diffgen.config import TrainingSetConfig
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
-examples:
-  diffgen export runs/mine                     valid triggers into runs/mine-export
-  diffgen export runs/mine -o found --all      also those that a filter rejected
-  diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
-  diffgen export runs/mine --dataset s3://me/finds
-  diffgen export runs/mine --to s3://me/runs   report, figures and parts: s3://me/runs/mine
-  diffgen export runs/mine --for-training set  labelled finds as set/train/CLASS/*.png and set/test/CLASS/*.png
+diffgen export runs/mine                     valid triggers into runs/mine-export
+diffgen export runs/mine -o found --all      also those that a filter rejected
+diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
+diffgen export runs/mine --dataset s3://me/finds
+diffgen export runs/mine --to s3://me/runs   report, figures and parts: s3://me/runs/mine
+diffgen export runs/mine --for-training set  set/train/CLASS/*.png and set/test/CLASS/*.png
 """
 
 
@@ -29,8 +28,7 @@ def add_parser(verbs: Any) -> None:
         description="Write every valid trigger of a run as a PNG, in folders by what A and B say, and a table "
         "(triggers.csv, and triggers.parquet where pyarrow is installed); or, with --for-training, the finds that "
         "people or the jury can name, by class and divided for training and testing.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="folder to write (default: RUN-export)")

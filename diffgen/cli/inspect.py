@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from diffgen.workflows.inspect import Candidate, Inspection
 
 _EXAMPLES = """\
-examples:
-  diffgen inspect net.onnx --data val/                   a table of pre-processings, the best first
-  diffgen inspect net.onnx --data val/ --write           ... and keep the best in net.onnx.toml
-  diffgen inspect w.pth --arch nets:resnet --data val/   weights, with the function that builds their network
+diffgen inspect net.onnx --data val/                   a table of pre-processings, the best first
+diffgen inspect net.onnx --data val/ --write           ... and keep the best in net.onnx.toml
+diffgen inspect w.pth --arch nets:resnet --data val/   weights, and what builds their network
 """
 _NAMES_SHOWN = 10
 
@@ -29,17 +28,17 @@ def add_parser(verbs: Any) -> None:
         "inspect",
         help="what a model file is, and which pre-processing it wants",
         description="Say what a model file is and what each plausible pre-processing makes of it on real images.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="the model's file")
     parser.add_argument("--data", metavar="D", help="real images, as for compare; better with labels")
     options.add_reading(parser)
     parser.add_argument("--write", action="store_true", help="write the best into a sidecar beside the model")
     parser.add_argument("--force", action="store_true", help="replace the sidecar that is there")
-    model_options.add_model_options(Options(parser), models=1)
+    of = Options(parser)
+    model_options.add_model_options(of, models=1)
     options.add_machine(parser)
-    options.add_talk(parser)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

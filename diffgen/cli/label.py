@@ -12,12 +12,11 @@ from diffgen.config import LabelConfig
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
-examples:
-  diffgen label runs/mine --export sheet                       pictures, a CSV, and label.html to label on
-  diffgen label runs/mine --import ann.csv bob.csv             take filled-in sheets back
-  diffgen label runs/mine --oracle big.onnx other.onnx         labels on which reference models agree
-  diffgen label runs/mine --intended                           the classes a conditional generator was asked for
-  diffgen label runs/mine                                      what is labelled so far
+diffgen label runs/mine --export sheet                  pictures, a CSV, label.html to label on
+diffgen label runs/mine --import ann.csv bob.csv        take filled-in sheets back
+diffgen label runs/mine --oracle big.onnx other.onnx    labels on which reference models agree
+diffgen label runs/mine --intended                      the classes that a GAN was asked for
+diffgen label runs/mine                                 what is labelled so far
 """
 
 
@@ -28,8 +27,7 @@ def add_parser(verbs: Any) -> None:
         help="label what the pictures of a run show",
         description="Label valid triggers: by people, on a blind sheet that shows no model's answer, by reference "
         "models, or by the class that a conditional generator was asked for. Each label keeps its source.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     defaults = LabelConfig()
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
@@ -60,8 +58,9 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
     )
-    model_options.add_model_options(Options(parser), models=1)
-    options.add_talk(parser)
+    of = Options(parser)
+    model_options.add_model_options(of, models=1)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

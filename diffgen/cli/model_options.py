@@ -14,12 +14,8 @@ from diffgen.config.schema import Setting, describe, every_setting
 from diffgen.errors import UserError
 from diffgen.tasks.classification import listed
 
-_DESCRIPTION = (
-    "What is not given here is read from the sidecar beside the model's file (net.onnx.toml); else defaults hold."
-)
-_ALL = (
-    "Applies to all models; prefix an option with --a-, --b-, ... (--a-mean, --b-arch) for one of them. " + _DESCRIPTION
-)
+_DESCRIPTION = "The sidecar beside the model's file (net.onnx.toml) says what is not said here."
+_ALL = "For all models; --a-mean, --b-arch, ... for one. A file's sidecar (net.onnx.toml) says the rest."
 _PREFIXES = tuple(f"{role}-" for role in roles(MAX_MODELS).lower())
 
 

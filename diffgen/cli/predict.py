@@ -12,10 +12,9 @@ from diffgen.cli.settings_options import Options
 from diffgen.config import roles
 
 _EXAMPLES = """\
-examples:
-  diffgen predict runs/mine new-pictures/                     a table on stdout
-  diffgen predict runs/mine new-pictures/ -o answers.csv
-  diffgen predict runs/mine new-pictures/ --rule soft-vote    ask all models instead
+diffgen predict runs/mine new-pictures/                     a table on stdout
+diffgen predict runs/mine new-pictures/ -o answers.csv
+diffgen predict runs/mine new-pictures/ --rule soft-vote    ask all models instead
 """
 
 
@@ -26,8 +25,7 @@ def add_parser(verbs: Any) -> None:
         help="classify pictures with the model that the selector trusts",
         description="Classify the pictures of a folder with the models of a run: its selector looks at each one "
         "and only the model that it trusts is asked.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("run_folder", metavar="RUN", help="a run with a selector")
     parser.add_argument("pictures", metavar="FOLDER", help="pictures of the size that the run was made with")
@@ -40,8 +38,9 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace the CSV file")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    model_options.add_model_options(Options(parser))
-    options.add_talk(parser)
+    of = Options(parser)
+    model_options.add_model_options(of)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

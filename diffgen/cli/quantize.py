@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from diffgen.workflows.quantize import QuantizeResult
 
 _EXAMPLES = """\
-examples:
-  diffgen quantize net.onnx --data val/                          net-int8.onnx and its sidecar, calibrated on val/
-  diffgen quantize net.onnx --data val/ --calibrate-on train/ --images 2000
-  diffgen quantize net.onnx --data val/ --per-channel --calibration entropy -o better.onnx
-  diffgen quantize net.onnx --data val/ --dynamic                ranges are found while the model runs
-  diffgen compare net.onnx net-int8.onnx --data val/             then: what has changed, in pictures
+diffgen quantize net.onnx --data val/                    net-int8.onnx, calibrated on val/
+diffgen quantize net.onnx --data val/ --calibrate-on train/ --images 2000
+diffgen quantize net.onnx --data val/ --per-channel --calibration entropy -o better.onnx
+diffgen quantize net.onnx --data val/ --dynamic          ranges are found while the model runs
+diffgen compare net.onnx net-int8.onnx --data val/       then: what has changed, in pictures
 """
 
 
@@ -32,8 +31,7 @@ def add_parser(verbs: Any) -> None:
         help="make the 8-bit version of an ONNX model",
         description="Make the 8-bit version of an ONNX model with onnxruntime's quantizer, calibrated on real images "
         "with the model's own pre-processing, and say what it costs in accuracy on them.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="an ONNX file that computes in floating point")
     parser.add_argument("--data", metavar="D", required=True, help="real images, as for compare; better with labels")
@@ -60,8 +58,9 @@ def add_parser(verbs: Any) -> None:
         help=f"maximum number of calibration images (default: {usual.images})",
     )
     group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images that a network gets at once")
-    model_options.add_preprocessing_options(Options(parser))
-    options.add_talk(parser)
+    of = Options(parser)
+    model_options.add_preprocessing_options(of)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

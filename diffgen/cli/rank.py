@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from diffgen.workflows.rank import RankResult
 
 _EXAMPLES = """\
-examples:
-  diffgen rank runs/mine                                     by what the search found and the jury recognised
-  diffgen rank runs/mine --export sheet --count 100          the real images whose labels separate the models fastest
-  diffgen rank runs/mine --export sheet --data new/          the same among images that the run has not seen
-  diffgen rank runs/mine --import sheet/labels.csv           the order by these labels, with intervals
+diffgen rank runs/mine                              by what the search found and the jury knew
+diffgen rank runs/mine --export sheet --count 100   the real images whose labels tell most
+diffgen rank runs/mine --export sheet --data new/   among images that the run has not seen
+diffgen rank runs/mine --import sheet/labels.csv    the order by these labels, with intervals
 """
 
 
@@ -29,8 +28,7 @@ def add_parser(verbs: Any) -> None:
         help="put the models of a run in order, by faults or by a few labels",
         description="Put the models of a run in order: by their faults among what the search found and the jury "
         "recognised, or by labels of a short list of real images on which they differ.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     action = parser.add_mutually_exclusive_group()
@@ -45,8 +43,9 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="with --export; default: the run's")
-    model_options.add_model_options(Options(parser))
-    options.add_talk(parser)
+    of = Options(parser)
+    model_options.add_model_options(of)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from diffgen.workflows.replay import ReplayResult
 
 _EXAMPLES = """\
-examples:
-  diffgen replay runs/mine                       the run's own models
-  diffgen replay runs/mine new_a.onnx new_b.onnx other models, after a fix say
-  diffgen replay runs/mine --trigger 17          about one of them
-  diffgen replay runs/mine --images              only the PNG files in runs/mine/images
+diffgen replay runs/mine                       the run's own models
+diffgen replay runs/mine new_a.onnx new_b.onnx other models, after a fix say
+diffgen replay runs/mine --trigger 17          about one of them
+diffgen replay runs/mine --images              only the PNG files in runs/mine/images
 """
 _LOST_SHOWN = 20
 
@@ -30,16 +29,16 @@ def add_parser(verbs: Any) -> None:
         "replay",
         help="ask the models again about what a run found",
         description="Ask the models again about the triggers of a run, and say which still trigger.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     parser.add_argument("models", nargs="*", metavar="MODEL", help="other models, all of them (default: the run's)")
     parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
     options.add_triggers(parser, "ask about this one alone")
-    model_options.add_model_options(Options(parser))
+    of = Options(parser)
+    model_options.add_model_options(of)
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    options.add_talk(parser)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

@@ -15,8 +15,7 @@ def add_parser(verbs: Any) -> None:
         "report",
         help="draw the report of a run again",
         description="Draw report.html, summary.md and images/ of a run again; needs neither its models nor its data.",
-        epilog="examples:\n  diffgen report runs/mine",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples="diffgen report runs/mine",
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     options.add_talk(parser)

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from diffgen.workflows.select import SelectResult
 
 _EXAMPLES = """\
-examples:
-  diffgen select runs/mine                              after 'diffgen label runs/mine ...'
-  diffgen select runs/mine --data more/test             judge it on these real images too
-  diffgen select runs/mine --features vgg16 --features-weights vgg16-397923af.pth
+diffgen select runs/mine                              after 'diffgen label runs/mine ...'
+diffgen select runs/mine --data more/test             judge it on these real images too
+diffgen select runs/mine --features vgg16 --features-weights vgg16-397923af.pth
 """
 
 
@@ -32,8 +31,7 @@ def add_parser(verbs: Any) -> None:
         help="train a selector: which model to trust, from the picture alone",
         description="Train a random forest on the labelled triggers of a run. It tells from a picture which of the two "
         "models is right. Writes selector.onnx into the run and draws the report again.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote, with labels")
     parser.add_argument("--data", metavar="D", help="labelled real images that the run has not seen, to judge it on")
@@ -57,8 +55,9 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
     parser.add_argument("--force", action="store_true", help="replace the selector of the run")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    model_options.add_model_options(Options(parser))
-    options.add_talk(parser)
+    of = Options(parser)
+    model_options.add_model_options(of)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

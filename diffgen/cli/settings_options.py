@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import textwrap
 from collections.abc import Collection, Iterable
 from typing import Any, get_args, get_origin
@@ -30,7 +31,7 @@ class Options:
 
     def __init__(self, parser: argparse.ArgumentParser, kind: Any = None) -> None:
         self.parser, self.kind = parser, kind
-        self._rare: list[tuple[argparse.Action, str]] = []
+        self._whole: list[tuple[argparse.Action, str]] = []
         self._keys: list[str] = []
         parser.add_argument(
             "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, options=self, help="show every option"
@@ -41,7 +42,7 @@ class Options:
                 dest="assignments",
                 action="append",
                 metavar="NAME=VALUE",
-                help="any setting that --help-all names, as in search.population=200; may be given again",
+                help="any setting that --help-all names, as in search.population=200",
             )
 
     def add(self, group: Any, settings: Iterable[Setting], *, prefix: str = "", shown: bool = True) -> None:
@@ -51,7 +52,7 @@ class Options:
             group: of the parser.
             settings: those without an option are passed over.
             prefix: in front of the name of every option, and of where its value is kept.
-            shown: whether the common ones are in ``--help``, and the others in ``--help-all``.
+            shown: whether the common ones are in ``--help``, and all of them in ``--help-all``.
         """
         for each in settings:
             if each.option is None:
@@ -62,15 +63,20 @@ class Options:
             if not shown:
                 action.help = argparse.SUPPRESS
             elif not each.common:
-                self._rare.append((action, str(action.help)))
-                action.help = argparse.SUPPRESS
+                self.rare(action)
+            elif each.brief:
+                self.shorten(action, str(_form(dataclasses.replace(each, about=each.brief))["help"]))
             if not prefix:
                 self._keys.append(each.key)
 
     def rare(self, action: argparse.Action) -> None:
-        """Show an option that was added by hand in ``--help-all`` alone."""
-        self._rare.append((action, str(action.help)))
-        action.help = argparse.SUPPRESS
+        """Show an option in ``--help-all`` alone."""
+        self.shorten(action, argparse.SUPPRESS)
+
+    def shorten(self, action: argparse.Action, brief: str) -> None:
+        """Say less of an option in ``--help`` than in ``--help-all``."""
+        self._whole.append((action, str(action.help)))
+        action.help = brief
 
     def layer(self, arguments: argparse.Namespace, keys: Collection[str]) -> Layer:
         """What the options say of these settings, and ``--set`` of all.
@@ -88,8 +94,8 @@ class Options:
         return self.layer(arguments, [key for key in self._keys if key in keys])
 
     def reveal(self) -> None:
-        """Have the parser's help show every option."""
-        for action, text in self._rare:
+        """Have the parser's help show every option, and all that there is to say of it."""
+        for action, text in self._whole:
             action.help = text
 
     def show_all(self) -> None:

@@ -10,10 +10,9 @@ from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 
 _EXAMPLES = """\
-examples:
-  diffgen shrink runs/mine               some triggers, one of each behaviour first
-  diffgen shrink runs/mine --limit 200   more of them
-  diffgen shrink runs/mine --trigger 17  one of them, beside those from before
+diffgen shrink runs/mine               some triggers, one of each behaviour first
+diffgen shrink runs/mine --limit 200   more of them
+diffgen shrink runs/mine --trigger 17  one of them, beside those from before
 """
 
 
@@ -24,16 +23,16 @@ def add_parser(verbs: Any) -> None:
         help="find the smallest step that still triggers",
         description="Lead triggers of a run toward the nearest picture on which the models agree, keep the smallest "
         "step that still triggers, and show both pictures and their difference in the run's report.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     parser.add_argument("--limit", type=int, metavar="N", help="maximum number of triggers (default: 24)")
     options.add_triggers(parser, "shrink this one")
     parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
-    model_options.add_model_options(Options(parser))
+    of = Options(parser)
+    model_options.add_model_options(of)
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    options.add_talk(parser)
+    of.rare(options.add_talk(parser))
     parser.set_defaults(run=run)
 
 

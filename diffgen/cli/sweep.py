@@ -9,11 +9,11 @@ from diffgen import api
 from diffgen.cli import options
 
 _EXAMPLES = """\
-examples:
-  diffgen sweep sweep.toml                 all comparisons of the file, one after the other
-  diffgen sweep sweep.toml --workers 4     four at once; the same command goes on where it was broken off
-  diffgen sweep sweep.toml --ray auto      on a Ray cluster, one for each of its cores
-
+diffgen sweep sweep.toml                 all comparisons of the file, one after the other
+diffgen sweep sweep.toml --workers 4     four at once; the same command resumes it
+diffgen sweep sweep.toml --ray auto      on a Ray cluster, one for each of its cores
+"""
+_MORE = """\
 The file:
   output = "sweeps/first"
   techniques = ["seeds", "dflare"]
@@ -35,8 +35,8 @@ def add_parser(verbs: Any) -> None:
         help="many comparisons from one file",
         description="Compare pairs of models x techniques x budgets x seeds, each in a run folder of its own, and "
         "write one table (table.csv) and one page (report.html).",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
+        epilog=_MORE,
     )
     parser.add_argument("plan", metavar="FILE", help="TOML file that says what is compared")
     parser.add_argument(

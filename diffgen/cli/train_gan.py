@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from diffgen.workflows.train_gan import TrainGanResult
 
 _EXAMPLES = """\
-examples:
-  diffgen train-gan t10k/                                the GAN that compare --data t10k/ uses from now on
-  diffgen train-gan t10k/ --tune 12                      search for its settings, 12 trainings
-  diffgen train-gan t10k/ --tune 40 --workers 4          four trainings at once
-  diffgen train-gan t10k/ --tune 40 --storage study.log  in several terminals at once: they share the work
-  diffgen train-gan t10k/ --quick --output gan.safetensors
-
-Tuning that was broken off goes on with the same command. The GAN lies in the cache; compare finds it there by data,
-GAN schedule and GAN seed, and the tuned one takes the place of the untuned one.
+diffgen train-gan t10k/                                for compare --data t10k/ --gan now
+diffgen train-gan t10k/ --tune 12                      search for its settings, 12 trainings
+diffgen train-gan t10k/ --tune 40 --workers 4          four trainings at once
+diffgen train-gan t10k/ --tune 40 --storage study.log  in several terminals at once
+diffgen train-gan t10k/ --quick --output gan.safetensors
+"""
+_MORE = """\
+Tuning that was broken off goes on with the same command. The GAN lies in the cache; compare with --gan
+or --source gan finds it there by data, GAN schedule and GAN seed, and the tuned one takes the place of the untuned one.
 """
 
 # settings that compare sets with options of other names
@@ -35,9 +35,9 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "train-gan",
         help="train, tune and score the GAN of a data set",
-        description="Train the GAN that compare searches in, or search for its settings, and write its report.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Train the GAN of a data set, or search for its settings, and write its report.",
+        examples=_EXAMPLES,
+        epilog=_MORE,
     )
     parser.add_argument("data", nargs="?", metavar="DATA", help="real images, as for compare; better with labels")
     parser.add_argument("--resize", type=int, metavar="N", help="resize all images to NxN pixels first")
@@ -165,15 +165,13 @@ def _print(result: TrainGanResult, config: TrainGanConfig) -> None:
         for name, value in study["settings"].items():
             print(f"  {name} = {value:.4g}" if isinstance(value, float) else f"  {name} = {value}")
     print(f"GAN: {result.gan}" + (f" and {result.copy}" if result.copy else ""))
-    words = _words_for_compare(config)
-    if words:
-        print(f"compare finds it with {words}")
+    print(f"compare has it with {_words_for_compare(config)}")
     print(f"report: {result.report}", flush=True)
 
 
 def _words_for_compare(config: TrainGanConfig) -> str:
     """The options of compare that ask for this GAN."""
-    usual, words = TrainGanConfig().gan, []
+    usual, words = TrainGanConfig().gan, ["--gan now"]
     for option, name in (("--gan-schedule", "schedule"), ("--gan-steps", "steps"), ("--gan-seed", "seed")):
         if getattr(config.gan, name) != getattr(usual, name):
             words.append(f"{option} {getattr(config.gan, name)}")

@@ -8,11 +8,10 @@ from typing import Any
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
-examples:
-  diffgen ui                                  the runs under runs/, on http://127.0.0.1:7860; prints the whole address
-  diffgen ui runs/mine                        one run, and those beside it
-  diffgen ui runs --files models --files val  models and images may be picked from these folders
-  diffgen ui runs --host 0.0.0.0              for other machines too
+diffgen ui                                  the runs under runs/, on http://127.0.0.1:7860
+diffgen ui runs/mine                        one run, and those beside it
+diffgen ui runs --files models --files val  models and images may be picked from these folders
+diffgen ui runs --host 0.0.0.0              for other machines too
 """
 LOCAL = "127.0.0.1"
 PORT = 7860
@@ -26,8 +25,7 @@ def add_parser(verbs: Any) -> None:
         description="Serve a page for the browser on this machine: start runs, watch them, look through what they "
         "found, label it, check models. Nothing is loaded from elsewhere and nothing is sent there; a run goes on when "
         "the page is closed.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("runs", nargs="?", default="runs", metavar="RUNS", help="folder of run folders (default: runs)")
     parser.add_argument(

@@ -8,15 +8,15 @@ import re
 import textwrap
 
 from diffgen.cli import build_parser
+from diffgen.cli.help import Parser, positional
 from docs.tools.cells import cell, prose, sentence
 
 _OWN_MODEL = re.compile(r"--(no-)?[a-z]-(?=.)")
 _INDENTED = re.compile(r"(?:^  .*(?:\n|$))+", re.MULTILINE)
-_EXAMPLES = re.compile(r"^examples:\n((?:  .*\n?)+)", re.MULTILINE)
 
 
 @functools.cache
-def verbs() -> dict[str, argparse.ArgumentParser]:
+def verbs() -> dict[str, Parser]:
     """The parser of each verb, with every option shown, in the order of ``diffgen --help``."""
     (choice,) = (each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
     for parser in choice.choices.values():
@@ -30,10 +30,7 @@ def commands_page() -> str:
     """The list of all verbs, with a sentence about each, and examples."""
     (choice,) = (each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
     about = {each.dest: sentence(str(each.help)) for each in choice._choices_actions}
-    examples = _EXAMPLES.search(build_parser().description or "")
-    commands = [
-        re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in (examples[1] if examples else "").splitlines()
-    ]
+    commands = [re.split(r"\s{2,}", line, maxsplit=1) for line in build_parser().examples.splitlines()]
     lines = ["# Commands", "", "`diffgen COMMAND --help` shows the common options, `--help-all` every one.", ""]
     lines += ["| | |", "|---|---|", *(f"| [diffgen {verb}]({verb}.md) | {about[verb]} |" for verb in verbs()), ""]
     lines += ["## Examples", "", "| | |", "|---|---|"]
@@ -44,23 +41,20 @@ def commands_page() -> str:
 def command_page(verb: str) -> str:
     """The page of one verb: what it does, examples, every option."""
     parser = verbs()[verb]
-    about = (parser.description or "").strip()
-    epilog = parser.epilog or ""
-    examples = _EXAMPLES.search(epilog)
-    rest = _EXAMPLES.sub("", epilog).strip()
-    positional = " ".join(_metavar(each) for each in parser._actions if not each.option_strings)
+    rest = (parser.epilog or "").strip()
+    arguments = "".join(map(positional, parser._get_positional_actions()))
     lines = [
         f"# diffgen {verb}",
         "",
-        about,
+        parser.about,
         "",
         "```text",
-        f"diffgen {verb} [options] {positional}".rstrip(),
+        f"diffgen {verb}{arguments} [options]",
         "```",
         "",
     ]
-    if examples:
-        commands = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in examples[1].splitlines()]
+    if parser.examples:
+        commands = [re.split(r"\s{2,}", line, maxsplit=1) for line in parser.examples.splitlines()]
         lines += ["## Examples", "", "```sh"]
         lines += [f"{command[0]}    # {command[1]}" if len(command) > 1 else command[0] for command in commands]
         lines += ["```", ""]
@@ -84,17 +78,12 @@ def options_of(verb: str) -> set[str]:
     return told | {_OWN_MODEL.sub(r"--\1", name) for name in hidden if _OWN_MODEL.match(name)}
 
 
-def _metavar(action: argparse.Action) -> str:
-    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
-    return f"[{name}]" if action.nargs in ("?", "*") else name
-
-
 def _option_row(action: argparse.Action) -> str:
     takes = action.nargs != 0 and not isinstance(action, argparse.BooleanOptionalAction)
     value = ""
     if takes and action.option_strings:
         metavar = action.metavar[0] if isinstance(action.metavar, tuple) else action.metavar
         value = f" {metavar or '|'.join(map(str, action.choices or ())) or action.dest.upper()}"
-    names = [f"`{cell(name + value)}`" for name in action.option_strings] or [f"`{_metavar(action)}`"]
+    names = [f"`{cell(name + value)}`" for name in action.option_strings] or [f"`{cell(positional(action).strip())}`"]
     about = (action.help or "").replace("%%", "%").replace("%(default)s", str(action.default))
     return f"| {', '.join(names)} | {prose(about)} |"

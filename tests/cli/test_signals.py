@@ -21,15 +21,8 @@ from diffgen.errors import Stopped
 from diffgen.models import load
 from diffgen.models.isolation.patience import impatient
 from diffgen.models.isolation.wall import walls
+from tests.models.isolation.isolated import Looping
 from tests.recording import Recording
-
-
-class Looping(torch.nn.Module):
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        rounds = 0
-        while bool(pixels.sum() * 0 == 0):
-            rounds += 1
-        return pixels.flatten(1)[:, :3]
 
 
 @pytest.fixture
