@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,15 @@ class Job:
         except OSError:
             return False
         return False
+
+    @property
+    def last_sign(self) -> str:
+        """When it last wrote anything, as a run says when it was created: ISO 8601; empty of one that is forgotten."""
+        try:
+            written = max(each.stat().st_mtime for each in self.folder.iterdir())
+        except FileNotFoundError:
+            return ""
+        return datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds")
 
     def state(self) -> dict[str, Any]:
         """How far it is, as :mod:`diffgen.cli.state` keeps it; empty at the very beginning."""

@@ -28,12 +28,13 @@ class Sheets:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def folder(self, run: str) -> Path:
-        """Where the sheet of a run lies.
+        """Where the sheet of a run lies: one that was made later under the same name has another place.
 
         Raises:
             UserError: there is no such run.
         """
-        return self.place.runs / HIDDEN / "labels" / self.place.known(run).name
+        begun = re.sub(r"\W", "", api.describe_run(self.place.known(run)).created)
+        return self.place.runs / HIDDEN / "labels" / run / f"of-{begun}"
 
     def ids(self, run: str) -> tuple[str, ...]:
         """The pictures of the sheet, in their order; none: there is no sheet."""
@@ -65,7 +66,7 @@ class Sheets:
                     each.rmdir()
 
     def forget(self, run: str) -> None:
-        """A run was deleted: nobody can ask for its sheet, and a new run of its name starts without one."""
+        """A run was deleted: nobody can ask for its sheet any more."""
         folder = self.place.runs / HIDDEN / "labels" / self.place.run(run).name
         with self._lock:
             if folder.is_dir():

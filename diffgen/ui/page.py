@@ -17,6 +17,8 @@ from diffgen.ui.shared import QUIET, Shared, choice
 _SECONDS = 5.0  # between two looks at which runs there are
 _FONTS = [Font(name) for name in ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")]
 _MONO = [Font(name) for name in ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")]
+# a screen reader hears what changes in it; the piece stays while what is in it is drawn anew
+_READ_OUT = "element.setAttribute('role', 'status'); element.setAttribute('aria-atomic', 'true');"
 # the chosen run stands in the address, so that a reload and a second browser show the same
 _IN_ADDRESS = """(run) => {
   const at = new URL(location);
@@ -49,7 +51,7 @@ def build(shared: Shared) -> gr.Blocks:
                 min_width=220,
                 allow_custom_value=False,
             )
-            state = gr.HTML(label="run status", padding=False, elem_id="dg-status")
+            state = gr.HTML(label="run status", padding=False, elem_id="dg-status", js_on_load=_READ_OUT)
         with gr.Tabs(elem_id="dg-tabs") as tabs:
             with gr.Tab("Run", id="run"):
                 tab_run.build(shared, run, tabs)
@@ -95,5 +97,8 @@ def _brand() -> Markup:
 
 
 def _status(shared: Shared, name: str | None) -> Markup:
+    """In a word, and for who hears the page with what it is doing."""
     status = shared.status(name) if name else ""
-    return badge(status) if status else Markup("")
+    job = shared.job(name)
+    stage = job.state().get("stage", "") if job is not None and job.alive else ""
+    return badge(status) + Markup('<span class="dg-heard"> {}</span>').format(stage) if status else Markup("")

@@ -101,8 +101,10 @@ class Shared:
         return "" if line is None else line.created
 
     def job(self, name: str | None, *verbs: str) -> Job | None:
-        """The newest job about a run."""
-        return self.jobs.of(name, *verbs) if name else None
+        """The newest job about a run; one that was over before the run began was about another of its name."""
+        job = self.jobs.of(name, *verbs) if name else None
+        begun = "" if job is None or job.alive else self.stamp(job.run)
+        return None if job is None or job.last_sign < begun else job
 
 
 def choice(options: Sequence[Any], **more: Any) -> gr.Dropdown:

@@ -51,16 +51,20 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     field = gr.State(())  # what the models say in the field that was picked
     behaviour = gr.State(())  # labels and cell of the behaviour that was picked
     pages = gr.State((0, 0))  # of behaviours, of pictures
+    offered = gr.State(())  # the run of which can be chosen what is offered: its name and creation
     filters: list[Any] = [run, shown, verdict, operator, model, label]
 
-    def offers(name: str | None) -> tuple[Any, ...]:
-        """What can be chosen of a run."""
+    def offers(name: str | None, before: tuple[str, ...]) -> tuple[Any, ...]:
+        """What can be chosen of a run; what was chosen of the same run stays."""
+        now = (name or "", shared.stamp(name or ""))
+        if now == before and now[1]:
+            return (gr.skip(),) * len(made)
         try:
             finds = shared.seen.finds(name or "")
         except DiffgenError:
             none = gr.Dropdown(choices=[_ANY], value=_ANY)
             two = [gr.Dropdown(choices=[(role_name(at), at)], value=at) for at in (0, 1)]
-            return none, none, none, none, *two, gr.Row(visible=False), (), (), (0, 0), None
+            return none, none, none, none, *two, gr.Row(visible=False), (), (), (0, 0), None, ()
         verdicts = [(who_is_wrong(each, len(finds.models)), each) for each in finds.verdicts if each]
         models = [(f"{role_name(at)}: {each}", str(at)) for at, each in enumerate(finds.models)]
         places = [(f"{role_name(at)}: {each}", at) for at, each in enumerate(finds.models)]
@@ -76,9 +80,10 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
             (),
             (0, 0),
             None,
+            now,
         )
 
-    made = [verdict, operator, model, label, rows, columns, pairs, field, behaviour, pages, number]
+    made = [verdict, operator, model, label, rows, columns, pairs, field, behaviour, pages, number, offered]
     state = [*filters, rows, columns, field, behaviour, pages]
     drawn = [table, groups, pictures, clear]
 
@@ -88,7 +93,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     def anew() -> tuple[tuple[()], tuple[int, int]]:
         return (), (0, 0)
 
-    gr.on([run.change, tab.select], offers, [run], made, **LAST).then(draw, state, drawn, **LAST)
+    gr.on([run.change, tab.select], offers, [run, offered], made, **LAST).then(draw, state, drawn, **LAST)
     asked = [each.input for each in (shown, verdict, operator, model, label, rows, columns)]
     gr.on(asked, anew, None, [behaviour, pages], **LAST).then(draw, state, drawn, **LAST)
 

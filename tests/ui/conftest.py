@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from diffgen.ui import missing
+from diffgen.ui.jobs import Jobs
 from diffgen.ui.place import Place
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -87,25 +89,42 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
-@pytest.fixture(scope="module")
-def context(browser: Any, page: str) -> Any:
-    """A browser that has opened the address with the token once; what it loaded it keeps for all tests."""
+def known_to(browser: Any, page: str) -> Any:
+    """A browser that has opened the address with the token once; what it loads it keeps for itself."""
     found = browser.new_context(accept_downloads=True)
     found.set_default_timeout(PATIENCE)
     found.request.get(page, params={"token": TOKEN})
     return found
 
 
+@pytest.fixture(scope="module")
+def context(browser: Any, page: str) -> Any:
+    """One for all tests."""
+    return known_to(browser, page)
+
+
 @pytest.fixture
-def opened(context: Any, page: str) -> Iterator[Callable[..., Any]]:
+def stopped(place: Place) -> Iterator[None]:
+    """At the end nothing goes on, also where the test has failed: a search outlives the page."""
+    yield
+    for job in Jobs(place).every():
+        while job.alive:
+            job.stop()
+            time.sleep(0.5)
+
+
+@pytest.fixture
+def opened(context: Any, browser: Any, page: str) -> Iterator[Callable[..., Any]]:
     """Opens the page; at the end nothing went elsewhere, and the console is silent."""
     from playwright.sync_api import expect
 
-    pages, asked, said = [], [], []
+    closed, asked, said = [], [], []
 
-    def open_page(run: str = "done", *, width: int = 1440, scheme: str = "light") -> Any:
-        found = context.new_page()
-        pages.append(found)
+    def open_page(run: str = "done", *, width: int = 1440, scheme: str = "light", another: bool = False) -> Any:
+        """A page on a run, in the browser of all tests or in another one."""
+        own = known_to(browser, page) if another else context
+        found = own.new_page()
+        closed.append(own if another else found)
         found.set_viewport_size({"width": width, "height": 900})
         found.emulate_media(color_scheme=scheme)
         found.on("request", lambda request: asked.append(request.url))
@@ -117,7 +136,7 @@ def opened(context: Any, page: str) -> Iterator[Callable[..., Any]]:
         return found
 
     yield open_page
-    for each in pages:
+    for each in closed:
         each.close()
     assert [each for each in asked if not each.startswith((page, "data:", "blob:"))] == []
     assert [each for each in said if not any(usual in each for usual in _USUAL)] == []

@@ -24,3 +24,9 @@ def choose(page: Any, field: str, option: str) -> None:
     """In a field with a list."""
     page.get_by_label(field, exact=True).locator("visible=true").click()
     page.get_by_role("option", name=option, exact=True).click()
+
+
+def figure(page: Any, what: str) -> str:
+    """What a card of the tab that is shown says, as "queries"."""
+    card = page.locator(".dg-card").filter(has=page.locator(".dg-what").get_by_text(what, exact=True))
+    return str(card.locator(".dg-value").locator("visible=true").inner_text())

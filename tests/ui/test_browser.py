@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from diffgen import api
+from diffgen.ui import tab_behaviours
+from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
-from tests.ui.steps import TABS, choose, go
+from tests.ui.steps import TABS, choose, figure, go
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
 
@@ -139,6 +141,73 @@ def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) 
     assert detail.locator("img").first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 28
 
 
+def test_what_was_picked_stays_while_another_tab_is_looked_at(
+    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tab asks anew what it can offer whenever it is entered; of the same run that takes nothing back."""
+    drawn: list[Any] = []
+    draw_all = tab_behaviours.draw_all
+
+    def noted(*given: Any) -> tuple[Any, ...]:
+        result = draw_all(*given)
+        drawn.append(given)
+        return result
+
+    monkeypatch.setattr(tab_behaviours, "draw_all", noted)
+    page = opened()
+    go(page, "Behaviours")
+    field = page.locator("#dg-matrix button.dg-heat").first
+    count = int(field.inner_text())
+    field.click()
+    pictures = page.locator("#dg-pictures button.dg-thumb")
+    playwright.expect(pictures).to_have_count(count)
+    choose(page, "Model", "A: a.onnx")
+    playwright.expect(pictures).to_have_count(count)
+    before = len(drawn)
+    for tab in ("Runs", "Behaviours"):
+        go(page, tab)
+    while len(drawn) == before:
+        page.wait_for_timeout(100)
+    playwright.expect(pictures).to_have_count(count)
+    playwright.expect(page.locator("#dg-matrix button[aria-pressed=true]")).to_have_count(1)
+    playwright.expect(page.get_by_label("Model", exact=True).locator("visible=true")).to_have_value("A: a.onnx")
+    page.get_by_label("Run", exact=True).first.click()
+    page.get_by_role("option", name="hostile", exact=True).click()
+    playwright.expect(page.get_by_label("Model", exact=True).locator("visible=true")).to_have_value("any model")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.timeout(3000)
+def test_three_browsers_see_one_run(opened: Callable[..., Any], place: Place) -> None:
+    """All see the same figures while a search goes on, one stops it, and the others see it; stages are read out."""
+    words = [*(str(place.runs / each) for each in ("a.onnx", "b.onnx")), "--data", "digits:test"]
+    words += ["-o", str(place.runs / "seen"), "--technique", "real_data", "--budget", "50000000q"]
+    words += ["--set", "data_labels=ignore", "--set", "filters.names=[]", "--set", "search.population=50"]
+    Jobs(place).start("compare", "seen", words)
+    pages = [opened("seen", another=True) for _ in range(3)]
+    heard = pages[0].locator("#dg-status").get_by_role("status")
+    for page in pages:
+        go(page, "Live")
+        page.locator("#dg-live-finds .dg-thumb").first.wait_for()
+        assert _UNNAMED.findall(page.locator("body").aria_snapshot()) == []
+    playwright.expect(heard).to_have_text(re.compile(r"^running\s+Searching for disagreements$"))
+    playwright.expect(pages[0].get_by_role("progressbar", name="Searching for disagreements")).to_be_visible()
+    while len({figure(page, "disagreements written") for page in pages}) > 1:
+        pages[0].wait_for_timeout(200)
+    pages[1].get_by_role("button", name="Stop", exact=True).click()
+    for page in pages:
+        page.get_by_role("button", name="Resume", exact=True).wait_for()
+        assert page.get_by_role("button", name="Stop", exact=True).count() == 0
+        playwright.expect(page.locator("#dg-status .dg-badge")).to_have_text("interrupted")
+    playwright.expect(heard).to_have_text(re.compile(r"^interrupted\s*$"))
+    found = api.describe_run(place.runs / "seen")
+    assert found.status == "interrupted"
+    assert found.figures
+    for name, what in (("queries", "queries"), ("triggers", "disagreements"), ("behaviours", "behaviours")):
+        assert [figure(page, what) for page in pages] == [f"{round(found.figures[name]):,}"] * 3
+
+
 @pytest.mark.parametrize("inputs", [0, 11], ids=["while-the-first-is-heard", "while-the-first-is-drawn"])
 def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place: Place, inputs: int) -> None:
     """A second filter, chosen while the answer about the first is on its way, is not lost."""
@@ -177,16 +246,35 @@ def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
     assert page.title() != "hacked"
 
 
-def test_labels_by_keyboard_survive_a_reload(opened: Callable[..., Any], place: Place) -> None:
-    sheets = Sheets(place)
-    shutil.copytree(place.runs / "done", place.runs / "unlabelled")
-    sheets.make("unlabelled", 6)
-    page = opened("unlabelled")
-    go(page, "Label")
-    page.get_by_label("Who labels").fill("Ada")
-    page.keyboard.press("Enter")
-    page.locator(".dg-label-picture").wait_for()
+@pytest.fixture
+def labelling(opened: Callable[..., Any], place: Place) -> Callable[[str, int], tuple[Any, Sheets]]:
+    """The tab Label of a run of its own, which has a sheet."""
+
+    def begin(name: str, pictures: int) -> tuple[Any, Sheets]:
+        sheets = Sheets(place)
+        shutil.copytree(place.runs / "done", place.runs / name)
+        sheets.make(name, pictures)
+        page = opened(name)
+        go(page, "Label")
+        return page, sheets
+
+    return begin
+
+
+def _begin(page: Any, person: str) -> None:
+    """Say who labels, and wait for the sheet of that person."""
+    who = page.get_by_label("Who labels")
+    who.fill(person)
+    who.press("Enter")
+    page.wait_for_function(
+        "who => JSON.parse(document.querySelector('[data-sheet]')?.dataset.sheet || '{}').person === who", arg=person
+    )
     page.locator(".dg-label").focus()
+
+
+def test_labels_by_keyboard_survive_a_reload(labelling: Callable[[str, int], tuple[Any, Sheets]]) -> None:
+    page, sheets = labelling("unlabelled", 6)
+    _begin(page, "Ada")
     for key in ("3", "x", "7", "ArrowLeft", "8"):
         page.keyboard.press(key)
     playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled")
@@ -196,30 +284,23 @@ def test_labels_by_keyboard_survive_a_reload(opened: Callable[..., Any], place: 
     page.reload()
     page.get_by_role("tab", name="Label", exact=True).first.wait_for()
     go(page, "Label")
-    page.get_by_label("Who labels").fill("Ada")
-    page.keyboard.press("Enter")
+    _begin(page, "Ada")
     playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture 4 of 6")
 
 
-def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(opened: Callable[..., Any], place: Place) -> None:
+def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(
+    labelling: Callable[[str, int], tuple[Any, Sheets]],
+) -> None:
     """The sheet is drawn again while a vote is on its way, and with one that Ada gave in another window."""
-    sheets = Sheets(place)
-    shutil.copytree(place.runs / "done", place.runs / "anew")
-    sheets.make("anew", 4)
-    page = opened("anew")
-    go(page, "Label")
-    who = page.get_by_label("Who labels")
-    who.fill("Ada")
-    who.press("Enter")
-    page.locator(".dg-label").focus()
+    page, sheets = labelling("anew", 4)
+    _begin(page, "Ada")
     page.keyboard.press("3")
     playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 4")
-    held: list[Any] = []
-    page.route("**/labels/anew/*", lambda route: held.append(route) if _held(route, held) else route.fallback())
+    held = _first_vote(page)
     page.keyboard.press("x")
     ids = sheets.ids("anew")
     sheets.vote("anew", "Ada", ids[3], "9")
-    who.focus()
+    page.get_by_label("Who labels").focus()
     page.locator(".dg-label").focus()
     playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled")
     playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 3 of 4")
@@ -228,24 +309,12 @@ def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(opened: Callable[..., 
     _until_said(page, sheets, "anew", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "7", ids[3]: "9"})
 
 
-def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], place: Place) -> None:
+def test_votes_that_wait_stay_with_who_gave_them(labelling: Callable[[str, int], tuple[Any, Sheets]]) -> None:
     """Two votes of Ada, the second still in the queue when Bo takes over."""
-    sheets = Sheets(place)
-    shutil.copytree(place.runs / "done", place.runs / "queued")
-    sheets.make("queued", 4)
-    page = opened("queued")
-    held: list[Any] = []
-    page.route("**/labels/queued/*", lambda route: held.append(route) if _held(route, held) else route.fallback())
-    go(page, "Label")
-    who = page.get_by_label("Who labels")
+    page, sheets = labelling("queued", 4)
+    held = _first_vote(page)
     for person, keys in (("Ada", "35"), ("Bo", "7")):
-        who.fill(person)
-        who.press("Enter")
-        page.wait_for_function(
-            "who => JSON.parse(document.querySelector('[data-sheet]')?.dataset.sheet || '{}').person === who",
-            arg=person,
-        )
-        page.locator(".dg-label").focus()
+        _begin(page, person)
         for key in keys:
             page.keyboard.press(key)
     held[0].continue_()
@@ -256,16 +325,11 @@ def test_votes_that_wait_stay_with_who_gave_them(opened: Callable[..., Any], pla
 
 
 def test_a_class_beyond_the_buttons_is_written(
-    opened: Callable[..., Any], place: Place, monkeypatch: pytest.MonkeyPatch
+    labelling: Callable[[str, int], tuple[Any, Sheets]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("diffgen.ui.tab_label._MOST_BUTTONS", 7)
-    sheets = Sheets(place)
-    shutil.copytree(place.runs / "done", place.runs / "wide")
-    sheets.make("wide", 2)
-    page = opened("wide")
-    go(page, "Label")
-    page.get_by_label("Who labels").fill("Ada")
-    page.keyboard.press("Enter")
+    page, sheets = labelling("wide", 2)
+    _begin(page, "Ada")
     playwright.expect(page.locator(".dg-key")).to_have_count(8)
     by_name = page.get_by_label("Another class, by its name")
     by_name.fill("99")
@@ -287,6 +351,15 @@ def _until_said(page: Any, sheets: Sheets, run: str, person: str, expected: dict
     assert sheets.said(run, person) == expected
 
 
-def _held(route: Any, held: list[Any]) -> bool:
-    """Whether it is the first vote, which waits until it is let through."""
-    return route.request.method == "POST" and not held
+def _first_vote(page: Any) -> list[Any]:
+    """Will hold the first vote, which waits until it is let through."""
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if route.request.method == "POST" and not held:
+            held.append(route)
+        else:
+            route.fallback()
+
+    page.route("**/labels/**", hold)
+    return held

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 import threading
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
 from diffgen.ui.seen import Seen
@@ -31,6 +36,36 @@ def test_a_vote_replaces_the_file_whole(tmp_path: Path) -> None:
     (file.parent / ".by-Ada.csv.1.0123456789abcdef.tmp").write_text("left by a power cut", encoding="utf-8")
     sheets.clear("run")
     assert not file.parent.exists()
+
+
+def test_a_run_of_a_name_that_was_used_before_starts_anew(tmp_path: Path) -> None:
+    """The folder was deleted beside the page, and made again: what was of the old run is not shown as the new one's."""
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.shared import Shared
+
+    place = Place(tmp_path, (tmp_path,))
+    shared = Shared(place, Jobs(place), Seen(place), Sheets(place))
+    run = take("run-0.1.0-near-duplicates", tmp_path / "run")
+    shared.sheets.make("run", 3)
+    first, *_ = shared.sheets.ids("run")
+    shared.sheets.vote("run", "Ada", first, "3")
+    job = shared.jobs.start("select", "run", [str(run)])
+    while job.alive:
+        time.sleep(0.05)
+    assert "label" in job.problem
+    assert shared.job("run", "select") == job
+    shutil.rmtree(run)
+    take("run-0.1.0-near-duplicates", run)
+    assert shared.sheets.said("run", "Ada") == {first: "3"}  # moved away and back: it is the same run
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    manifest["created"] = (datetime.now(UTC) + timedelta(minutes=1)).isoformat(timespec="seconds")
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert shared.sheets.ids("run") == ()
+    assert shared.sheets.people("run") == {}
+    assert shared.job("run") is None
+    assert shared.sheets.make("run", 2) == 2  # nobody has begun with this one
+    shared.sheets.forget("run")
+    assert [*tmp_path.glob(".ui/labels/*")] == []
 
 
 def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from diffgen import api
 from diffgen.data.picture_file import decode
 from diffgen.runs.folder import RunFolder
+from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
 from tests.ui.conftest import HOSTILE, TOKEN
 
@@ -167,8 +168,7 @@ def test_two_people_label_and_their_kappa_is_told(client: Any, http: Any, place:
     from sklearn.metrics import cohen_kappa_score
 
     client.predict("done", "Ada", 12, api_name="/draw_sheet")
-    sheet = (place.runs / ".ui" / "labels" / "done" / "labels.csv").read_text(encoding="utf-8")
-    ids = re.findall(r"^t[0-9a-f]{12}", sheet, re.MULTILINE)
+    ids = Sheets(place).ids("done")
     assert len(ids) == 12
     said = {"Ada": [*"332211009988"], "Bo": [*"33221100998", "invalid"]}
     for person, labels in said.items():

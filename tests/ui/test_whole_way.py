@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from diffgen import api
-from diffgen.ui.jobs import Jobs
 from diffgen.ui.place import Place
 from tests.ui.steps import choose, go
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
 _PATIENCE = 900_000  # ms for what a process of its own does: it imports everything first
 _FOREVER = "50000000q"  # it is stopped when enough is seen, however fast the machine is
-
-
-@pytest.fixture
-def stopped(place: Place) -> Iterator[None]:
-    """At the end nothing goes on, also where the test has failed: a search outlives the page."""
-    yield
-    for job in Jobs(place).every():
-        while job.alive:
-            job.stop()
-            time.sleep(0.5)
 
 
 @pytest.mark.slow
@@ -54,7 +42,8 @@ def test_from_files_to_a_zip(opened: Callable[..., Any], place: Place, tmp_path:
     page.get_by_role("button", name="More settings").click()
     page.get_by_label("Every other setting").fill("data_labels=ignore\nfilters.names=[]\nsearch.population=50")
     page.get_by_role("button", name="Start the search").click()
-    newest = page.locator("#dg-live-finds .dg-thumb")
+    # those of the run that was chosen before are there until the new one is
+    newest = page.locator("#dg-live-finds .dg-thumb:has([style*='files/way/'])")
     newest.first.wait_for()
     page.reload()
     go(page, "Live")
