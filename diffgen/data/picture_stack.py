@@ -45,6 +45,7 @@ class Pictures:
 # Pillow lets other threads go on while it decodes and scales; of small pictures the threads themselves take longer.
 _WORTH_A_THREAD = 128 * 128  # pixels
 _THREADS = min(4, os.cpu_count() or 1)  # as many large pictures, and one more, may be in memory at once
+THREAD = "diffgen-decodes"  # how the names of these threads begin
 
 
 class _Picture(NamedTuple):
@@ -146,7 +147,7 @@ def _begun(calls: Iterator[_Call], large: Callable[[], bool]) -> Iterator[_Call]
         if large():
             break
     waiting: deque[tuple[str, Future[_Picture]]] = deque()
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(_THREADS, THREAD) as pool:
         try:
             for name, call in calls:
                 waiting.append((name, pool.submit(call)))

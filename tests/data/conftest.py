@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diffgen.data import load
+from diffgen.data import load, picture_stack
 from diffgen.errors import UserError
 
 Refused = Callable[..., str]
@@ -94,3 +94,16 @@ def make() -> Any:
         idx_bytes = staticmethod(idx_bytes)
 
     return Make
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the test's own."""
+    monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets of pictures are large from 1,000 bytes on."""
+    monkeypatch.setattr(picture_stack, "LARGE_BYTES", 1000)

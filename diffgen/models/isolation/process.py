@@ -84,7 +84,7 @@ class _Server:
                 send(self._connection, {"verb": "new", "kind": kind}, [theirs.fileno()])
                 ready, _, _ = select.select([self._connection], [], [], _TO_START)
                 if not ready:
-                    raise Gone
+                    raise Gone(f"no answer in {_TO_START:g} s, as on a machine that has too much to do")
                 message, (handle,) = receive_with_descriptors(self._connection)
             except (Gone, ProtocolError, OSError) as error:
                 ours.close()

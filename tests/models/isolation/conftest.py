@@ -1,4 +1,4 @@
-"""Models that loop, crash, or reach for what is not theirs."""
+"""Images and models to put behind the wall; nothing runs where there is none."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from diffgen.models.isolation.wall import walls
+from tests.models.isolation.isolated import Images
 
 
 @pytest.fixture(autouse=True)
@@ -26,19 +28,17 @@ def _without_deprecations() -> Iterator[None]:
         yield
 
 
-class Looping(torch.nn.Module):
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        rounds = 0
-        while bool(pixels.sum() * 0 == 0):
-            rounds += 1
-        return pixels.flatten(1)[:, :3]
+@pytest.fixture
+def images() -> Images:
+    """uint8 (64, 1, 28, 28)"""
+    return np.random.default_rng(0).integers(0, 256, (64, 1, 28, 28), dtype=np.uint8)
 
 
-class Growing(torch.nn.Module):
-    """Wants more memory than any machine has."""
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return torch.ones(1 << 44).sum() + pixels.flatten(1)[:, :3]
+@pytest.fixture
+def net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(1, 4, 5, stride=2), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 144, 10)
+    return torch.nn.Sequential(*layers).eval()
 
 
 @pytest.fixture

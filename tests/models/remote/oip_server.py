@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
             assert len(raw) == given["parameters"]["binary_data_size"]
             pixels = np.frombuffer(raw, dtype=kind).reshape(given["shape"])
         self.server_of.requests.append(len(pixels))
-        self.server_of.seen.update(hashlib.sha256(np.ascontiguousarray(image)).digest() for image in pixels)
+        self.server_of.seen.update(hashlib.sha256(image.tobytes()).digest() for image in pixels)
         if model.largest is not None and len(pixels) > model.largest:
             self.give(400, {"error": f"inference request batch-size must be <= {model.largest}"})
             return
