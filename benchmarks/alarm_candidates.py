@@ -67,6 +67,8 @@ class Components(nn.Module):
         pixels = images.flatten(1).float() / 255
         mean = pixels.mean(dim=0)
         _, deviations, components = torch.pca_lowrank(pixels - mean, q=COMPONENTS, center=False)
+        self.mean: torch.Tensor
+        self.components: torch.Tensor
         self.register_buffer("mean", mean)
         self.register_buffer("components", deviations[:, None] / len(pixels) ** 0.5 * components.T)
 
@@ -236,6 +238,7 @@ def _forgetful(network: nn.Sequential, training: ImageSet) -> nn.Module:
     copied = copy.deepcopy(network)
     optimiser = torch.optim.Adam(copied.parameters(), lr=1e-3)
     rng = torch.Generator().manual_seed(0)
+    recall = 1.0
     for _ in range(_LONGEST):
         for rows in torch.randperm(len(images), generator=rng).split(128):
             optimiser.zero_grad(set_to_none=True)

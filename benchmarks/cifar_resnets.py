@@ -38,11 +38,10 @@ class ResNet(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
-        inside = 16
-        for number, (width, stride) in enumerate([(16, 1), (32, 2), (64, 2)], start=1):
-            layer = [Block(inside if i == 0 else width, width, stride if i == 0 else 1) for i in range(blocks)]
-            setattr(self, f"layer{number}", nn.Sequential(*layer))
-            inside = width
+        self.layer1, self.layer2, self.layer3 = (
+            nn.Sequential(*(Block(inside if i == 0 else width, width, stride if i == 0 else 1) for i in range(blocks)))
+            for inside, width, stride in [(16, 16, 1), (16, 32, 2), (32, 64, 2)]
+        )
         self.linear = nn.Linear(64, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

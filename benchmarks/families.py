@@ -1,6 +1,6 @@
 """What the families of sources are worth to the judge: images drawn again, and images drawn at random.
 
-    python -m benchmarks.families TRAINING OUT [--test TEST] [--family NAME ...] [--set NAME=VALUE ...]
+    python -m benchmarks.families TRAINING OUT [--test TEST] [--family NAME ...] [--set NAME=VALUE ...] [--unfinished]
 
 TRAINING is a folder with a training and a test split, such as that of MNIST, or a file of the training images. Each
 family is trained on the test images but for those that the split holds out, as in benchmarks/gan.py, so that the judge
@@ -9,14 +9,19 @@ encoded and drawn again: how near each comes to itself, and what share of them t
 that they were labelled with, beside that share of the images themselves. 10,000 random images are measured as those of
 a GAN. OUT gets a line in training.jsonl and one in families.jsonl, and a sheet: in each row a held-out image, what is
 drawn from its genes, neighbours of these genes, the way to the next row's, and a random image. What is in there already
-is not done again; with --train-only no judge is needed.
+is not done again; with --train-only no judge is needed. With --unfinished what broke off is measured as it lies in the
+cache, and not trained on; with --redrawn random images are left out, which are most of the work.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,25 +37,52 @@ from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.metrics.ssim import structural_similarity
+from diffgen.runs.artifacts import read_tensors, write_tensors
+from diffgen.runs.cache import ENVIRONMENT, cache_kind
 from diffgen.sources.base import EncodingSource, FamilyContext, ImageSource
 from diffgen.sources.registry import FAMILIES
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 
 ENCODING = [name for name, each in FAMILIES.items() if each.encodes]
+_OF_RANDOM = ("recognised_fraction", "coverage_trained_fraction", "coverage_held_out_fraction")
 _ROWS = 10  # of a sheet
 _NEAR = 0.1  # of the spread of random genes: how far neighbours on a sheet are from what they are neighbours of
 
 
-def prepared(family: str, config: CompareConfig, test: ImageSet) -> tuple[ImageSource, dict[str, object]]:
-    """The source of a family, trained now or found in the cache, and what that cost."""
+@contextlib.contextmanager
+def nothing_trained_on() -> Iterator[None]:
+    """A cache of its own, in which all unfinished training of sources is at its end."""
+    before = os.environ.get(ENVIRONMENT)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        files = list(cache_kind("sources").glob("*.unfinished"))
+        os.environ[ENVIRONMENT] = folder
+        stack.callback(
+            lambda: os.environ.pop(ENVIRONMENT) if before is None else os.environ.update({ENVIRONMENT: before})
+        )
+        for file in files:
+            header, tensors = read_tensors(file)
+            header["training"]["ends"] = header["training"]["step"]
+            write_tensors(cache_kind("sources") / file.name, tensors, header)
+        yield
+
+
+def prepared(
+    family: str, config: CompareConfig, test: ImageSet, *, unfinished: bool = False
+) -> tuple[ImageSource, dict[str, object]]:
+    """The source of a family, trained now or found in the cache, and what that cost.
+
+    Raises:
+        Stopped: unfinished training was asked for, and there is none.
+    """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     progress = Progress(TerminalListener())
     # the GAN alone is watched with it; what it costs is not the GAN's
     encoder = cells.prepare(test, device=device, progress=progress).encoder if family == "gan" else _Unused()
     wall, processor = time.monotonic(), time.process_time()
-    context = FamilyContext(encoder, device, progress, encoding=True)
-    made = FAMILIES[family].prepare(DataSplit(test, SplitConfig()), config, context)
+    context = FamilyContext(encoder, device, progress, encoding=True, ended=(lambda: True) if unfinished else None)
+    with nothing_trained_on() if unfinished else contextlib.nullcontext():
+        made = FAMILIES[family].prepare(DataSplit(test, SplitConfig()), config, context)
     wall, processor = time.monotonic() - wall, time.process_time() - processor
     return made, {"wall_s": wall, "processor_s": processor, "threads": torch.get_num_threads()}
 
@@ -64,9 +96,18 @@ class _Unused:
         raise AssertionError("this family has no use for the encoder")
 
 
-def run(family: str, config: CompareConfig, judge: Judge, test: ImageSet, out: Path) -> dict[str, object]:
+def run(
+    family: str,
+    config: CompareConfig,
+    judge: Judge,
+    test: ImageSet,
+    out: Path,
+    *,
+    unfinished: bool = False,
+    redrawn_alone: bool = False,
+) -> dict[str, object]:
     """Measure a family, and leave a sheet in ``out``."""
-    made, _ = prepared(family, config, test)
+    made, _ = prepared(family, config, test, unfinished=unfinished)
     source, split = made.source, DataSplit(test, SplitConfig())
     assert isinstance(source, EncodingSource) and split.labels is not None
     labels = split.labels[1]
@@ -79,7 +120,6 @@ def run(family: str, config: CompareConfig, judge: Judge, test: ImageSet, out: P
     again = source.draw(genes).cpu()
     drawing = time.process_time() - started
     random = random_genes(source.space, GENERATED_IMAGES, torch.Generator().manual_seed(1))
-    drawn = torch.cat([source.draw(part).cpu() for part in random.split(500)])
     save_image(sheet(source, split.held_out, genes, random) / 255, out / f"{family}.png", nrow=9)
     return {
         "family": family,
@@ -89,8 +129,15 @@ def run(family: str, config: CompareConfig, judge: Judge, test: ImageSet, out: P
         "ms_to_draw": 1000 * drawing / len(labels),
         "genes": source.space.length,
         **redrawn(judge, split.held_out, again, labels),
-        **asdict(measure(judge, test, drawn, split.config)),
+        **({} if redrawn_alone else _random(judge, test, source, random, split.config)),
     }
+
+
+def _random(
+    judge: Judge, test: ImageSet, source: EncodingSource, genes: torch.Tensor, config: SplitConfig
+) -> dict[str, object]:
+    drawn = torch.cat([source.draw(part).cpu() for part in genes.split(500)])
+    return asdict(measure(judge, test, drawn, config))
 
 
 def redrawn(judge: Judge, images: torch.Tensor, again: torch.Tensor, labels: torch.Tensor) -> dict[str, float]:
@@ -157,7 +204,8 @@ def _key(line: dict[str, object]) -> str:
 
 def table(lines: list[dict[str, object]], trainings: list[dict[str, object]]) -> str:
     """One row for each family."""
-    cost = {_key(each): each["processor_s"] for each in reversed(trainings)}  # the first: later ones found it there
+    # the first: later ones found it there
+    cost = {_key(each): f"{each['processor_s']:.0f}" for each in reversed(trainings)}
     rows = [
         "| family | genes | training, CPU s | to encode, ms | to draw, ms | PSNR | SSIM | real recognised "
         "| drawn again recognised | of real | random recognised, of real | covered, of real "
@@ -167,11 +215,10 @@ def table(lines: list[dict[str, object]], trainings: list[dict[str, object]]) ->
     for line in lines:
         changed = ", ".join(f"{name} {value}" for name, value in line["settings"].items())  # type: ignore[attr-defined]
         rows.append(
-            f"| {line['family']}{f' ({changed})' if changed else ''} | {line['genes']} | {cost[_key(line)]:.0f} "
+            f"| {line['family']}{f' ({changed})' if changed else ''} | {line['genes']} | {cost.get(_key(line), '')} "
             f"| {line['ms_to_encode']:.2f} | {line['ms_to_draw']:.2f} | {line['psnr']:.1f} | {line['ssim']:.3f} "
             f"| {line['named']:.3f} | {line['named_again']:.3f} | **{line['named_fraction']:.3f}** "
-            f"| {line['recognised_fraction']:.3f} | {line['coverage_trained_fraction']:.3f} "
-            f"| {line['coverage_held_out_fraction']:.3f} |"
+            f"| {' | '.join(f'{line[name]:.3f}' if name in line else '' for name in _OF_RANDOM)} |"
         )
     return "\n".join(rows)
 
@@ -183,6 +230,8 @@ def main() -> None:
     parser.add_argument("--test", help="the test images, where TRAINING is a file of the training images alone")
     parser.add_argument("--family", action="append", choices=ENCODING, help="may be given several times; all")
     parser.add_argument("--train-only", action="store_true", help="train what is missing, and measure nothing")
+    parser.add_argument("--redrawn", action="store_true", help="measure no random images")
+    parser.add_argument("--unfinished", action="store_true", help="measure what broke off, without training on")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="source.vae.steps=100")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -193,11 +242,14 @@ def main() -> None:
     config = applied(CompareConfig(), given)
     measured, trained = (Lines(arguments.out / f"{name}.jsonl") for name in ("families", "training"))
     for family in arguments.family or ENCODING:
-        wanted = {"family": family, "settings": config.source.families.get(family, {})}
-        if not trained.has(wanted):
+        settings = config.source.families.get(family, {}) | ({"unfinished": True} if arguments.unfinished else {})
+        wanted = {"family": family, "settings": settings}
+        if not arguments.unfinished and not trained.has(wanted):
             trained.add({**wanted, **prepared(family, config, test)[1]})
         if not arguments.train_only and not measured.has(wanted):
-            measured.add(run(family, config, judge_for(training, test), test, arguments.out))
+            judge = judge_for(training, None if arguments.redrawn else test)
+            how = {"unfinished": arguments.unfinished, "redrawn_alone": arguments.redrawn}
+            measured.add({**run(family, config, judge, test, arguments.out, **how), "settings": settings})
     print(table(measured.lines, trained.lines))
 
 

@@ -107,6 +107,7 @@ def _image_sets(
 ) -> dict[str, torch.Tensor]:
     # at random: a folder of pictures is in order of class
     real = training.images[random_rows(len(training), _REAL // part)]
+    assert domain.source is not None
     made = random_genes(domain.source.space, _GENERATED // part, torch.Generator().manual_seed(1))
     sets = {"real": real, **wrecked(real[: _WRECKED // part], other, seed=0)}
     found = {name: torch.from_numpy(images) for name, images in sets.items()}
@@ -119,6 +120,7 @@ def _image_sets(
 
 
 def _generate(domain: ImageSource, latents: torch.Tensor) -> torch.Tensor:
+    assert domain.source is not None
     return torch.cat([domain.source.draw(batch) for batch in latents.split(500)])
 
 
@@ -190,6 +192,7 @@ def _print_cost(pipelines: dict[str, FilterPipeline], images: torch.Tensor) -> N
 
 def _print_hundred_thousand(data: ImageSet, domain: ImageSource, config: CompareConfig) -> None:
     """As many generated pictures, against all real images of the test files."""
+    assert domain.source is not None
     latents = random_genes(domain.source.space, 100_000, torch.Generator().manual_seed(2))
     images = _generate(domain, latents)
     pipeline, against = _pipeline(data, domain, config, FilterConfig()), len(DataSplit(data, config.split).reference)

@@ -14,8 +14,8 @@ from torch import nn
 
 from benchmarks.lenet_pair import lenet5
 from diffgen.features.vae import Vae
-from diffgen.filters import DiscriminatorFilter, FilterPipeline, ReconstructionFilter, SsimFilter
-from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, to_uint8
+from diffgen.filters import DiscriminatorFilter, Filter, FilterPipeline, ReconstructionFilter, SsimFilter
+from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, folded, to_uint8
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.runs.triggers import TriggerTable
@@ -104,7 +104,8 @@ def make_networks(kind: str, device: torch.device) -> FixedNetworks:
         box.prepare((images[:64] * 255).to(torch.uint8).numpy())
         boxes.append(box)
     generator = GanSource(drawing, device=device)
-    return FixedNetworks(drawing, classifiers, generator, (boxes[0], boxes[1]))
+    # alone they draw as the source does
+    return FixedNetworks(folded(generator.network), classifiers, generator, (boxes[0], boxes[1]))
 
 
 def make_filters(kind: str, networks: FixedNetworks, device: torch.device) -> FilterPipeline:
@@ -122,7 +123,7 @@ def make_filters(kind: str, networks: FixedNetworks, device: torch.device) -> Fi
     nearest = SsimFilter(neighbors=1, device=device)
     nearest.fit(real[_HELD_OUT:])
     drawn = networks.generator.draw(torch.randn(1000, LATENT_DIM, generator=torch.Generator().manual_seed(2)))
-    chain = [
+    chain: list[Filter] = [
         DiscriminatorFilter(scorer, threshold=_ACCEPTS_ALL),
         ReconstructionFilter(lambda real: auto_encoder, threshold=_ACCEPTS_ALL),
         SsimFilter(threshold=float(nearest.score(drawn).quantile(1 - _AT_ONCE)), device=device),

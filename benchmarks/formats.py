@@ -211,7 +211,7 @@ def row(
     labels = box.predict(data.images).argmax(axis=1)
     accuracy = float((labels == data.labels).mean())
     if case.ask is not None:
-        source = float((case.ask(data.images.astype(np.float32) / 255) == data.labels).mean())
+        source = float((case.ask(data.images.astype(np.float32) / np.float32(255)) == data.labels).mean())
     settings = replace(
         config,
         models=tuple(ModelSpec(preprocessing=each.preprocessing, opening=each.opening) for each in (case, other)),

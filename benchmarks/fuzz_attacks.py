@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 import struct
+from collections.abc import Callable
 
 from benchmarks.fuzz_archives import Members, Target, archive_of, members_of, running_pickle
 from benchmarks.fuzz_graphs import in_graph, in_weights
@@ -44,27 +45,26 @@ def _renamed(members: Members, target: Target, rng: random.Random) -> Members:
     """One member under another name, perhaps beside the sound one."""
     index = rng.randrange(len(members))
     name, content = members[index]
-    new = rng.choice(
-        [
-            lambda: name.upper(),
-            lambda: name.replace(".py", ".PY"),
-            lambda: name.replace(".py", ".pY"),
-            lambda: name.replace(".pkl", ".PKL"),
-            lambda: name.replace(".json", ".JSON"),
-            lambda: f"./{name}",
-            lambda: name.replace("/", "//", 1),
-            lambda: name.replace("/", "\\"),
-            lambda: f"other/{name}",
-            lambda: name.replace("/", "/../", 1),
-            lambda: f"{name}\0.txt",
-            lambda: f"{name} ",
-            lambda: name.partition("/")[2],
-            lambda: f"{name.partition('/')[0]}/model.json",
-            lambda: f"{name.partition('/')[0]}/code/__torch__.py",
-            lambda: f"{name.partition('/')[0]}/data/aotinductor/model/x.so",
-            lambda: f"{name.partition('/')[0]}/extra/x.py",
-        ]
-    )()
+    names: list[Callable[[], str]] = [
+        lambda: name.upper(),
+        lambda: name.replace(".py", ".PY"),
+        lambda: name.replace(".py", ".pY"),
+        lambda: name.replace(".pkl", ".PKL"),
+        lambda: name.replace(".json", ".JSON"),
+        lambda: f"./{name}",
+        lambda: name.replace("/", "//", 1),
+        lambda: name.replace("/", "\\"),
+        lambda: f"other/{name}",
+        lambda: name.replace("/", "/../", 1),
+        lambda: f"{name}\0.txt",
+        lambda: f"{name} ",
+        lambda: name.partition("/")[2],
+        lambda: f"{name.partition('/')[0]}/model.json",
+        lambda: f"{name.partition('/')[0]}/code/__torch__.py",
+        lambda: f"{name.partition('/')[0]}/data/aotinductor/model/x.so",
+        lambda: f"{name.partition('/')[0]}/extra/x.py",
+    ]
+    new = rng.choice(names)()
     changed = list(members)
     changed[index] = (new or "_", content)
     if rng.random() < 0.5:

@@ -53,7 +53,7 @@ def model_files(folder: Path) -> dict[str, list[bytes]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is deprecated but still about
-        names = {"input_names": ["images"], "output_names": ["logits"], "dynamo": False}
+        names: dict[str, Any] = {"input_names": ["images"], "output_names": ["logits"], "dynamo": False}
         dynamic = {"images": {0: "batch"}, "logits": {0: "batch"}}
         made["onnx"] = [
             written(lambda path: torch.onnx.export(network(), (example,), str(path), dynamic_axes=dynamic, **names)),

@@ -157,8 +157,9 @@ def killer(queries: int) -> Listener:
     """A listener that ends its own process by SIGKILL when a search has asked so many queries."""
 
     def listen(event: Event) -> None:
-        searches = isinstance(event, StageAdvanced) and event.name == "Searching for disagreements"
-        if searches and event.done >= queries:
+        if not isinstance(event, StageAdvanced) or event.name != "Searching for disagreements":
+            return
+        if event.done >= queries:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return listen

@@ -1,13 +1,14 @@
 """What several workers bring, what dying workers cost, and whether islands should tell each other what they find.
 
     python -m benchmarks.islands speed --workers 1,2,4 --milliseconds 0,5,20 --seconds 20
-    python -m benchmarks.islands kills --kills 20
+    python -m benchmarks.islands kills --kills 20 --drivers 2
     python -m benchmarks.islands migration --seeds 1,2,3,4,5 --workers 4
 
 Two small classifiers of digits are compared by the technique ``seeds``. ``speed`` lets them sleep some milliseconds for
 each picture, as a model on a server would, but only while the search runs. One worker is the search in this process,
 with one thread as each of several has. ``kills`` ends workers by SIGKILL at random times and compares what was found
-with an undisturbed run. Processor seconds are those of all processes, from the beginning of the search to its end.
+with an undisturbed run; with ``--drivers`` it also ends the process that was started, and resumes the run. Processor
+seconds are those of all processes, from the beginning of the search to its end.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ import random
 import signal
 import statistics
 import tempfile
-import threading
 import time
+from collections.abc import Callable
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +31,7 @@ import torch
 
 from benchmarks.process_tree import processor_seconds
 from benchmarks.sleeping import Sleeping
-from diffgen import CompareResult, compare
+from diffgen import compare, resume
 from diffgen.config import CompareConfig, FilterConfig, IslandConfig, SearchConfig, replace
 from diffgen.config.filters import JurySettings
 from diffgen.data import load
@@ -111,58 +115,75 @@ def speed(arguments: argparse.Namespace, folder: Path) -> list[Line]:
 
 
 def kills(arguments: argparse.Namespace, folder: Path) -> list[Line]:
-    """A run whose workers are killed at random, and one that nobody disturbs."""
+    """A run whose workers, and whose driver, are killed at random, and one that nobody disturbs."""
     files = models(folder, arguments.passes)
     config = replace(settings(arguments), islands=IslandConfig(workers=2, threads=1), seed=7)
-    whole = _columns(compare(*files, data="digits", config=config, budget=arguments.budget, output=folder / "whole"))
-    ended, heard = threading.Event(), list[str]()
-    killer = threading.Thread(target=_kill, args=(arguments, ended, heard))
-
-    def listen(event: Event) -> None:
-        if isinstance(event, StageStarted) and event.name == _SEARCH:
-            killer.start()
-        elif isinstance(event, StageEnded) and event.name == _SEARCH:
-            ended.set()
-
-    disturbed = compare(
-        *files, data="digits", config=config, budget=arguments.budget, output=folder / "killed", events=listen
-    )
-    killer.join()
-    found = _columns(disturbed)
+    undisturbed = compare(*files, data="digits", config=config, budget=arguments.budget, output=folder / "whole")
+    asked, whole = undisturbed.queries, _columns(folder / "whole")
+    run, flag = folder / "killed", folder / "searching"
+    search = partial(get_context("spawn").Process, target=_search, args=(files, config, arguments.budget, run, flag))
+    workers, drivers = _kill(arguments, search, flag)
+    found = _columns(run)
     lost = set(map(bytes, whole["hashes"])) - set(map(bytes, found["hashes"]))
-    same = len(found["hashes"]) == len(whole["hashes"]) and bool((found["hashes"] == whole["hashes"]).all())
-    line = (len(heard), f"{disturbed.queries:,}", len(whole["hashes"]), len(lost), "yes" if same else "no")
+    same = all(
+        np.array_equal(found[name], column, equal_nan=column.dtype.kind == "f") for name, column in whole.items()
+    )
+    queries = f"{RunFolder.open(run).results()['queries']:,} of {asked:,}"
+    line = (workers, drivers, queries, len(whole["hashes"]), len(lost), "yes" if same else "no")
     show(line)
     return [line]
 
 
-def _kill(arguments: argparse.Namespace, ended: threading.Event, killed: list[str]) -> None:
-    """Ends a worker of this process now and then."""
-    rng = random.Random(0)
-    while len(killed) < arguments.kills and not ended.wait(rng.uniform(0.5, 1.5) * arguments.pause):
-        workers = [child for child in _children() if "spawn_main" in child[1]]
-        if workers:
-            pid, _ = rng.choice(workers)
-            os.kill(pid, signal.SIGKILL)
-            killed.append(str(pid))
+def _search(files: tuple[Path, Path], config: CompareConfig, budget: str, run: Path, flag: Path) -> None:
+    """Begin a run, or go on with it; the flag is there while it searches."""
+    torch.set_num_threads(1)
+    if (run / "manifest.json").is_file():
+        resume(run, events=Watch(flag))
+    else:
+        compare(*files, data="digits", config=config, budget=budget, output=run, events=Watch(flag), force=True)
 
 
-def _children() -> list[tuple[int, str]]:
-    """Processes that this one has started, and their commands."""
+def _kill(arguments: argparse.Namespace, search: Callable[[], SpawnProcess], flag: Path) -> tuple[int, int]:
+    """Ends processes of a search at random, and starts it again until it has ended; how many workers, and drivers."""
+    rng, workers, drivers = random.Random(0), 0, 0
+    driver = search()
+    driver.start()
+    while driver.is_alive():
+        driver.join(rng.uniform(0.5, 1.5) * arguments.pause)
+        left = arguments.kills - workers + arguments.drivers - drivers
+        if not (driver.is_alive() and flag.exists() and left):
+            continue
+        if rng.randrange(left) < arguments.drivers - drivers:
+            driver.kill()
+            driver.join()
+            drivers += 1
+            flag.unlink(missing_ok=True)
+            driver = search()
+            driver.start()
+        elif found := [pid for pid, command in _children(driver.pid) if "spawn_main" in command]:
+            os.kill(rng.choice(found), signal.SIGKILL)
+            workers += 1
+    if driver.exitcode:
+        raise RuntimeError(f"the run did not end well: {driver.exitcode}")
+    return workers, drivers
+
+
+def _children(of: int | None) -> list[tuple[int, str]]:
+    """Processes that another one has started, and their commands."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == os.getpid():
+                if parent == of:
                     found.append((int(entry.name), (entry / "cmdline").read_text().replace("\0", " ")))
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended meanwhile
     return found
 
 
-def _columns(result: CompareResult) -> dict[str, np.ndarray]:
-    return RunFolder.open(result.run).read_triggers().columns()
+def _columns(run: Path) -> dict[str, np.ndarray]:
+    return RunFolder.open(run).read_triggers().columns()
 
 
 def migration(arguments: argparse.Namespace, folder: Path) -> list[Line]:
@@ -184,7 +205,7 @@ def migration(arguments: argparse.Namespace, folder: Path) -> list[Line]:
 
 _HEADS = {
     "speed": ("ms", "workers", "queries", "queries/s", "times one", "CPU ms/query", "of the driver", "behaviours"),
-    "kills": ("kills", "queries", "triggers", "lost", "same run"),
+    "kills": ("workers killed", "drivers killed", "queries", "triggers", "lost", "same run"),
     "migration": ("migrants", "workers", "median of recognised behaviours", "by seed"),
 }
 
@@ -205,6 +226,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--migrants", default="0,16")
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--drivers", type=int, default=0, help="kills of the process that was started, besides")
     parser.add_argument("--pause", type=float, default=6.0, help="mean seconds between two kills")
     parser.add_argument("--population", type=int, default=100)
     parser.add_argument("--passes", type=int, default=6)

@@ -174,9 +174,12 @@ def _unit(images: torch.Tensor) -> torch.Tensor:
     return images.to(torch.float32) / 255
 
 
-def judge_for(training: ImageSet, test: ImageSet) -> Judge:
-    """The judge of a data set, from the cache or newly trained on its training split (some minutes)."""
-    assert training.labels is not None and test.labels is not None
+def judge_for(training: ImageSet, test: ImageSet | None) -> Judge:
+    """The judge of a data set, from the cache or newly trained on its training split (some minutes).
+
+    Without ``test`` its accuracies stay unknown.
+    """
+    assert training.labels is not None
     judge = Judge(training)
     folder = cache_folder() / "judge"
     folder.mkdir(parents=True, exist_ok=True)
@@ -192,6 +195,9 @@ def judge_for(training: ImageSet, test: ImageSet) -> Judge:
                 write_whole(path, partial(save_file, weights))
         network.load_state_dict(load_file(path))
         network.eval().requires_grad_(False)
+    if test is None:
+        return judge
+    assert test.labels is not None
     answers, labels = judge.probabilities(torch.from_numpy(test.images)), torch.from_numpy(test.labels)
     right = (answers.argmax(2) == labels).float().mean(1).tolist()
     judge.accuracies = dict(zip(judge.networks, right, strict=True))

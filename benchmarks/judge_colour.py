@@ -67,6 +67,7 @@ class Photographs(nn.Module):
         super().__init__()
         self.body = _residual(width) if kind == "residual" else _plain(width)
         self.head = nn.Linear(8 * width, classes)
+        self.temperature: torch.Tensor
         self.register_buffer("temperature", torch.ones(()))
 
     def features(self, values: torch.Tensor) -> torch.Tensor:
@@ -144,6 +145,8 @@ def train(training: ImageSet, kind: str, path: Path, *, seed: int, epochs: int |
     # the mean over the last steps is better than the last step, and of use before the training is at its end
     decay = max(0.0, 1 - 6 / (asked.epochs * batches))
     mean = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
+    averaged = mean.module
+    assert isinstance(averaged, Photographs)
     optimiser = torch.optim.SGD(
         network.parameters(), lr=_LEARNING_RATE * asked.batch / 256, momentum=0.9, nesterov=True, weight_decay=_DECAY
     )
@@ -168,7 +171,7 @@ def train(training: ImageSet, kind: str, path: Path, *, seed: int, epochs: int |
             schedule.step()
             mean.update_parameters(network)
             total += loss.item()
-        right = _accuracy(mean.module.eval(), images[held], labels[held])
+        right = _accuracy(averaged.eval(), images[held], labels[held])
         print(
             f"{kind}, epoch {epoch + 1} of {asked.epochs}: loss {total / batches:.3f}, held-out accuracy {right:.4f}, "
             f"{time.process_time() - started:.0f} s of CPU",
@@ -176,7 +179,7 @@ def train(training: ImageSet, kind: str, path: Path, *, seed: int, epochs: int |
         )
         state = {"epochs": epoch + 1} | {name: part.state_dict() for name, part in parts.items()}
         write_whole(unfinished, partial(torch.save, state))
-    finished = max((mean.module.eval(), network.eval()), key=lambda each: _accuracy(each, images[held], labels[held]))
+    finished = max((averaged.eval(), network.eval()), key=lambda each: _accuracy(each, images[held], labels[held]))
     finished.temperature.copy_(_temperature(finished, images[held], labels[held]))
     weights = {name: value.contiguous() for name, value in finished.state_dict().items()}
     write_whole(path, partial(save_file, weights))

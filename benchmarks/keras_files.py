@@ -31,6 +31,7 @@ def keras_network(network: nn.Sequential, image_shape: tuple[int, int, int]) -> 
         if isinstance(layer, nn.Conv2d):
             padding = "valid" if layer.padding == (0, 0) else "same"
             layers.append(keras.layers.Conv2D(layer.out_channels, layer.kernel_size, layer.stride, padding))
+            assert layer.bias is not None
             weights.append([layer.weight.detach().permute(2, 3, 1, 0).numpy(), layer.bias.detach().numpy()])
         elif isinstance(layer, nn.Linear):
             kernel = layer.weight.detach()

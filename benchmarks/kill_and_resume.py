@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -181,7 +181,11 @@ def differences(run: Path, reference: Path) -> list[str]:
     """Columns of the archive and verdicts in which two runs differ."""
     folders = RunFolder.open(run), RunFolder.open(reference)
     differing = []
-    for read in (lambda folder: folder.read_triggers().columns(), lambda folder: folder.read_arrays("verdicts")):
+    reads: tuple[Callable[[RunFolder], Mapping[str, Any]], ...] = (
+        lambda folder: folder.read_triggers().columns(),
+        lambda folder: folder.read_arrays("verdicts"),
+    )
+    for read in reads:
         ours, theirs = (read(folder) for folder in folders)
         names = ours.keys() | theirs.keys()
         differing += [

@@ -150,7 +150,7 @@ def watched(out: Path, words: list[str], started: float) -> None:
             clock.hear("started" if isinstance(event, events.StageStarted) else "ended", event.name, now())
         send(progress, event)
 
-    events.Progress.send = listened  # type: ignore[method-assign]  # the command line has no place for a listener
+    events.Progress.send = listened  # type: ignore[assignment, method-assign]  # the command line has no place for a listener
     code = run(words)
     clock.end(now())
     began = {name: [when[0] - started, when[1]] for name, when in clock.began.items()}

@@ -301,8 +301,8 @@ def spaces(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         if run.technique == "giftbench" and run.triggers.genes is not None:
             facts = run.folder.results()["gan"]
-            told = (str(facts.get(name, "")) for name in ("updates", "drawn again"))
-            found[run.family] = (run.family, str(run.triggers.genes.shape[1]), *told)
+            known = (str(facts.get(name, "")) for name in ("updates", "drawn again"))
+            found[run.family] = (run.family, str(run.triggers.genes.shape[1]), *known)
     lines = _table(("source", "genes", "updates of its training", "drawn again"), found.values())
     told = _table(
         ("published, MNIST", "length", "minutes of training, on a GPU", "ms a picture"),

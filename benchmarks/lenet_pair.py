@@ -23,7 +23,7 @@ _EPOCHS = 4
 _BATCH = 128
 
 
-def lenet5(classes: int = 10) -> nn.Module:
+def lenet5(classes: int = 10) -> nn.Sequential:
     """LeNet-5 (LeCun et al. 1998) with ReLU and max pooling, logits for 1x28x28 images in 0..1."""
     return nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2),
@@ -41,7 +41,7 @@ def lenet5(classes: int = 10) -> nn.Module:
     )
 
 
-def train(images: torch.Tensor, labels: torch.Tensor, *, seed: int, epochs: int = _EPOCHS) -> nn.Module:
+def train(images: torch.Tensor, labels: torch.Tensor, *, seed: int, epochs: int = _EPOCHS) -> nn.Sequential:
     """Train a LeNet-5 on uint8 (N, 1, 28, 28) and int64 (N,)."""
     rng = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)

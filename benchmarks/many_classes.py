@@ -55,7 +55,7 @@ def measure(classes: int, queries: int) -> Row:
         budget=Budget(queries=queries),
         device="cpu",
         source=SourceConfig(family="gan"),
-        gan=GanConfig(width=16, steps=50, batch_size=32),
+        gan=GanConfig(width=16, steps=50, batch_size=32, monitor_checks=0),
         filters=FilterConfig(names=()),
         data_labels="ignore",
     )

@@ -26,6 +26,7 @@ class NetOfKinds(torch.nn.Module):
         super().__init__()
         self.digits, self.background = digits, background
         weights = torch.randn(_SIDE * _SIDE, kinds, generator=torch.Generator().manual_seed(0))
+        self.weights: torch.Tensor
         self.register_buffer("weights", _SHARE_OF_KINDS * weights / _SIDE)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:

@@ -68,9 +68,15 @@ def save_onnx(network: nn.Module, shape: tuple[int, ...], path: Path) -> None:
     """For batches of any size."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
-        axes = {"input": {0: "n"}, "output": {0: "n"}}
-        names = {"input_names": ["input"], "output_names": ["output"]}
-        torch.onnx.export(network, (torch.zeros(2, *shape),), str(path), dynamo=False, dynamic_axes=axes, **names)
+        torch.onnx.export(
+            network,
+            (torch.zeros(2, *shape),),
+            str(path),
+            dynamo=False,
+            dynamic_axes={"input": {0: "n"}, "output": {0: "n"}},
+            input_names=["input"],
+            output_names=["output"],
+        )
 
 
 def pieces(path: Path) -> None:
@@ -104,7 +110,9 @@ def main() -> None:
         print(f"pip cannot bring {WHEEL} here; nothing was measured.")
         return
     network, file = generator_in(wheel), out / "generator.onnx"
-    latent_dim = network[0].in_channels
+    first = network[0]
+    assert isinstance(first, nn.ConvTranspose2d)
+    latent_dim = first.in_channels
     save_onnx(network, (latent_dim, 1, 1), file)
     source = FileSource(
         GeneratorConfig(file=str(file), latent_dim=latent_dim), (3, _SIDE, _SIDE), device=torch.device("cpu")

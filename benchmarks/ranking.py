@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from benchmarks.lenet_pair import train
@@ -61,7 +62,7 @@ def sds_rows(said: Int64Array, count: int, rng: np.random.Generator) -> Int64Arr
 
 def short_list(
     said: Int64Array, right: np.ndarray, posterior: Float32Array, count: int, seed: int
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+) -> NDArray[np.float64]:
     """What `diffgen rank` makes of ``count`` labels, of images on which models differ."""
     guessed = guessed_right(posterior, said)
     chance = chances(doubt(guessed, said), count)
@@ -109,6 +110,7 @@ def main() -> None:
     for box in boxes:
         box.prepare(torch.from_numpy(np.array(unseen.images[:64])))
     assert unseen.labels is not None
+    labels = unseen.labels
     config = trained_as_asked(
         CompareConfig(budget=Budget.parse(arguments.search), seed=1, device="cpu"), quick=arguments.quick
     )
@@ -129,13 +131,13 @@ def main() -> None:
     )
     ways: dict[str, Callable[[int, int], np.ndarray]] = {
         "random images": lambda count, seed: accuracy(
-            everything, unseen.labels, np.random.default_rng(seed).choice(len(unseen), count, replace=False)
+            everything, labels, np.random.default_rng(seed).choice(len(unseen), count, replace=False)
         ),
         "random, where models differ": lambda count, seed: accuracy(
-            everything, unseen.labels, np.random.default_rng(seed).choice(apart, min(count, len(apart)), replace=False)
+            everything, labels, np.random.default_rng(seed).choice(apart, min(count, len(apart)), replace=False)
         ),
         "SDS": lambda count, seed: accuracy(
-            everything, unseen.labels, sds_rows(everything, count, np.random.default_rng(seed))
+            everything, labels, sds_rows(everything, count, np.random.default_rng(seed))
         ),
         "short list, models alone": lambda count, seed: short_list(said, right, alone, count, seed),
         "short list, with the jury": lambda count, seed: short_list(said, right, juried, count, seed),

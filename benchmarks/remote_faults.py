@@ -79,10 +79,9 @@ class Outcome:
 class Bench:
     """Models, settings and cache in a folder; every run is a process of its own."""
 
-    def __init__(self, folder: Path, *, queries: int, gan_steps: int) -> None:
+    def __init__(self, folder: Path, *, queries: int) -> None:
         self.folder = folder
         self.queries = queries
-        self._gan_steps = gan_steps
         training = load("digits:train")
         self.a, self.b = folder / "a.pt", folder / "b.onnx"
         save_torchscript(train_classifier(convolutional_classifier(10), training, seed=0), self.a)
@@ -95,7 +94,7 @@ class Bench:
         """A new run, or the resumption of the one that is there."""
         words = [
             *("compare", "a.pt", b, "--data", "digits:test", "--budget", f"{self.queries}q", "--seed", "7"),
-            *("--gan-steps", str(self._gan_steps), "--config", "settings.toml", "-q", "-o", run.name),
+            *("--config", "settings.toml", "-q", "-o", run.name),
         ]
         if (run / "config.toml").is_file():
             words = ["compare", "--resume", run.name, "--b-allow-remote", "-q"]
@@ -252,7 +251,6 @@ def main() -> int:
     """Ask in every way; ends with 1 when anything differs."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--queries", type=int, default=3_000, help="budget of the search (default: %(default)s)")
-    parser.add_argument("--gan-steps", type=int, default=100, help="of the GAN (default: %(default)s)")
     parser.add_argument("--faults", type=float, default=0.05, help="share of spoilt requests (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the faults (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=1, help="of the client (default: %(default)s)")
@@ -261,7 +259,7 @@ def main() -> int:
     outcomes: list[Outcome] = []
     throughput: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="remote-faults-") as name:
-        bench = Bench(Path(name), queries=arguments.queries, gan_steps=arguments.gan_steps)
+        bench = Bench(Path(name), queries=arguments.queries)
         reference = bench.folder / "reference"
         bench.finish(bench.start(reference, "b.onnx"))
         throughput["as a file"] = images_per_second(str(bench.b))

@@ -139,6 +139,7 @@ def search(pair: Pair, variant: str, budget: Budget, seed: int) -> dict[str, Any
     """One run and its figures."""
     config = VARIANTS[variant]
     parts: list[TriggerTable] = []
+    assert pair.domain.source is not None
     archive = Archive(pair.domain.source.image_shape, sink=parts.append)
     guided = config.validity != "post" and variant not in ("published_loop", "random_latent")
     batch = resolve_batch_size(None, _CPU)

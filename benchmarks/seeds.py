@@ -1,6 +1,6 @@
 """What the source ``seeds`` brings before anything is searched for: its ranges, the order of its seeds, each operator.
 
-    python -m benchmarks.seeds DATA MODEL_A MODEL_B
+    python -m benchmarks.seeds DATA MODEL_A MODEL_B [--codes vae]
 
 DATA is a folder with a training and a test split; the comparison's real images are the test split, the judge
 (benchmarks/judge.py) is trained on the training split. Pictures are drawn at random from the source, none is searched
@@ -10,6 +10,9 @@ for:
 * seeds drawn evenly, and those near a margin or on which the models differ first;
 * one operator alone, calibrated, such seeds first.
 
+With --codes, instead: the operators that step among codes (``towards``, ``code_noise``), as they are and with the
+codes of a source trained on the data, as Argus and Latte (towards) and SINVAD (noise) step, each calibrated by itself.
+
 Per 1,000 queries: triggers; those that the judge recognises, and of them those that it names as the seed's label;
 behaviours (what A and B say, and the cell) among the recognised. Prints Markdown.
 """
@@ -18,7 +21,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,14 +42,40 @@ from diffgen.features.cells import Cells
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
+from diffgen.models.loading import file_digest
+from diffgen.sampling import random_rows
+from diffgen.sources.base import EncodingSource, FamilyContext
 from diffgen.sources.calibration import prepare_ranges
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.energy import seed_weights
 from diffgen.sources.operators import OPERATORS, Scene
+from diffgen.sources.registry import FAMILIES
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.tasks.classification import behaviours, disagree, labels_of
 
 _CPU = torch.device("cpu")
+_STEPS = ("towards", "code_noise")
+
+
+class SourceCodes(AutoEncoder):
+    """A source that encodes, in place of the auto-encoder of the operators.
+
+    Args:
+        source: encodes and draws grey levels as bytes.
+        digest: of what it was trained to.
+        real: see the base class.
+    """
+
+    def __init__(self, source: EncodingSource, digest: str, real: torch.Tensor) -> None:
+        self.digest = digest
+        self._source = source
+        self.spread = self.encode(real[random_rows(len(real), 2_000)].to(torch.float64)).std(dim=0)
+
+    def encode(self, images: torch.Tensor) -> torch.Tensor:
+        return self._source.encode(images.round().clamp(0, 255).to(torch.uint8)).to(torch.float64)
+
+    def decode(self, codes: torch.Tensor) -> torch.Tensor:
+        return self._source.draw(codes.to(torch.float32)).to(torch.float64)
 
 
 @dataclass(frozen=True)
@@ -80,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="folder with a training and a test split")
     parser.add_argument("models", nargs=2, metavar="MODEL")
+    parser.add_argument("--codes", choices=("vae", "vq"), help="measure steps among codes alone, also this source's")
     parser.add_argument("--queries", type=int, default=1000, help="random pictures of each row (default: %(default)s)")
     add_quick(parser)
     arguments = parser.parse_args()
@@ -95,7 +126,7 @@ def main() -> None:
     images = torch.from_numpy(data.images)
     network = AutoEncoder(prepare_auto_encoder(split, config, device=_CPU, progress=progress), split.reference)
     scene, every = Scene(images, plain_background(images), network), SeedsSettings()
-    names = every.fitting(data.image_shape, learned=True)
+    names = _STEPS if arguments.codes else every.fitting(data.image_shape, learned=True)
     before = time.process_time()
     ranges = prepare_ranges(split, scene, names, jury, progress)
     print(f"Ranges: {time.process_time() - before:.1f} s of processor time where they are not in the cache.\n")
@@ -113,16 +144,30 @@ def main() -> None:
         "\n| drawn at random | triggers | recognised | named as the seed | behaviours | recognised, of all | ms each |"
     )
     print("|---|--:|--:|--:|--:|--:|--:|")
-    for name, given in (
-        ("usual ranges, all seeds alike", {}),
-        ("calibrated, all seeds alike", {"ranges": ranges}),
-        ("calibrated, unsure seeds first", {"ranges": ranges, "weights": weights}),
-    ):
-        print(bench.row(name, SeedsSource(scene, every, device=_CPU, **given), arguments.queries), flush=True)
+
+    def drawn(name: str, settings: SeedsSettings, scene: Scene, **given: Any) -> None:
+        source = SeedsSource(scene, settings, device=_CPU, **given)
+        print(bench.row(name, source, arguments.queries), flush=True)
+
+    if not arguments.codes:
+        drawn("usual ranges, all seeds alike", every, scene)
+        drawn("calibrated, all seeds alike", every, scene, ranges=ranges)
+        drawn("calibrated, unsure seeds first", every, scene, ranges=ranges, weights=weights)
     for name in names:
         alone = SeedsSettings(operators=(name,), steps=1)
-        source = SeedsSource(scene, alone, ranges=ranges, weights=weights, device=_CPU)
-        print(bench.row(f"{name} alone", source, arguments.queries), flush=True)
+        drawn(f"{name} alone", alone, scene, ranges=ranges, weights=weights)
+    if arguments.codes:
+        context = FamilyContext(cells.encoder, _CPU, progress, encoding=True)
+        made = FAMILIES[arguments.codes].prepare(split, config, context)
+        assert isinstance(made.source, EncodingSource)
+        assert made.artifact is not None
+        theirs = replace(scene, auto_encoder=SourceCodes(made.source, file_digest(made.artifact), split.reference))
+        ranges = prepare_ranges(split, theirs, names, jury, progress)
+        for name in names:
+            alone = SeedsSettings(operators=(name,), steps=1)
+            (axis,) = OPERATORS[name].axes
+            said = axis.text((ranges or {name: OPERATORS[name].usual(sides)})[name][axis.name])
+            drawn(f"{name} alone, codes of {arguments.codes}, {said}", alone, theirs, ranges=ranges, weights=weights)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ copies. Without ``--models`` two small networks with inputs of 224 and 192 pixel
 The same comparison is then run twice in processes of their own, the first with an empty cache beside the photographs,
 the second with what the first left there.
 
-Of each stage: seconds by the clock and of the processor, and the highest memory while it lasted, all of it and what is
-anonymous, that is not a file that is mapped; of the command and of all processes that it starts together, since models
-from files compute in processes of their own. The last line of stdout is one JSON object.
+Of each stage, and until the search begins: seconds by the clock and of the processor; of each stage the highest memory
+while it lasted, all of it and what is anonymous, that is not a file that is mapped; of the command and of all processes
+that it starts together, since models from files compute in processes of their own. The last line of stdout is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ def compare_once(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
             running.append((event.name, now, processor_seconds(os.getpid())))
             if event.name == "Searching for disagreements":
                 found["search_begins_s"] = round(now, 1)
+                found["search_begins_cpu"] = round(processor_seconds(os.getpid()), 1)
         elif isinstance(event, events.StageEnded):
             name, start, cpu = running.pop()
             tree.look()

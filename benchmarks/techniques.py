@@ -46,7 +46,7 @@ from benchmarks.selector import SEEDS, divisions
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import RealLabels, prepare_jury
-from diffgen.config import Budget, CompareConfig, FilterConfig, SelectorConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, SelectorConfig, replace
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
 from diffgen.events import Listener, Progress
@@ -65,7 +65,8 @@ from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import MIN_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
-from diffgen.techniques import technique_names
+from diffgen.sources.registry import FAMILIES
+from diffgen.techniques import technique_class, technique_names
 from diffgen.types import Int64Array
 from diffgen.workers.calls import Ended, Function
 from diffgen.workers.processes import CallProcesses
@@ -196,7 +197,10 @@ def _put_to_use(judge: Judge, cells: Cells, finds: TriggerTable) -> dict[str, An
 def cell(events: Listener, file: Path, way: str, *about: Any) -> None:
     """One comparison and its figures."""
     technique, preset = WAYS[way]
-    a, b, data, budget, seed, training, quick = about
+    a, b, data, budget, seed, training, quick, family = about
+    settings = _SETTINGS
+    if technique_class(technique).needs(settings.search).encoder:
+        settings = replace(settings, source=replace(settings.source, family=family))
     run = file.with_suffix("")
     if (run / "manifest.json").is_file():
         resume(run)
@@ -212,7 +216,7 @@ def cell(events: Listener, file: Path, way: str, *about: Any) -> None:
             device="cpu",
             output=run,
             # asked again in batches: one by one takes longer than the search
-            config=trained_as_asked(_SETTINGS, quick=quick),
+            config=trained_as_asked(settings, quick=quick),
         )
     write_json(file, figures(run, data, training))
 
@@ -248,7 +252,7 @@ def run(arguments: argparse.Namespace) -> None:
                         prepare(data, arguments.training, quick=arguments.quick)
                         ready.add(data)
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    about = a, b, data, str(budget), seed, arguments.training, arguments.quick
+                    about = a, b, data, str(budget), seed, arguments.training, arguments.quick, arguments.source
                     said = _called(cell, file, way, *about) or file.read_text(encoding="utf-8")
                     print(f"{file.relative_to(arguments.out)}: {' '.join(said.split())[:300]}", flush=True)
 
@@ -363,6 +367,8 @@ def main() -> None:
     running.add_argument("--pair", nargs=4, action="append", required=True, metavar=("NAME", "A", "B", "DATA"))
     running.add_argument("--techniques", nargs="+", choices=WAYS, default=list(WAYS))
     running.add_argument("--training", help="training split of the data, for the judge")
+    encoding = [name for name, each in FAMILIES.items() if each.encodes]
+    running.add_argument("--source", choices=encoding, help="of the techniques that encode images; default: their own")
     running.add_argument("--seconds", type=float)
     running.add_argument("--queries", type=int)
     running.add_argument("--seeds", type=int, default=3)

@@ -80,8 +80,8 @@ def tflite_file(
             current = _weighed(graph, schema, (9, 8), options, current, kernel, layer.bias, shape, scale)
         elif isinstance(layer, nn.MaxPool2d):
             shape = [batch, shape[1] // 2, shape[2] // 2, shape[3]]
-            sides = {"filterWidth": 2, "filterHeight": 2, "strideW": 2, "strideH": 2}
-            options = _made(schema.Pool2DOptionsT(), padding=1, **sides)
+            pool = {"filterWidth": 2, "filterHeight": 2, "strideW": 2, "strideH": 2}
+            options = _made(schema.Pool2DOptionsT(), padding=1, **pool)
             output = _like(graph, schema, current, shape)
             _operator(graph, schema, (17, 5), options, [current], output)
             current = output
@@ -119,11 +119,12 @@ def _weighed(
     options: Any,
     source: int,
     kernel: np.ndarray,
-    bias: torch.Tensor,
+    bias: torch.Tensor | None,
     shape: list[int],
     scale: tuple[float, int] | None,
 ) -> int:
     """A convolution or a dense layer; returns its output."""
+    assert bias is not None
     added = bias.detach().numpy()
     if scale is None:
         weights = _tensor(graph, schema, "weights", list(kernel.shape), data=kernel)

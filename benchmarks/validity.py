@@ -15,7 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _DEFAULT = ("discriminator", "reconstruction", "ssim")  # of version 0.1
 #: name -> (when the filters are asked, which)
-WAYS = {
+WAYS: dict[str, tuple[Literal["post", "constraint", "objective"], tuple[str, ...]]] = {
     "post": ("post", _DEFAULT),
     "constraint": ("constraint", _DEFAULT),
     "objective": ("objective", _DEFAULT),

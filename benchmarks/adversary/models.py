@@ -7,6 +7,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ def _rewritten(source: str, change: Callable[[str, bytes], list[tuple[str, bytes
     return prepare
 
 
-def _code(line: str, *, name: Callable[[str], str] = lambda name: name, keep: bool = False, head: str = "") -> Callable:
+def _code(
+    line: str, *, name: Callable[[str], str] = lambda name: name, keep: bool = False, head: str = ""
+) -> Callable[[Path, Path], object]:
     """A TorchScript archive whose forward begins with a line of code, in members under other names."""
 
     def change(member: str, content: bytes) -> list[tuple[str, bytes]]:
@@ -69,7 +72,7 @@ class _Evil:
         return os.system, ("touch ~/PWNED",)
 
 
-def _bytes(content: bytes) -> Callable[[Path, Path], None]:
+def _bytes(content: bytes) -> Callable[[Path, Path], object]:
     return lambda folder, victim: (folder / "m").write_bytes(content)
 
 
@@ -92,6 +95,11 @@ def _onnx(change: Callable[[Any, Path], None]) -> Callable[[Path, Path], None]:
     return prepare
 
 
+def _calling(operator: str, name: str, old: bytes) -> list[tuple[str, bytes]]:
+    """A member of a pt2 archive whose graph calls another operator."""
+    return [(name, old.replace(b"torch.ops.aten.relu.default", operator.encode()) if name.endswith(".json") else old)]
+
+
 def _external(location: str) -> Callable[[Path, Path], None]:
     def change(model: Any, victim: Path) -> None:
         from onnx import TensorProto
@@ -104,6 +112,11 @@ def _external(location: str) -> Callable[[Path, Path], None]:
         entry.key, entry.value = "location", location
 
     return _onnx(change)
+
+
+def _external_fifo(folder: Path, victim: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    _external("pipe")(folder, victim)
 
 
 def _endless_onnx(model: Any, victim: Path) -> None:
@@ -148,7 +161,7 @@ def _endless_script(folder: Path, victim: Path) -> None:
         torch.jit.script(Endless()).save(str(folder / "m"))
 
 
-def _sidecar(text: str) -> Callable[[Path, Path], None]:
+def _sidecar(text: str) -> Callable[[Path, Path], object]:
     return lambda folder, victim: (folder / "a.pt.toml").write_text(text)
 
 
@@ -174,13 +187,14 @@ def cases() -> Iterator[Case]:
         "eval": 'eval("1")',
     }.items():
         yield Case("models", f"TorchScript whose forward calls {how}", _INSPECT, _code(line))
-    for how, name, keep in (
+    renamed: tuple[tuple[str, Callable[[str], str], bool], ...] = (
         ("in a member called .PY", lambda name: name[:-3] + ".PY", False),
         ("in a member called .PY beside a sound .py", lambda name: name[:-3] + ".PY", True),
         ("in a member of a name that stands twice", lambda name: name, True),
         ("in a member whose folder is in capitals", lambda name: name.replace("/code/", "/CODE/"), True),
-    ):
-        yield Case("models", f"TorchScript that writes a file, {how}", _INSPECT, _code(_FILE, name=name, keep=keep))
+    )
+    for how, rename, keep in renamed:
+        yield Case("models", f"TorchScript that writes a file, {how}", _INSPECT, _code(_FILE, name=rename, keep=keep))
     for cookie in ("unicode_escape", "utf-7", "latin-1", "rot13"):
         yield Case(
             "models",
@@ -217,7 +231,7 @@ def cases() -> Iterator[Case]:
         yield Case("models", f"ONNX with external data in {where!r}", _INSPECT, _external(where))
     yield Case(
         "models", "ONNX with external data in a FIFO", _INSPECT,
-        lambda folder, victim: (os.mkfifo(folder / "pipe"), _external("pipe")(folder, victim)),
+        _external_fifo,
     )  # fmt: skip
     for share in (0.1, 0.5, 0.9, 0.999):
         for source in ("a.pt", "b.onnx", "c.pt2"):
@@ -232,9 +246,7 @@ def cases() -> Iterator[Case]:
     for operator in ("torch.ops.aten.from_file.default", "torch.ops.mylib.run.default", "os.system", "builtins.eval"):
         yield Case(
             "models", f"pt2 whose graph calls {operator}", _INSPECT,
-            _rewritten("c.pt2", lambda name, old, to=operator: [
-                (name, old.replace(b"torch.ops.aten.relu.default", to.encode()) if name.endswith(".json") else old)
-            ]),
+            _rewritten("c.pt2", partial(_calling, operator)),
         )  # fmt: skip
     yield Case(
         "models", "pt2 with every member twice", _INSPECT, _rewritten("c.pt2", lambda name, old: [(name, old)] * 2)

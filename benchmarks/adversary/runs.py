@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +29,7 @@ def _linked(name: str, target: str = "thesis.txt") -> Callable[[Path, Path], Non
     return prepare
 
 
-def _changed(name: str, change: Callable[[dict], object]) -> Callable[[Path, Path], None]:
+def _changed(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path, Path], None]:
     def prepare(folder: Path, victim: Path) -> None:
         path = folder / "run" / name
         values = json.loads(path.read_text())
@@ -37,7 +39,7 @@ def _changed(name: str, change: Callable[[dict], object]) -> Callable[[Path, Pat
     return prepare
 
 
-def _text(name: str, text: str | bytes) -> Callable[[Path, Path], None]:
+def _text(name: str, text: str | bytes) -> Callable[[Path, Path], object]:
     content = text if isinstance(text, bytes) else text.encode()
     return lambda folder, victim: (folder / "run" / name).write_bytes(content)
 
@@ -55,7 +57,7 @@ def _setting(line: str) -> Callable[[Path, Path], None]:
     return prepare
 
 
-def _arrays(name: str, change: Callable[[dict], object]) -> Callable[[Path, Path], None]:
+def _arrays(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path, Path], None]:
     def prepare(folder: Path, victim: Path) -> None:
         path = next((folder / "run").glob(name))
         with np.load(path) as stored:
@@ -75,7 +77,7 @@ def _bomb(folder: Path, victim: Path) -> None:
 def _store_entry(said: object) -> Callable[[Path, Path], None]:
     """A check's behaviour whose labels are what an enemy wants."""
 
-    def change(values: dict) -> None:
+    def change(values: dict[str, Any]) -> None:
         for each in _dicts(values):
             if "said" in each:
                 each["said"] = said
@@ -83,7 +85,7 @@ def _store_entry(said: object) -> Callable[[Path, Path], None]:
     return _changed("results.json", change)
 
 
-def _dicts(value: object) -> Iterator[dict]:
+def _dicts(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
         for each in value.values():
@@ -110,14 +112,15 @@ def cases() -> Iterator[Case]:
         "runs", "the run is a link to a file", "diffgen report r", lambda f, v: (f / "r").symlink_to(v / "thesis.txt")
     )
     for name in ("manifest.json", "results.json"):
-        for what, text in {
+        texts: dict[str, str | bytes] = {
             "is empty": "",
             "is a list": "[]",
             "is a number": "7",
             "nests 100,000 lists": "[" * 100_000 + "]" * 100_000,
             "is not text": b"\xff\xfe\0",
             "holds a number of 5,000 digits": '{"schema_version": ' + "9" * 5000 + "}",
-        }.items():
+        }
+        for what, text in texts.items():
             yield Case("runs", f"{name} {what}", "diffgen report run", _text(name, text))
     for line in (
         "seed = nan",
@@ -137,7 +140,7 @@ def cases() -> Iterator[Case]:
     }.items():
         yield Case(
             "runs", f"results.json says {key}: {str(value)[:30]!r}", "diffgen report run",
-            _changed("results.json", lambda values, key=key, value=value: values.update({key: value})), codes=(0, 2),
+            _changed("results.json", partial(_put, key, value)), codes=(0, 2),
             check=_no_script,
         )  # fmt: skip
     for name, change in {
@@ -192,7 +195,7 @@ def cases() -> Iterator[Case]:
         "is a file": lambda f, v: (f / "store").write_text("x"),
         "is somebody's folder": lambda f, v: (f / "store").symlink_to(v),
         "is a FIFO": lambda f, v: os.mkfifo(f / "store"),
-        "holds a FIFO for its index": lambda f, v: ((f / "store").mkdir(), os.mkfifo(f / "store/store.json")),
+        "holds a FIFO for its index": _fifo_for_index,
         "has an index that is a list": lambda f, v: ((f / "store").mkdir(), (f / "store/store.json").write_text("[]")),
         "has an index of 100,000 brackets": lambda f, v: (
             (f / "store").mkdir(),
@@ -207,7 +210,16 @@ def cases() -> Iterator[Case]:
         yield Case("stores", f"accepting into a store that {name}", accept, prepare, seconds=60)
 
 
-def _outside(values: dict) -> None:
+def _put(key: str, value: object, values: dict[str, Any]) -> None:
+    values[key] = value
+
+
+def _fifo_for_index(folder: Path, victim: Path) -> None:
+    (folder / "store").mkdir()
+    os.mkfifo(folder / "store/store.json")
+
+
+def _outside(values: dict[str, Any]) -> None:
     parts = values["parts"]
     first = parts[0] if parts else None
     if isinstance(first, dict):

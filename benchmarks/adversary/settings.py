@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.adversary.harness import Case
@@ -48,9 +49,17 @@ def cases() -> Iterator[Case]:
         codes = (0,) if name in ("is empty", "begins with a byte order mark") else (2,)
         yield Case(
             "settings", f"a configuration that {name}", f"{_COMPARE} --budget 50q --config c.toml",
-            lambda f, v, text=text: (f / "c.toml").write_bytes(text.encode("utf-8", "surrogateescape")), codes=codes,
+            partial(_write, text), codes=codes,
         )  # fmt: skip
     yield from _servers()
+
+
+def _write(text: str, folder: Path, victim: Path) -> None:
+    (folder / "c.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def _say(answer: bytes, connection: socket.socket) -> None:
+    connection.sendall(answer)
 
 
 def _servers() -> Iterator[Case]:
@@ -84,9 +93,8 @@ def _servers() -> Iterator[Case]:
     }
     for how, word in spelled.items():
         said = json.dumps({"error": f"header {word} is not known"}).encode()
-        answers[f"repeats the header {how}"] = lambda s, said=said: s.sendall(
-            b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n%s" % (len(said), said)
-        )
+        refused = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n%s" % (len(said), said)
+        answers[f"repeats the header {how}"] = partial(_say, refused)
         meta = json.dumps(
             {
                 "name": "m",
@@ -95,7 +103,7 @@ def _servers() -> Iterator[Case]:
                 "outputs": [],
             }
         ).encode()
-        answers[f"names its input after the header {how}"] = lambda s, meta=meta: s.sendall(ok % (len(meta), meta))
+        answers[f"names its input after the header {how}"] = partial(_say, ok % (len(meta), meta))
     for name, answer in answers.items():
         listener = _Listener(answer)
         yield Case(

@@ -50,7 +50,6 @@ def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Pat
     assert said.count("\n| preset paper |") == 3  # all, by generator, wrecked
 
 
-@pytest.mark.slow
 def test_many_classes(bench: Bench) -> None:
     said = bench("many_classes", "--classes", 1_000, "--queries", 200)
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
@@ -60,6 +59,14 @@ def test_page(bench: Bench, repository: Path) -> None:
     said = bench("page", repository / "tests" / "assets" / "run-0.1.0-near-duplicates", "--triggers", 3_000)
     assert "3,000 triggers; memory grew" in said
     assert said.count("\n| ") == 10
+
+
+def test_parts(bench: Bench) -> None:
+    said = bench("parts", "digits:test", "--queries", 40, "--rounds", 1)
+    assert said.count("| not trained | 1x28x28 |") == 1
+    # of so few real images all are candidates
+    assert "| digits:test | 1x28x28 | 809 |" in said and said.count("| 100.00% | 100.00% |") == 1
+    assert "| digits:test | 1x28x28 | 898 |" in said and said.rstrip().endswith("| yes |")
 
 
 def test_large_run(bench: Bench, repository: Path, tmp_path: Path) -> None:
@@ -208,7 +215,7 @@ def test_ranking(bench: Bench, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
-    bench("remote_faults", "--queries", 256, "--gan-steps", 20, "--out", tmp_path / "page.md")
+    bench("remote_faults", "--queries", 256, "--out", tmp_path / "page.md")
     assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()
 
 
@@ -334,6 +341,13 @@ def test_validity(bench: Bench, models: tuple[Path, Path], shared_of_digits: Pat
 def test_seeds(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) -> None:
     said = bench("seeds", shared_of_digits / "data" / "mnist", *models, "--queries", 60, "--quick")
     assert said.count(" alone | ") == 15 and "| calibrated, unsure seeds first |" in said
+
+
+@pytest.mark.slow  # trains an auto-encoder
+def test_seeds_with_codes_of_a_source(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) -> None:
+    words = ("--queries", 60, "--quick", "--codes", "vae")
+    said = bench("seeds", shared_of_digits / "data" / "mnist", *models, *words)
+    assert said.count(" alone | ") == 2 and said.count(" alone, codes of vae, ") == 2
 
 
 @pytest.mark.slow  # eight processes that import torch
