@@ -10,7 +10,6 @@ def test_int8_may_replace_float() -> None:
         "models/int8.onnx",
         data="val/",
         store="regressions/",
-        gan="never",
         budget="20000q",
         seed=0,
         limits=Limits(max_disagreement=0.02, max_accuracy_drop=0.02, max_new_behaviours=0),

@@ -172,7 +172,10 @@ def test_server(examples: Path, project: Path, shell: Callable[[str], int]) -> N
     assert results["preflight"]["accuracy"][1] > 0.8
 
 
-def test_keras(examples: Path, project: Path, repository: Path, shell: Callable[[str], int]) -> None:
+def test_keras(
+    examples: Path, project: Path, repository: Path, shell: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")  # read when Keras is imported; without TensorFlow it could not be
     pytest.importorskip("keras", reason="pip install diffgen[keras] brings what reads Keras' files")
     script = examples / "keras_pair.py"
     environment = {**os.environ, "PYTHONPATH": str(repository)}
