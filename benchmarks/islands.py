@@ -6,9 +6,9 @@
 
 Two small classifiers of digits are compared by the technique ``seeds``. ``speed`` lets them sleep some milliseconds for
 each picture, as a model on a server would, but only while the search runs. One worker is the search in this process,
-with one thread as each of several has. ``kills`` ends workers by SIGKILL at random times and compares what was found
-with an undisturbed run; with ``--drivers`` it also ends the process that was started, and resumes the run. Processor
-seconds are those of all processes, from the beginning of the search to its end.
+with one thread as each of several has, and with as many as ``--threads`` says. ``kills`` ends workers by SIGKILL at
+random times and compares what was found with an undisturbed run; with ``--drivers`` it also ends the process that was
+started, and resumes the run. Processor seconds are those of all processes, from the beginning of the search to its end.
 """
 
 from __future__ import annotations
@@ -86,14 +86,16 @@ def speed(arguments: argparse.Namespace, folder: Path) -> list[Line]:
     lines: list[Line] = []
     for milliseconds in map(float, arguments.milliseconds.split(",")):
         alone = 0.0
-        for workers in map(int, arguments.workers.split(",")):
+        ways = [(int(each), 1) for each in arguments.workers.split(",")]
+        for workers, threads in [*ways, *((1, int(each)) for each in arguments.threads.split(",") if each)]:
             watch = Watch(flag)
+            torch.set_num_threads(threads)
             result = compare(
                 *(Sleeping(file, milliseconds, flag) for file in files),
                 data="digits",
-                config=replace(settings(arguments), islands=IslandConfig(workers=workers, threads=1)),
+                config=replace(settings(arguments), islands=IslandConfig(workers=workers, threads=threads)),
                 budget=f"{arguments.seconds:g}s",
-                output=folder / f"speed-{milliseconds:g}-{workers}",
+                output=folder / f"speed-{milliseconds:g}-{workers}-{threads}",
                 events=watch,
             )
             rate = result.queries / result.seconds
@@ -102,6 +104,7 @@ def speed(arguments: argparse.Namespace, folder: Path) -> list[Line]:
                 (
                     f"{milliseconds:g}",
                     workers,
+                    threads,
                     f"{result.queries:,}",
                     f"{rate:,.0f}",
                     f"{rate / alone:.2f}",
@@ -204,7 +207,17 @@ def migration(arguments: argparse.Namespace, folder: Path) -> list[Line]:
 
 
 _HEADS = {
-    "speed": ("ms", "workers", "queries", "queries/s", "times one", "CPU ms/query", "of the driver", "behaviours"),
+    "speed": (
+        "ms",
+        "workers",
+        "threads of each",
+        "queries",
+        "queries/s",
+        "times one",
+        "CPU ms/query",
+        "of the driver",
+        "behaviours",
+    ),
     "kills": ("workers killed", "drivers killed", "queries", "triggers", "lost", "same run"),
     "migration": ("migrants", "workers", "median of recognised behaviours", "by seed"),
 }
@@ -220,6 +233,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=sorted(_HEADS))
     parser.add_argument("--workers", default="1,2,4")
+    parser.add_argument("--threads", default="2", help="of one process, which is compared with several workers too")
     parser.add_argument("--milliseconds", default="0,5,20")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--budget", default="20000q")

@@ -7,7 +7,7 @@ import argparse
 from diffgen.config import CompareConfig, GanConfig, applied, replace
 
 # thresholds that every picture passes: such a GAN draws nothing that real images would let through
-_ACCEPT_ALL = {
+ACCEPT_ALL = {
     "discriminator": {"threshold": -1e6},
     "reconstruction": {"threshold": -1e6, "training_steps": 20},
     "ssim": {"threshold": -1.0},
@@ -32,4 +32,4 @@ def trained_as_asked(config: CompareConfig, *, quick: bool) -> CompareConfig:
     """The settings as they are, or with a GAN and filters that learn next to nothing and reject nothing."""
     if not quick:
         return config
-    return replace(config, gan=hardly_trained(config.gan), filters=applied(config.filters, _ACCEPT_ALL))
+    return replace(config, gan=hardly_trained(config.gan), filters=applied(config.filters, ACCEPT_ALL))

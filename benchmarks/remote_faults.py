@@ -31,9 +31,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 import torch
 
 from benchmarks.kill_and_resume import differences, manifest_time, newest_checkpoint, wait_for
+from benchmarks.quick import ACCEPT_ALL, add_quick
 from diffgen.data import load
 from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
@@ -49,7 +51,7 @@ from tests.models.remote.mlserver_process import MlServer, mlserver_python
 from tests.models.remote.oip_server import OipServer, onnx_model
 
 RESULT = Path(__file__).parent / "results" / "remote.md"
-_SETTINGS = "verify_limit = 200\n[search]\npopulation = 256\n"
+_SETTINGS = {"verify_limit": 200, "search": {"population": 256}}
 _PATIENCE = 1200
 _BATCH, _REPEATS = 256, 15
 _BROKE_OFF = 3
@@ -79,14 +81,15 @@ class Outcome:
 class Bench:
     """Models, settings and cache in a folder; every run is a process of its own."""
 
-    def __init__(self, folder: Path, *, queries: int) -> None:
+    def __init__(self, folder: Path, *, queries: int, quick: bool) -> None:
         self.folder = folder
         self.queries = queries
         training = load("digits:train")
         self.a, self.b = folder / "a.pt", folder / "b.onnx"
         save_torchscript(train_classifier(convolutional_classifier(10), training, seed=0), self.a)
         save_onnx(train_classifier(dense_classifier(10), training, seed=0), self.b)
-        (folder / "settings.toml").write_text(_SETTINGS, encoding="utf-8")
+        settings = _SETTINGS | {"filters": ACCEPT_ALL} if quick else _SETTINGS
+        (folder / "settings.toml").write_text(tomli_w.dumps(settings), encoding="utf-8")
         checkout = str(Path(__file__).resolve().parent.parent)
         self._environment = {**os.environ, "PYTHONPATH": checkout, "DIFFGEN_CACHE": str(folder / "cache")}
 
@@ -255,11 +258,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the faults (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=1, help="of the client (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=RESULT, help="page to write (default: %(default)s)")
+    add_quick(parser)
     arguments = parser.parse_args()
     outcomes: list[Outcome] = []
     throughput: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="remote-faults-") as name:
-        bench = Bench(Path(name), queries=arguments.queries)
+        bench = Bench(Path(name), queries=arguments.queries, quick=arguments.quick)
         reference = bench.folder / "reference"
         bench.finish(bench.start(reference, "b.onnx"))
         throughput["as a file"] = images_per_second(str(bench.b))

@@ -111,10 +111,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         outcome.source = joining.source
         _say_why_it_ended(prepared, loop)
         checkpointer.record()
-        if counted := loop.technique.outcomes():
-            folder.write_arrays("outcomes", counted)
-            if remark := technique_class(config.technique).remark(counted):
-                progress.warn(remark)
+        write_outcomes(prepared, loop.technique.outcomes())
         if outcome.interrupted:
             # the unfinished generation is reported, and played again when the run is resumed
             archive.flush(everything=True)
@@ -123,6 +120,14 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         announce()
     outcome.images = archive.image_column()
     return outcome
+
+
+def write_outcomes(prepared: Prepared, counted: Mapping[str, Any]) -> None:
+    """Keep what a technique has counted, if anything, and say what is remarkable about it."""
+    if counted:
+        prepared.folder.write_arrays("outcomes", counted)
+        if remark := technique_class(prepared.config.technique).remark(counted):
+            prepared.progress.warn(remark)
 
 
 def finished_before(prepared: Prepared, state: Mapping[str, Any], triggers: TriggerTable) -> SearchOutcome:

@@ -16,6 +16,7 @@ from diffgen.comparison.technique_run import (
     count_of_behaviours,
     filters_are_asked,
     finished_before,
+    write_outcomes,
 )
 from diffgen.config import replace
 from diffgen.errors import RunError, UserError
@@ -354,15 +355,12 @@ class Driver:
             folder.save_manifest(gan=digest)
 
     def _conclude(self) -> None:
-        collector, folder, progress = self.evaluator, self._prepared.folder, self._prepared.progress
+        collector, progress = self.evaluator, self._prepared.progress
         self._checkpointer.record()
         outcomes = [each.outcomes for each in collector.islands if each.outcomes]
         if outcomes:
             technique = technique_class(self._prepared.config.technique)
-            counted = technique.joined_outcomes(outcomes)
-            folder.write_arrays("outcomes", counted)
-            if remark := technique.remark(counted):
-                progress.warn(remark)
+            write_outcomes(self._prepared, technique.joined_outcomes(outcomes))
         if progress.stop.stopped:
             self._archive.flush(everything=True)
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Collection, Iterator
@@ -21,6 +22,7 @@ from diffgen.errors import UserError
 from diffgen.runs.opening import read_text
 
 MARKER = ".diffgen-made-this.json"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/[^/]")  # as pathlib writes one; a drive has one letter
 _LONGEST_MARK = 2**30  # bytes; of a million pictures it has 50 million
 
 
@@ -28,10 +30,15 @@ def resolved_output(path: Path) -> Path:
     """Where an output is to be, before anything is made: ``new/..`` is the folder that ``new`` would lie in.
 
     Raises:
-        UserError: it is no path, or its links lead round in a circle.
+        UserError: it is no path, the address of a store, or its links lead round in a circle.
     """
     if not str(path).strip():
         raise UserError("The name of the output is empty; name another with -o.")
+    if _ADDRESS.match(str(path)) and not Path(path.parts[0]).exists():
+        raise UserError(
+            f"The output {path} is the address of a store; name a folder with -o, and send the run there afterwards "
+            "with diffgen export --to."
+        )
     if "\0" in str(path):
         raise UserError(f"The output {str(path)!r} is no path; name another with -o.")
     try:

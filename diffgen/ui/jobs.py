@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,9 +187,19 @@ class Jobs:
         """The newest about a run, of some verbs, or of all."""
         return next((job for job in self.every() if job.run == run and (not verbs or job.verb in verbs)), None)
 
+    def forget(self, run: str) -> None:
+        """A run was deleted: what is over about it is remembered no longer."""
+        with self._lock:
+            _remove(job for job in self.every() if job.run == run)
+
     def _tidy(self) -> None:
-        for job in self.every()[_KEPT:]:
-            if not job.alive:
-                for file in job.folder.iterdir():
-                    file.unlink()
-                job.folder.rmdir()
+        _remove(self.every()[_KEPT:])
+
+
+def _remove(jobs: Iterable[Job]) -> None:
+    """Those that are over."""
+    for job in jobs:
+        if not job.alive:
+            for file in job.folder.iterdir():
+                file.unlink()
+            job.folder.rmdir()

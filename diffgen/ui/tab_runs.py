@@ -83,6 +83,7 @@ def _delete(shared: Shared, name: str | None, again: str) -> None:
     if job is not None and job.alive:
         raise UserError(f"'diffgen {job.verb}' works on this run; stop it first.")
     api.delete_run(shared.place.known(name))
+    shared.jobs.forget(name)
     shared.seen.forget(name)
     shared.sheets.forget(name)
 

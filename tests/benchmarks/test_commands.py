@@ -82,7 +82,7 @@ def test_large_run(bench: Bench, repository: Path, tmp_path: Path) -> None:
 def test_islands(bench: Bench) -> None:
     small = ("--quick", "--passes", 1, "--population", 20)
     said = bench("islands", "speed", "--workers", "1,2", "--milliseconds", 1, "--seconds", 1, *small)
-    assert said.count("\n| 1 | ") == 2
+    assert [line.split(" | ")[1:3] for line in said.splitlines()[2:]] == [["1", "1"], ["2", "1"], ["1", "2"]]
     said = bench("islands", "kills", "--kills", 1, "--pause", 1, "--budget", "400q", *small)
     assert said.rstrip().endswith("| 0 | yes |")
 
@@ -213,9 +213,8 @@ def test_ranking(bench: Bench, tmp_path: Path) -> None:
     assert said.count(" ± ") == 15 and "With no label: " in said
 
 
-@pytest.mark.slow
 def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
-    bench("remote_faults", "--queries", 256, "--out", tmp_path / "page.md")
+    bench("remote_faults", "--queries", 256, "--quick", "--out", tmp_path / "page.md")
     assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()
 
 

@@ -91,6 +91,19 @@ def test_places_where_no_folder_can_be(tmp_path: Path, force: bool, told: Callab
     assert snapshot(tmp_path) == before
 
 
+@pytest.mark.parametrize("place", ["s3://bucket/run", "abfs+x://me/run", "file:///run"])
+def test_an_address_is_no_folder(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch, told: Callable[..., None]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"address of a store.*diffgen export --to") as caught:
+        check_output(Path(place), force=False)
+    told("Folders and disks", f"-o {place}", caught.value)
+    assert snapshot(tmp_path) == {}
+    (tmp_path / place.split("/")[0]).mkdir()
+    check_output(Path(place), force=False)
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
 def test_a_place_without_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

@@ -58,6 +58,20 @@ def test_old_jobs_are_forgotten(here: Place, monkeypatch: pytest.MonkeyPatch) ->
         time.sleep(0.05)
 
 
+def test_what_is_over_about_a_deleted_run_is_forgotten(here: Place) -> None:
+    for number, run in enumerate(("gone", "gone", "kept")):
+        folder = here.runs / HIDDEN / "jobs" / f"{number:020d}"
+        folder.mkdir(parents=True)
+        about = {"verb": "compare", "run": run, "words": [], "pid": 1}
+        (folder / "job.json").write_text(json.dumps(about), encoding="utf-8")
+    with (here.runs / HIDDEN / "jobs" / f"{1:020d}" / "alive").open("wb") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        Jobs(here).forget("gone")
+        assert [each.run for each in Jobs(here).every()] == ["kept", "gone"]
+    Jobs(here).forget("gone")
+    assert [each.run for each in Jobs(here).every()] == ["kept"]
+
+
 def test_two_who_start_at_once_start_one(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Job] = []
     together = threading.Barrier(2)

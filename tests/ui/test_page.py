@@ -20,6 +20,7 @@ import pytest
 from diffgen import api
 from diffgen.data.picture_file import decode
 from diffgen.runs.folder import RunFolder
+from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
 from tests.ui.conftest import HOSTILE, TOKEN
@@ -263,6 +264,7 @@ def test_a_run_goes_its_whole_way(client: Any, place: Place) -> None:
     assert (place.runs / "whole" / "manifest.json").exists()
     client.predict("whole", "whole", api_name="/delete")
     assert not (place.runs / "whole").exists()
+    assert Jobs(place).of("whole") is None, "another browser would show it for as long as its job is remembered"
 
 
 @pytest.mark.slow
