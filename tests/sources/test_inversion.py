@@ -20,7 +20,7 @@ from diffgen.sources import gan_family
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.gan import GanSource
 from diffgen.sources.gan_family import GanFamily
-from diffgen.sources.learned.inversion import Inversion, InversionLesson, descended
+from diffgen.sources.learned.inversion import Inversion, InversionLesson, _in_any_order, descended
 from diffgen.sources.learned.training import Plan, train
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
@@ -79,6 +79,18 @@ def test_genes_are_a_function_of_their_image_bit_for_bit(source: GanSource) -> N
     assert torch.equal(source.encode(images.flip(0), labels.flip(0)), found.flip(0))
     assert source.encode(images[:0]).shape == (0, source.space.length)
     assert found.dtype == torch.float32 and not found.requires_grad
+
+
+def test_the_gradient_is_that_of_the_product_whatever_the_order_of_rows() -> None:
+    layer = torch.nn.Linear(70, 900, bias=False)
+    after = torch.randn(32, 900, generator=torch.Generator().manual_seed(0)) * torch.logspace(-6, 3, 32)[:, None]
+    after[5] = 0
+    (found,) = _in_any_order(layer, (None,), (after,))
+    exact = after.double() @ layer.weight.detach().double()
+    assert ((found - exact).norm(dim=1) <= 1e-5 * exact.norm(dim=1)).all()
+    turned = torch.randperm(32, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(_in_any_order(layer, (None,), (after[turned],))[0], found[turned])
+    assert torch.equal(_in_any_order(layer, (None,), (after[7:8],))[0], found[7:8])
 
 
 def test_the_class_is_that_of_the_label_where_one_stands_for_it(source: GanSource) -> None:

@@ -97,10 +97,10 @@ def test_from_files_to_a_zip(opened: Callable[..., Any], place: Place, tmp_path:
     exported = api.export(place.runs / "way", tmp_path / "again")
     here = {f"way/{each.relative_to(exported.folder)}" for each in Path(exported.folder).rglob("*") if each.is_file()}
     assert {each for each in names if not each.endswith("/")} == here
+    jobs = [json.loads(each.read_text(encoding="utf-8")) for each in place.runs.glob(".ui/jobs/*/job.json")]
+    assert [each["verb"] for each in jobs if each["run"] == "way"].count("compare") == 2
     page.get_by_role("button", name="Delete this run").click()
     page.get_by_label("Write its name").fill("way")
     page.get_by_role("button", name="Delete for good").click()
     expect(page.locator("#dg-runs")).not_to_contain_text("way")
     assert not (place.runs / "way").exists()
-    jobs = [json.loads(each.read_text(encoding="utf-8")) for each in place.runs.glob(".ui/jobs/*/job.json")]
-    assert [each["verb"] for each in jobs if each["run"] == "way"].count("compare") == 2

@@ -20,6 +20,7 @@ _WIDTH = 32  # channels of the largest map
 _LEARNING_RATE = 1e-3
 _MOST_GRADIENT = 1.0  # norm
 _OF_PIXELS = 5.0  # weight of the mean square of the difference in [-1, 1], beside that of values of unit variance
+_WHOLE = 2.0**18
 _STEPS, _RATE = 10, 0.05  # of the descent that begins with what the encoder found
 
 
@@ -154,13 +155,30 @@ def descended(
     values = genes[:, : generator.latent_dim].detach().clone().requires_grad_(True)
     classes = genes[:, generator.latent_dim :]
     optimiser = torch.optim.Adam([values], lr=rate)
-    with torch.enable_grad():
+    with generator.project[0].register_full_backward_hook(_in_any_order), torch.enable_grad():
         for _ in range(steps):
             drawn = generator(torch.cat([values, classes], dim=1))
             optimiser.zero_grad(set_to_none=True)
             (drawn - wanted).square().flatten(1).sum(dim=1).sum().backward()
             optimiser.step()
     return torch.cat([values.detach(), classes], dim=1)
+
+
+def _in_any_order(
+    layer: nn.Module, found: tuple[torch.Tensor | None, ...], after: tuple[torch.Tensor | None, ...]
+) -> tuple[torch.Tensor]:
+    """The gradient at what a linear layer is given, in place of that which a product of float32 matrices gives.
+
+    There the order of a row's sums, and with it their last digits, depends on some processors on the row's place. Sums
+    of whole numbers below 2^53 are exact in any order: those of up to 2^17 products of numbers up to 2^18.
+    """
+    (gradient,), weight = after, layer.weight
+    assert gradient is not None and isinstance(weight, torch.Tensor)
+    rows, columns = gradient.double(), weight.double()
+    per_row = _WHOLE / rows.abs().amax(dim=1, keepdim=True).clamp(min=1e-30)
+    per_weight = _WHOLE / columns.abs().max().clamp(min=1e-30)
+    sums = (rows * per_row).round() @ (columns * per_weight).round()
+    return ((sums / (per_row * per_weight)).to(gradient.dtype),)
 
 
 def _genes(values: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
