@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ from diffgen.models.sidecar import sidecar_path, sidecar_text
 from diffgen.models.sniffing import FileKind
 from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.outputs import output_file
-from diffgen.types import ImageSet
+from diffgen.types import ImageSet, Int64Array
 
+_MUCH = 0.02  # of the images, more wrong than before
 _EXPORT = "export the model to ONNX first (torch.onnx.export)"
 
 
@@ -46,7 +48,7 @@ class QuantizeResult:
         accuracy: share of right answers of both, or None without labels.
         differing: images that both give different labels to.
         largest_shift: largest change of a probability.
-        warnings: sentences about figures that wrong pre-processing would explain.
+        warnings: sentences about figures that wrong pre-processing, or overflowing sums, would explain.
     """
 
     source: str
@@ -150,8 +152,26 @@ def quantize(
         accuracy=answers.summary.accuracy,
         differing=int((labels[:, 0] != labels[:, 1]).sum()),
         largest_shift=float(np.abs(kept[:, 0] - kept[:, 1]).max()),
-        warnings=answers.summary.warnings,
+        warnings=(*answers.summary.warnings, *_advice(labels, images.labels, config)),
     )
+
+
+def _advice(said: Int64Array, labels: Int64Array | None, config: QuantizeConfig) -> Iterator[str]:
+    """What to try when the 8-bit version costs much, as where sums of 8-bit products overflow.
+
+    Args:
+        said: int64 (N, 2), what the model and its 8-bit version say.
+        labels: int64 (N,), what is right, or None.
+        config: how it was made.
+    """
+    expected = said[:, 0] if labels is None else labels
+    before, after = ((said == expected[:, None]).mean(axis=0)).tolist()
+    if before - after > _MUCH and not config.reduce_range:
+        than = f"and the model on {before:.1%}" if labels is not None else "by what the model says"
+        yield (
+            f"The 8-bit version is right on {after:.1%} of the images {than}; on x86 processors without VNNI sums of "
+            "8-bit products may overflow, which --reduce-range prevents."
+        )
 
 
 def _open(path: Path, config: QuantizeConfig) -> OnnxModel:
