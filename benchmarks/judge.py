@@ -40,6 +40,7 @@ from diffgen.config import SplitConfig
 from diffgen.data import load
 from diffgen.data.split import split_rows
 from diffgen.events import Progress
+from diffgen.gan_training.half_precision import autocast, has_bfloat16
 from diffgen.gan_training.header import read_header
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
@@ -54,6 +55,8 @@ NEIGHBOURS = 5
 GENERATED_IMAGES = 10_000
 _FORMAT = "judge-1"
 _BATCH = 128
+_CPU = torch.device("cpu")
+_HALF = has_bfloat16(_CPU)
 _AT_ONCE = 500  # images
 _FEATURE_KIND = "residual"
 
@@ -229,7 +232,7 @@ def _train(network: nn.Module, training: ImageSet, *, epochs: int, seed: int) ->
         for rows in torch.randperm(len(images)).split(_BATCH)[:batches]:
             # one draw of the transformation for each quarter of the batch
             moved = torch.cat([move(part) for part in _unit(images[rows]).chunk(4)])
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with autocast(_CPU, enabled=_HALF):
                 answers = network(moved.contiguous(memory_format=torch.channels_last))
             loss = F.cross_entropy(answers.float(), labels[rows])
             optimiser.zero_grad(set_to_none=True)

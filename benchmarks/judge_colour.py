@@ -26,11 +26,14 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from diffgen.data import load
+from diffgen.gan_training.half_precision import autocast, has_bfloat16
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet
 
 FORMAT = "judge-colour-1"
 KINDS = ("residual", "plain")
+_CPU = torch.device("cpu")
+_HALF = has_bfloat16(_CPU)  # the judge reads thousands of pictures
 MANY = 10_000  # training images from which on the networks are wide
 _LEARNING_RATE, _DECAY = 0.2, 5e-4  # for 256 at a time
 _SMOOTHING = 0.1
@@ -73,8 +76,7 @@ class Photographs(nn.Module):
     def features(self, values: torch.Tensor) -> torch.Tensor:
         """float32 (N, 8 * width) for float32 (N, 3, H, W) in 0..1."""
         values = ((values - _MEAN) / _SPREAD).contiguous(memory_format=torch.channels_last)
-        # half precision: the matrix units of a CPU have it, and the judge reads thousands of pictures
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with autocast(_CPU, enabled=_HALF):
             features: torch.Tensor = self.body(values)
         return features.float()
 

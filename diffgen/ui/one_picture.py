@@ -45,11 +45,16 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab, number: gr.Number) -> N
     shown = number.change(show, [run, number], [one, own], api_name="picture", show_progress="hidden")
     shown.then(None, None, None, js=INTO_VIEW)
 
-    def going_on(name: str | None) -> tuple[Any, str]:
+    def going_on(name: str | None, before: tuple[str, ...]) -> tuple[Any, Any, tuple[str, ...]]:
         job = shared.job(name, *_VERBS)
-        return gr.Timer(active=job is not None and job.alive), ""
+        alive, now = job is not None and job.alive, (name or "", shared.stamp(name or ""))
+        if now == before:
+            # it may come after what was asked on entering the tab: what is shown, and looked at, stays so
+            return gr.Timer(active=True) if alive else gr.skip(), gr.skip(), now
+        return gr.Timer(active=alive), "", now
 
-    gr.on([run.change, tab.select], going_on, [run], [timer, outcome], **LAST)
+    about = gr.State(())  # the run that the outcome is about: its name and creation
+    gr.on([run.change, tab.select], going_on, [run, about], [timer, outcome, about], **LAST)
 
     def ask(verb: str) -> Any:
         def asked(name: str | None, number: float | None) -> Any:

@@ -81,8 +81,12 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     def learnt(name: str | None) -> tuple[Any, Markup]:
         return _learnt(shared, name)
 
+    def entered(name: str | None) -> tuple[Any, Markup]:
+        # it may come after a training was begun: the next look says whether there is something to look at
+        return gr.Timer(active=True), learnt(name)[1]
+
     timer.tick(learnt, [run], [timer, worth], **QUIET)
-    gr.on([run.change, tab.select], learnt, [run], [timer, worth], **LAST)
+    gr.on([run.change, tab.select], entered, [run], [timer, worth], **LAST)
 
 
 def _chosen(name: str | None) -> str:

@@ -44,18 +44,19 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
                     keep = gr.Button("Keep it", size="sm")
                     gone = gr.Button("Delete for good", variant="stop", size="sm")
 
-    def show(name: str | None) -> tuple[Any, ...]:
+    shown = gr.State("")  # name of the run that the rest is about
+
+    def show(name: str | None, before: str) -> tuple[Any, ...]:
         found = lines(shared.place)
         others = [each.name for each in found if each.name != name]
-        return (
-            _table(found, name),
-            gr.Dropdown(choices=others, value=None),
-            _links(shared, name),
-            "",
-            gr.Group(visible=False),
-        )
+        listing = _table(found, name), _links(shared, name), name or ""
+        if name and name == before:
+            # it may come after what was done on entering the tab, which stays
+            return *listing, gr.Dropdown(choices=others), gr.skip(), gr.skip()
+        return *listing, gr.Dropdown(choices=others, value=None), "", gr.Group(visible=False)
 
-    gr.on([run.change, tab.select], show, [run], [listed, other, links, beside, sure], **LAST)
+    outputs = [listed, links, shown, other, beside, sure]
+    gr.on([run.change, tab.select], show, [run, shown], outputs, **LAST)
 
     def opened(event: gr.EventData) -> tuple[Any, Any]:
         return gr.Dropdown(choices=shared.names(), value=str(event.pick)), gr.Tabs(selected="live")
@@ -69,9 +70,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         _delete(shared, name, written_name)
         return gr.Dropdown(choices=shared.names(), value=None), gr.Group(visible=False)
 
-    gone.click(told(drop), [run, again], [run, sure], api_name="delete").then(
-        show, [run], [listed, other, links, beside, sure], **LAST
-    )
+    gone.click(told(drop), [run, again], [run, sure], api_name="delete").then(show, [run, shown], outputs, **LAST)
     every = gr.Button(visible=False)
     every.click(lambda: shared.names(), None, [gr.JSON(visible=False)], api_name="runs")
 
