@@ -12,7 +12,7 @@ from diffgen.tasks.classification import role_name
 from diffgen.ui.draw.parts import note
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.jobs import Job
-from diffgen.ui.shared import LAST, QUIET, Shared, told, written
+from diffgen.ui.shared import EACH, QUIET, Shared, told, written
 
 _SECONDS = 1.0  # between two looks at what was started
 _VERBS = ("replay", "shrink")
@@ -54,7 +54,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab, number: gr.Number) -> N
         return gr.Timer(active=alive), "", now
 
     about = gr.State(())  # the run that the outcome is about: its name and creation
-    gr.on([run.change, tab.select], going_on, [run, about], [timer, outcome, about], **LAST)
+    gr.on([run.change, tab.select], going_on, [run, about], [timer, outcome, about], **EACH)
 
     def ask(verb: str) -> Any:
         def asked(name: str | None, number: float | None) -> Any:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 import diffgen
 from diffgen.ui import tab_behaviours, tab_check, tab_label, tab_live, tab_run, tab_runs
 from diffgen.ui.draw.parts import badge
-from diffgen.ui.shared import QUIET, Shared, choice
+from diffgen.ui.shared import EACH, QUIET, Shared, choice
 
 _SECONDS = 5.0  # between two looks at which runs there are
 _FONTS = [Font(name) for name in ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")]
@@ -86,7 +86,7 @@ def build(shared: Shared) -> gr.Blocks:
         page.load(arrive, None, [run], api_name=False)
         page.load(None, [run], None, js=_IN_ADDRESS)
         timer.tick(again, [run, listed], [run, listed, state], **QUIET)
-        run.change(lambda name: _status(shared, name), [run], [state], api_name="status", show_progress="hidden")
+        run.change(lambda name: _status(shared, name), [run], [state], **{**EACH, "api_name": "status"})
         run.change(None, [run], None, js=_IN_ADDRESS)
     page.queue(default_concurrency_limit=4)
     return page

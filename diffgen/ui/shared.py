@@ -44,7 +44,9 @@ watch('value', () => {
 
 QUIET: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
 # Of an event that comes while the one before it is worked on: what is drawn from fields is drawn once more with what
-# they say then; what was picked is in the event itself, so that each counts, one after the other. Gradio would drop it.
+# they say then (LAST); what was picked is in the event itself, so that each counts, one after the other (EACH). Gradio
+# would drop it. An event that several functions listen to, as that another run is chosen or a tab entered, is for EACH
+# alone: what Gradio does once more is the whole event, with all that listen, which then defer each other without end.
 LAST: dict[str, Any] = {**QUIET, "trigger_mode": "always_last"}
 EACH: dict[str, Any] = {**QUIET, "trigger_mode": "multiple", "concurrency_limit": 1}
 

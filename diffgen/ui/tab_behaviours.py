@@ -93,7 +93,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     def anew() -> tuple[tuple[()], tuple[int, int]]:
         return (), (0, 0)
 
-    gr.on([run.change, tab.select], offers, [run, offered], made, **LAST).then(draw, state, drawn, **LAST)
+    gr.on([run.change, tab.select], offers, [run, offered], made, **EACH).then(draw, state, drawn, **LAST)
     asked = [each.input for each in (shown, verdict, operator, model, label, rows, columns)]
     gr.on(asked, anew, None, [behaviour, pages], **LAST).then(draw, state, drawn, **LAST)
 

@@ -14,7 +14,7 @@ from diffgen.errors import DiffgenError, UserError
 from diffgen.ui import form
 from diffgen.ui.draw.parts import nothing
 from diffgen.ui.draw.verdict import verdict
-from diffgen.ui.shared import LAST, Shared, told, written
+from diffgen.ui.shared import EACH, LAST, Shared, told, written
 from diffgen.ui.tab_run import component
 
 _STORE = "regressions"
@@ -69,7 +69,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         found = shared.line(name)
         return shown(shared, name), gr.Button(visible=found is not None and bool(found.check))
 
-    gr.on([run.change, tab.select], show, [run], [outcome, accept], api_name="verdict", show_progress="hidden")
+    gr.on([run.change, tab.select], show, [run], [outcome, accept], **{**EACH, "api_name": "verdict"})
 
     def take(name: str | None, store: str) -> None:
         if not name:

@@ -13,7 +13,7 @@ from diffgen import api
 from diffgen.errors import DiffgenError, UserError
 from diffgen.ui.draw.parts import cards, joined, note, nothing, section, table
 from diffgen.ui.draw.selector import selector
-from diffgen.ui.shared import LAST, QUIET, Shared, told, written
+from diffgen.ui.shared import EACH, LAST, QUIET, Shared, told, written
 
 KEYS = "0123456789abcdefghijklmnopqrstuvwyz"  # one for each class, as long as they last
 INVALID, INVALID_KEY = "invalid", "x"
@@ -47,7 +47,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         return sheet_html(shared, name, who), people_html(shared, name), known_html(shared, name)
 
     shown = [sheet, people, outcome]
-    gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **LAST)
+    gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **EACH)
     # of votes in quick succession the last is counted too
     sheet.input(lambda name: people_html(shared, name), [run], [people], **LAST)
 
@@ -86,7 +86,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         return gr.Timer(active=True), learnt(name)[1]
 
     timer.tick(learnt, [run], [timer, worth], **QUIET)
-    gr.on([run.change, tab.select], entered, [run], [timer, worth], **LAST)
+    gr.on([run.change, tab.select], entered, [run], [timer, worth], **EACH)
 
 
 def _chosen(name: str | None) -> str:

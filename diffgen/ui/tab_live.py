@@ -18,7 +18,7 @@ from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.jobs import Job
-from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
+from diffgen.ui.shared import EACH, QUIET, Shared, choice, html, told, written
 
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
@@ -62,7 +62,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     seen = [run, rows, columns, known]
     timer.tick(tick, seen, outputs, **QUIET)
     changes = [run.change, rows.change, columns.change, tab.select]
-    gr.on(changes, tick, seen, outputs, **LAST)
+    gr.on(changes, tick, seen, outputs, **EACH)
 
     def models_of(name: str | None) -> tuple[Any, Any, None, Markup]:
         line = shared.line(name)
@@ -70,7 +70,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         choices = [(f"{role_name(at)}: {line.models[at]}" if line else role_name(at), at) for at in range(count)]
         return gr.Dropdown(choices=choices, value=0), gr.Dropdown(choices=choices, value=1), None, Markup("")
 
-    run.change(models_of, [run], [rows, columns, chosen, one], **LAST)
+    run.change(models_of, [run], [rows, columns, chosen, one], **EACH)
 
     def picked(event: gr.EventData) -> int:
         return int(event.pick)

@@ -56,7 +56,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         return *listing, gr.Dropdown(choices=others, value=None), "", gr.Group(visible=False)
 
     outputs = [listed, links, shown, other, beside, sure]
-    gr.on([run.change, tab.select], show, [run, shown], outputs, **LAST)
+    gr.on([run.change, tab.select], show, [run, shown], outputs, **EACH)
 
     def opened(event: gr.EventData) -> tuple[Any, Any]:
         return gr.Dropdown(choices=shared.names(), value=str(event.pick)), gr.Tabs(selected="live")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,32 @@ def test_what_was_picked_stays_while_another_tab_is_looked_at(
     page.get_by_label("Run", exact=True).first.click()
     page.get_by_role("option", name="hostile", exact=True).click()
     playwright.expect(page.get_by_label("Model", exact=True).locator("visible=true")).to_have_value("any model")
+
+
+def test_a_page_that_was_used_in_a_hurry_comes_to_rest(opened: Callable[..., Any]) -> None:
+    """Of an event that comes again while functions listen to it still, each is called once more, and not for ever."""
+    page = opened()
+    for tab in ("Behaviours", "Label"):
+        go(page, tab)
+    asked: list[float] = []
+
+    def note(request: Any) -> None:
+        # what a clock of the page asks goes on
+        if "/queue/join" in request.url and request.post_data_json["trigger_id"] not in clocks:
+            asked.append(time.monotonic())
+
+    clocks = {each["id"] for each in page.evaluate("gradio_config.components") if each["type"] == "timer"}
+    page.on("request", note)
+    for name in ("hostile", "done") * 4:
+        page.get_by_label("Run", exact=True).first.click()
+        page.get_by_role("option", name=name, exact=True).click()
+        go(page, "Behaviours")
+        go(page, "Label")
+    until = time.monotonic() + 120
+    while time.monotonic() - asked[-1] < 5:
+        assert time.monotonic() < until, "it still asks"
+        page.wait_for_timeout(500)
+    assert len(asked) > 8
 
 
 @pytest.mark.slow
