@@ -65,6 +65,8 @@ def test_idx_folder_without_labels(
         files["idx"],
         "--gan-steps",
         "5",
+        "--set",
+        "gan.monitor_checks=1",
         "--filters",
         "paper",
         "--budget",

@@ -322,6 +322,7 @@ def test_a_comparison_from_a_file(files: dict[str, Path], diffgen_command: Calla
                 "output": "run",
                 "budget": "50q",
                 "gan": {"steps": 5},
+                "filters": {"jury": {"shown": 640}, "reconstruction": {"training_steps": 20}},
                 "search": {"population": 20},
             }
         )
