@@ -213,6 +213,7 @@ def test_ranking(bench: Bench, tmp_path: Path) -> None:
     assert said.count(" ± ") == 15 and "With no label: " in said
 
 
+@pytest.mark.slow
 def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
     bench("remote_faults", "--queries", 256, "--quick", "--out", tmp_path / "page.md")
     assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()

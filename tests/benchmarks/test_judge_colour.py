@@ -82,5 +82,6 @@ def test_what_is_changed_stays_an_image_and_half_keeps_its_grain() -> None:
 
 
 def test_judge_colour(bench: Bench, photographs: ImageSet, tmp_path: Path) -> None:
-    said = bench("judge_colour", tmp_path / "squares.npz", tmp_path / "net.safetensors", "--kind", "residual")
+    words = (tmp_path / "squares.npz", tmp_path / "net.safetensors", "--kind", "residual", "--epochs", 3)
+    said = bench("judge_colour", *words)
     assert "held-out accuracy" in said and (tmp_path / "net.safetensors").is_file()

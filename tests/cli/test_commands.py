@@ -67,6 +67,8 @@ def test_idx_folder_without_labels(
         "5",
         "--set",
         "gan.monitor_checks=1",
+        "--set",
+        "gan.width=16",
         "--filters",
         "paper",
         "--budget",
