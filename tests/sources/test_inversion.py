@@ -85,12 +85,13 @@ def test_the_gradient_is_that_of_the_product_whatever_the_order_of_rows() -> Non
     layer = torch.nn.Linear(70, 900, bias=False)
     after = torch.randn(32, 900, generator=torch.Generator().manual_seed(0)) * torch.logspace(-6, 3, 32)[:, None]
     after[5] = 0
-    (found,) = _in_any_order(layer, (None,), (after,))
+    hook = _in_any_order(layer)
+    (found,) = hook(layer, (None,), (after,))
     exact = after.double() @ layer.weight.detach().double()
     assert ((found - exact).norm(dim=1) <= 1e-5 * exact.norm(dim=1)).all()
     turned = torch.randperm(32, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(_in_any_order(layer, (None,), (after[turned],))[0], found[turned])
-    assert torch.equal(_in_any_order(layer, (None,), (after[7:8],))[0], found[7:8])
+    assert torch.equal(hook(layer, (None,), (after[turned],))[0], found[turned])
+    assert torch.equal(hook(layer, (None,), (after[7:8],))[0], found[7:8])
 
 
 def test_the_class_is_that_of_the_label_where_one_stands_for_it(source: GanSource) -> None:

@@ -8,6 +8,9 @@ image, real or not, has to be like it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -155,7 +158,9 @@ def descended(
     values = genes[:, : generator.latent_dim].detach().clone().requires_grad_(True)
     classes = genes[:, generator.latent_dim :]
     optimiser = torch.optim.Adam([values], lr=rate)
-    with generator.project[0].register_full_backward_hook(_in_any_order), torch.enable_grad():
+    layer = generator.project[0]
+    assert isinstance(layer, nn.Linear)
+    with layer.register_full_backward_hook(_in_any_order(layer)), torch.enable_grad():
         for _ in range(steps):
             drawn = generator(torch.cat([values, classes], dim=1))
             optimiser.zero_grad(set_to_none=True)
@@ -164,21 +169,27 @@ def descended(
     return torch.cat([values.detach(), classes], dim=1)
 
 
-def _in_any_order(
-    layer: nn.Module, found: tuple[torch.Tensor | None, ...], after: tuple[torch.Tensor | None, ...]
-) -> tuple[torch.Tensor]:
-    """The gradient at what a linear layer is given, in place of that which a product of float32 matrices gives.
+_Gradients: TypeAlias = tuple[torch.Tensor | None, ...]
+
+
+def _in_any_order(layer: nn.Linear) -> Callable[[nn.Module, _Gradients, _Gradients], tuple[torch.Tensor]]:
+    """A backward hook: the gradient at what a layer is given, in place of that of a product of float32 matrices.
 
     There the order of a row's sums, and with it their last digits, depends on some processors on the row's place. Sums
     of whole numbers below 2^53 are exact in any order: those of up to 2^17 products of numbers up to 2^18.
     """
-    (gradient,), weight = after, layer.weight
-    assert gradient is not None and isinstance(weight, torch.Tensor)
-    rows, columns = gradient.double(), weight.double()
-    per_row = _WHOLE / rows.abs().amax(dim=1, keepdim=True).clamp(min=1e-30)
-    per_weight = _WHOLE / columns.abs().max().clamp(min=1e-30)
-    sums = (rows * per_row).round() @ (columns * per_weight).round()
-    return ((sums / (per_row * per_weight)).to(gradient.dtype),)
+    weight = layer.weight.detach().double()
+    weight_scale = _WHOLE / weight.abs().max().clamp(min=1e-30)
+    whole = (weight * weight_scale).round()
+
+    def hook(_: nn.Module, found: _Gradients, after: _Gradients) -> tuple[torch.Tensor]:
+        (gradient,) = after
+        assert gradient is not None
+        rows = gradient.double()
+        scale = _WHOLE / rows.abs().amax(dim=1, keepdim=True).clamp(min=1e-30)
+        return (((rows * scale).round() @ whole / (scale * weight_scale)).to(gradient.dtype),)
+
+    return hook
 
 
 def _genes(values: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
