@@ -152,7 +152,7 @@ class Driver:
             announce = Announcements(progress, stage, self._live, folder.path, by_time=by_time)
             self._started = time.monotonic()
             try:
-                while (not collector.over or self._try_given_up()) and not progress.stop.stopped:
+                while not progress.stop.stopped and (not collector.over or self._try_given_up()):
                     self._hand_out()
                     self._hear(self._crew.events(_SECONDS_BETWEEN_LOOKS))
                     self._check_starts()

@@ -76,10 +76,8 @@ class SeedsAndOperators(WithCategories):
     def sample(self, count: int, draws: Draws) -> Genes:
         """Random genes; the draws say whether some seeds go before others."""
         values = self.inner.sample(count, draws)
-        rows, others = (
-            draws.preferred(count, self._weights * self._promise()),
-            draws.categories(count, self.categories[1]),
-        )
+        rows = draws.preferred(count, self._weights * self._promise())
+        others = draws.categories(count, self.categories[1])
         # numbers beyond the operators' stand for none
         chosen = [draws.categories(count, self.operators)]
         chosen += [

@@ -29,7 +29,7 @@ from diffgen.models.sidecar import sidecar_path, sidecar_text
 from diffgen.models.sniffing import FileKind
 from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.outputs import output_file
-from diffgen.types import ImageSet, Int64Array
+from diffgen.types import ImageSet
 
 _MUCH = 0.02  # of the images, more wrong than before
 _EXPORT = "export the model to ONNX first (torch.onnx.export)"
@@ -141,6 +141,7 @@ def quantize(
     remark = f"written by diffgen quantize: the pre-processing of {source.name}"
     write_text(beside, sidecar_text(before.preprocessing, before.class_names, remark))
     labels, kept = answers.answers.labels, answers.answers.probabilities
+    same = labels[:, 0] == labels[:, 1]
     return QuantizeResult(
         source=str(source),
         output=str(target),
@@ -150,24 +151,23 @@ def quantize(
         calibrated=len(rows) if config.method == "static" else 0,
         images=len(images),
         accuracy=answers.summary.accuracy,
-        differing=int((labels[:, 0] != labels[:, 1]).sum()),
+        differing=int((~same).sum()),
         largest_shift=float(np.abs(kept[:, 0] - kept[:, 1]).max()),
-        warnings=(*answers.summary.warnings, *_advice(labels, images.labels, config)),
+        warnings=(*answers.summary.warnings, *_advice(answers.summary.accuracy, float(same.mean()), config)),
     )
 
 
-def _advice(said: Int64Array, labels: Int64Array | None, config: QuantizeConfig) -> Iterator[str]:
+def _advice(accuracy: tuple[float, ...] | None, same: float, config: QuantizeConfig) -> Iterator[str]:
     """What to try when the 8-bit version costs much, as where sums of 8-bit products overflow.
 
     Args:
-        said: int64 (N, 2), what the model and its 8-bit version say.
-        labels: int64 (N,), what is right, or None.
+        accuracy: share of right answers of the model and of its 8-bit version, or None without labels.
+        same: share of the images that both give the same label to.
         config: how it was made.
     """
-    expected = said[:, 0] if labels is None else labels
-    before, after = ((said == expected[:, None]).mean(axis=0)).tolist()
+    before, after = accuracy or (1.0, same)
     if before - after > _MUCH and not config.reduce_range:
-        than = f"and the model on {before:.1%}" if labels is not None else "by what the model says"
+        than = f"and the model on {before:.1%}" if accuracy else "by what the model says"
         yield (
             f"The 8-bit version is right on {after:.1%} of the images {than}; on x86 processors without VNNI sums of "
             "8-bit products may overflow, which --reduce-range prevents."
