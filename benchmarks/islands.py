@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.process_tree import processor_seconds
+from benchmarks.process_tree import processor_seconds, started_by
 from benchmarks.sleeping import Sleeping
 from diffgen import compare, resume
 from diffgen.config import CompareConfig, FilterConfig, IslandConfig, SearchConfig, replace
@@ -163,26 +163,14 @@ def _kill(arguments: argparse.Namespace, search: Callable[[], SpawnProcess], fla
             flag.unlink(missing_ok=True)
             driver = search()
             driver.start()
-        elif found := [pid for pid, command in _children(driver.pid) if "spawn_main" in command]:
+            continue
+        assert driver.pid is not None
+        if found := [pid for pid, command in started_by(driver.pid).items() if "spawn_main" in command]:
             os.kill(rng.choice(found), signal.SIGKILL)
             workers += 1
     if driver.exitcode:
         raise RuntimeError(f"the run did not end well: {driver.exitcode}")
     return workers, drivers
-
-
-def _children(of: int | None) -> list[tuple[int, str]]:
-    """Processes that another one has started, and their commands."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == of:
-                    found.append((int(entry.name), (entry / "cmdline").read_text().replace("\0", " ")))
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended meanwhile
-    return found
 
 
 def _columns(run: Path) -> dict[str, np.ndarray]:

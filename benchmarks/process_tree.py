@@ -39,6 +39,18 @@ def processor_seconds(root: int) -> float:
     return sum(table[each][1] for each in _below(root, table))
 
 
+def started_by(process: int) -> dict[int, str]:
+    """The processes that one has started and that still run, each with its command."""
+    found = {}
+    for each in [child for child, (parent, _) in _table().items() if parent == process]:
+        try:
+            command = (_PROC / str(each) / "cmdline").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # it has ended since
+        found[each] = command.replace("\0", " ")
+    return found
+
+
 class ProcessTree:
     """Watches, from a thread, the process that makes it and all that this one starts.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.process_tree import ProcessTree, processor_seconds
+from benchmarks.process_tree import ProcessTree, processor_seconds, started_by
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux's /proc")
 
@@ -28,6 +28,7 @@ def test_a_child_counts() -> None:
     with subprocess.Popen([sys.executable, "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
+        assert "input()" in started_by(os.getpid())[child.pid]
         tree.look()
         assert tree.peak.total - before.total > 150 and tree.peak.anonymous - before.anonymous > 150
         assert tree.peak.own - before.own < 50
