@@ -99,7 +99,9 @@ def test_a_value_for_the_background_is_left_out_of_both(tmp_path, digits):
     result = quantize(tmp_path / "means.onnx", data=digits)
     before, after = result.accuracy
     # by the processor: sums of 8-bit products overflow where it has no VNNI, and that is said
-    assert (before - after > 0.02) == any("--reduce-range" in each for each in result.warnings)
+    overflows = any("--reduce-range" in each for each in result.warnings)
+    assert (before - after > 0.02) == overflows
+    assert min(result.accuracy) > 0.8 or overflows
     config = QuantizeConfig(reduce_range=True)
     result = quantize(tmp_path / "means.onnx", data=digits, config=config, force=True)
     assert min(result.accuracy) > 0.9
