@@ -45,15 +45,14 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab, number: gr.Number) -> N
     shown = number.change(show, [run, number], [one, own], api_name="picture", show_progress="hidden")
     shown.then(None, None, None, js=INTO_VIEW)
 
-    def going_on(name: str | None, before: tuple[str, ...]) -> tuple[Any, Any, tuple[str, ...]]:
+    def going_on(name: str | None, before: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
         job = shared.job(name, *_VERBS)
-        alive, now = job is not None and job.alive, (name or "", shared.stamp(name or ""))
-        if now == before:
-            # it may come after what was asked on entering the tab: what is shown, and looked at, stays so
+        alive, now = job is not None and job.alive, shared.about(name)
+        if now and now == before:
             return gr.Timer(active=True) if alive else gr.skip(), gr.skip(), now
         return gr.Timer(active=alive), "", now
 
-    about = gr.State(())  # the run that the outcome is about: its name and creation
+    about = gr.State(())  # what the outcome is about
     gr.on([run.change, tab.select], going_on, [run, about], [timer, outcome, about], **EACH)
 
     def ask(verb: str) -> Any:

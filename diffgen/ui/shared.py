@@ -97,6 +97,14 @@ class Shared:
         except UserError:
             return None
 
+    def about(self, name: str | None) -> tuple[Any, ...]:
+        """Tells what a tab shows from what it is to show: another run, or more finds of it; empty: there is no run.
+
+        What was done on a tab stays while this is the same: the answer on entering it may come later.
+        """
+        line = self.line(name)
+        return () if line is None else (line.name, line.created, line.triggers)
+
     def stamp(self, name: str) -> str:
         """Tells a run from another one that had the same name before."""
         line = self.line(name)

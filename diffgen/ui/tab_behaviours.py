@@ -51,13 +51,12 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     field = gr.State(())  # what the models say in the field that was picked
     behaviour = gr.State(())  # labels and cell of the behaviour that was picked
     pages = gr.State((0, 0))  # of behaviours, of pictures
-    offered = gr.State(())  # the run of which can be chosen what is offered: its name, creation, and number of triggers
+    offered = gr.State(())  # what can be chosen now is about this
     filters: list[Any] = [run, shown, verdict, operator, model, label]
 
     def offers(name: str | None, before: tuple[Any, ...]) -> tuple[Any, ...]:
         """What can be chosen of a run; what was chosen of the same run stays, unless more was found since."""
-        line = shared.line(name)
-        now = () if line is None else (line.name, line.created, line.triggers)
+        now = shared.about(name)
         if now and now == before:
             return (gr.skip(),) * len(made)
         try:

@@ -44,14 +44,14 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
                     keep = gr.Button("Keep it", size="sm")
                     gone = gr.Button("Delete for good", variant="stop", size="sm")
 
-    shown = gr.State("")  # name of the run that the rest is about
+    shown = gr.State(())  # what the rest is about
 
-    def show(name: str | None, before: str) -> tuple[Any, ...]:
+    def show(name: str | None, before: tuple[Any, ...]) -> tuple[Any, ...]:
         found = lines(shared.place)
         others = [each.name for each in found if each.name != name]
-        listing = _table(found, name), _links(shared, name), name or ""
-        if name and name == before:
-            # it may come after what was done on entering the tab, which stays
+        now = shared.about(name)
+        listing = _table(found, name), _links(shared, name), now
+        if now and now == before:
             return *listing, gr.Dropdown(choices=others), gr.skip(), gr.skip()
         return *listing, gr.Dropdown(choices=others, value=None), "", gr.Group(visible=False)
 
