@@ -180,11 +180,13 @@ def _strided() -> nn.Sequential:
 
 
 def _train(network: nn.Sequential, data: ImageSet, *, seed: int, epochs: int = 25) -> None:
-    """Adam on photographs that are changed a little; leaves the network in eval mode."""
+    """Adam, with ever smaller steps, on photographs that are changed a little; leaves the network in eval mode."""
     assert data.labels is not None
     torch.manual_seed(seed)
     images, labels = torch.from_numpy(data.images), torch.from_numpy(data.labels)
     optimiser = torch.optim.Adam(network.parameters(), lr=2e-3)
+    # at one rate to the end it is chance whether the last steps are good ones
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, total_iters=epochs)
     network.train()
     for _ in range(epochs):
         for rows in torch.randperm(len(images)).split(32):
@@ -192,6 +194,7 @@ def _train(network: nn.Sequential, data: ImageSet, *, seed: int, epochs: int = 2
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
+        schedule.step()
     network.eval()
 
 

@@ -17,8 +17,9 @@ from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
-from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of
+from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
+from diffgen.comparison.side_by_side import SideBySide
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.split import DataSplit
@@ -186,14 +187,21 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
     for warning in summary.warnings:
         progress.warn(warning)
     check_seeds(config, real_images(images, real), images.source)
-    cells = cell_store.prepare(images, device=device, progress=progress)
     split = DataSplit(images, config.split)
-    if unknown:
-        # what the models agree on may be as far from the truth as the labels: these are pictures of something else
-        jury = PreparedJury(missing=NO_JURY_WITHOUT_LABELS)
-    else:
-        jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
-    progress.say(jury.missing or str(jury.figures))
+    with SideBySide(device, progress) as side:
+        make_cells = side.begin(lambda own: cell_store.prepare(images, device=device, progress=own))
+        learn_to_redraw = None
+        if uses_auto_encoder(config):
+            learn_to_redraw = side.begin(lambda own: prepare_auto_encoder(split, config, device=device, progress=own))
+        if unknown:
+            # what the models agree on may be as far from the truth as the labels: these are pictures of something else
+            jury = PreparedJury(missing=NO_JURY_WITHOUT_LABELS)
+        else:
+            jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
+        progress.say(jury.missing or str(jury.figures))
+        cells = make_cells()
+        if learn_to_redraw is not None:
+            learn_to_redraw()  # source and filters find it in the cache
     check_jury(config, jury.reason)
     given.hooks.jury_ready(jury)
     # which filters there are becomes part of the settings: a replay must not guess again

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
+
+import torch
 
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
@@ -29,7 +32,10 @@ from diffgen.search.memory import BatchHalver
 from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
 from diffgen.techniques import RealImages, TechniqueContext, make, technique_class
+from diffgen.threads import torch_threads
 from diffgen.types import ImageSet
+
+_SMALL = 3 * 32 * 32  # values of a picture; benchmarks/results/latency.md
 
 
 @dataclass
@@ -100,7 +106,8 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         try:
             # a run may have broken off when the time had come
             joining.after_generation()
-            loop.run(on_generation=after_generation, on_answer=announce)
+            with torch_threads(search_threads(prepared)):
+                loop.run(on_generation=after_generation, on_answer=announce)
         except BaseException as error:
             _keep_what_was_found(archive, error)
             raise
@@ -168,6 +175,17 @@ def stages_of(prepared: Prepared) -> Stages | None:
         f"asked about what these two differ on, and about {config.ask_share:.0%} of the rest (--ask all asks all)."
     )
     return Stages(first, config.ask_share, config.seed)
+
+
+def search_threads(prepared: Prepared) -> int:
+    """With how many threads torch draws and judges pictures in the search; models that it asks have all there are.
+
+    What is done to some hundred small pictures is done before a second thread is awake. A network that draws them
+    (a GAN, or one that may join) gives two threads enough to do.
+    """
+    source, shape = prepared.source, prepared.images.image_shape
+    networks = not source.real or source.artifact is not None or source.join is not None
+    return torch.get_num_threads() if networks or prod(shape) > _SMALL else 1
 
 
 def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:

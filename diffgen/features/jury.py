@@ -120,31 +120,34 @@ def train(
         raise ValueError("a jury needs images of two labels at least")
     rng = torch.Generator().manual_seed(seed)
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
-    with seeded(seed):  # initial weights, and dropout
+    with seeded(seed):
         # with channels last a CPU trains in four fifths of the time
         jury = Jury(image_shape, present).to(device).to(memory_format=torch.channels_last)
-        images = shrunk(images)  # once, and not for every batch
-        size, rate = _GREY if image_shape[0] == 1 else _COLOUR
-        steps = max(1, shown // size)
-        optimiser = torch.optim.Adam(jury.parameters(), lr=rate)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)
-        wanted = torch.from_numpy(targets.astype(np.int64))
-        mirror, decided_at = False, int(_MIRROR_FROM * steps)
-        with (progress or Progress()).stage("Training the jury", total=steps) as task:
-            for step in range(steps):
-                if step == decided_at:
-                    mirror = _may_be_mirrored(jury, images, wanted, rng)
-                rows = torch.randint(len(images), (size,), generator=rng)
-                values, answers = _lesson(jury.prepared(images[rows]), wanted[rows], len(present), rng, mirror=mirror)
-                values = values.to(device).contiguous(memory_format=torch.channels_last)
-                answers = answers.to(device)
-                # the members have no weights in common: one sum trains each by itself
-                loss = torch.stack([F.cross_entropy(each(values), answers) for each in jury.members]).sum()
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
-                schedule.step()
-                task.advance()
+    for layer in jury.modules():
+        if isinstance(layer, _Dropout):
+            layer.rng = rng
+    images = shrunk(images)  # once, and not for every batch
+    size, rate = _GREY if image_shape[0] == 1 else _COLOUR
+    steps = max(1, shown // size)
+    optimiser = torch.optim.Adam(jury.parameters(), lr=rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)
+    wanted = torch.from_numpy(targets.astype(np.int64))
+    mirror, decided_at = False, int(_MIRROR_FROM * steps)
+    with (progress or Progress()).stage("Training the jury", total=steps) as task:
+        for step in range(steps):
+            if step == decided_at:
+                mirror = _may_be_mirrored(jury, images, wanted, rng)
+            rows = torch.randint(len(images), (size,), generator=rng)
+            values, answers = _lesson(jury.prepared(images[rows]), wanted[rows], len(present), rng, mirror=mirror)
+            values = values.to(device).contiguous(memory_format=torch.channels_last)
+            answers = answers.to(device)
+            # the members have no weights in common: one sum trains each by itself
+            loss = torch.stack([F.cross_entropy(each(values), answers) for each in jury.members]).sum()
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            task.advance()
     return jury.ready()
 
 
@@ -191,6 +194,25 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     return jury.to(device).ready()
 
 
+class _Dropout(nn.Module):
+    """Dropout (Srivastava et al. 2014) from a generator of its own: torch's draws from the one that all threads share.
+
+    Args:
+        share: of the values that are left out in training.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+        self.rng: torch.Generator | None = None
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return values
+        kept = torch.rand(values.shape, generator=self.rng) >= self.share
+        return values * kept.to(values.device) / (1 - self.share)
+
+
 def _strided(channels: int, side: tuple[int, int], labels: int) -> nn.Module:
     """Convolutions that step over the picture: edges and where they lie."""
     height, width = (-(-length // 4) for length in side)
@@ -200,7 +222,7 @@ def _strided(channels: int, side: tuple[int, int], labels: int) -> nn.Module:
         nn.Conv2d(16, 32, 5, stride=2, padding=2),
         nn.ReLU(),
         nn.Flatten(),
-        nn.Dropout(0.3),
+        _Dropout(0.3),
         nn.Linear(32 * height * width, labels),
     )
 
@@ -211,7 +233,7 @@ def _dense(channels: int, side: tuple[int, int], labels: int) -> nn.Module:
         nn.Flatten(),
         nn.Linear(channels * side[0] * side[1], 256),
         nn.ReLU(),
-        nn.Dropout(0.3),
+        _Dropout(0.3),
         nn.Linear(256, 128),
         nn.ReLU(),
         nn.Linear(128, labels),

@@ -69,7 +69,7 @@ class Artifact:
             ended: whether there is no more time to wait for another process; None: there is.
 
         Raises:
-            Stopped: ``ended`` said so while another process was making it.
+            Stopped: ``ended`` said so while another process was making it, or the work was stopped.
         """
         path = self.path
         before = _stamp(path)
@@ -101,6 +101,7 @@ def _held(path: Path, progress: Progress, ended: Callable[[], bool] | None) -> c
     while True:
         with contextlib.suppress(Timeout):
             return lock.acquire(timeout=_SECONDS_BETWEEN_LOOKS)
+        progress.stop.check()
         if ended is not None and ended():
             raise Stopped(f"Another process was still making {path.name}.")
 

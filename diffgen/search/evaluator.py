@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from diffgen.models import BlackBox
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
+from diffgen.search.asking import Asking
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import Divergence, euclidean_plus_one
 from diffgen.search.memory import BatchHalver
@@ -92,6 +93,7 @@ class Evaluator:
         self._divergence = divergence
         self._examine = examine
         self._memory = memory or BatchHalver()
+        self._models = Asking(self.black_boxes, self._memory)
 
     @property
     def asks_filters(self) -> bool:
@@ -171,10 +173,10 @@ class Evaluator:
     def _asked(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """What the models say of images, float32 (N, M, K), and how far that lies apart, float32 (N,)."""
         if self.stages is None:
-            answers = torch.stack([self._memory.call(model.predict, images) for model in self.black_boxes], dim=1)
+            answers = torch.stack(self._models.about(images), dim=1)
             return answers, self._divergence(answers)
         one, other = self.stages.first
-        pair = torch.stack([self._memory.call(self.black_boxes[each].predict, images) for each in (one, other)], dim=1)
+        pair = torch.stack(self._models.about(images, (one, other)), dim=1)
         wanted = disagree(pair, self.margin).cpu()
         wanted |= torch.from_numpy(self.stages.sampled(self.queries + 1, len(images)))
         rows = wanted.nonzero().squeeze(1).to(pair.device)
@@ -183,8 +185,8 @@ class Evaluator:
         others = [number for number in range(len(self.black_boxes)) if number not in (one, other)]
         divergence = self._divergence(pair)
         if len(rows) > 0:
-            for number in others:
-                answers[rows, number] = self._memory.call(self.black_boxes[number].predict, images[rows])
+            for number, said in zip(others, self._models.about(images[rows], others), strict=True):
+                answers[rows, number] = said
             divergence[rows] = self._divergence(answers[rows])
         self.spared += len(others) * (len(images) - len(rows))
         return answers, divergence

@@ -136,6 +136,10 @@ class Family(ABC):
     between: ClassVar[bool] = True
     Settings: ClassVar[type[Any] | None] = None
 
+    def uses_auto_encoder(self, config: CompareConfig) -> bool:
+        """Whether its source asks for the auto-encoder of the filters under these settings."""
+        return False
+
     def encodes_with(self, config: CompareConfig) -> bool:
         """Whether its source is an :class:`EncodingSource` under these settings."""
         return self.encodes

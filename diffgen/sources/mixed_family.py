@@ -30,6 +30,10 @@ class MixedFamily(Family):
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; images that no GAN fits come from the seeds alone."""
 
+    def uses_auto_encoder(self, config: CompareConfig) -> bool:
+        """See the base class."""
+        return self._seeds.uses_auto_encoder(config)
+
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class; ``source.gan`` says when the GAN comes, and is not ``auto``."""
         seeds = self._seeds.prepare(split, config, context)

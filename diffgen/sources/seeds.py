@@ -184,6 +184,11 @@ class SeedsFamily(Family):
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; images of every size will do."""
 
+    def uses_auto_encoder(self, config: CompareConfig) -> bool:
+        """See the base class."""
+        own = settings_among(SeedsSettings, config.source.families)
+        return any(OPERATORS[name].learned for name in own.operators)
+
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
         own = settings_among(SeedsSettings, config.source.families)
@@ -193,7 +198,7 @@ class SeedsFamily(Family):
         images = ImageRows(real) if large else torch.from_numpy(real)
         sample = torch.from_numpy(real[rows]) if large else torch.from_numpy(real)
         network = None
-        if context.auto_encoder is not None and any(OPERATORS[name].learned for name in own.operators):
+        if context.auto_encoder is not None and self.uses_auto_encoder(config):
             network = AutoEncoder(context.auto_encoder(), split.reference)
         scene = Scene(images, plain_background(sample), network)
         ranges = None

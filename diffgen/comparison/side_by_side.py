@@ -1,0 +1,90 @@
+"""Prepares several parts of a comparison at the same time, each with one thread of the processor.
+
+The networks of a data set are so small that two threads train one of them no sooner than one thread does, and often
+later (benchmarks/results/latency.md). So each is trained with one thread, and as many at once as there are threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from queue import SimpleQueue
+from types import TracebackType
+from typing import TypeVar
+
+import torch
+
+from diffgen.events import Event, Progress, StageAdvanced, StopToken
+
+_Made = TypeVar("_Made")
+_SECONDS_BETWEEN_LOOKS = 0.1  # whether a part has got further, and whether the work shall end
+
+
+class SideBySide:
+    """A block of work beside which parts of it are done; those that are not done when it ends are given up.
+
+    Inside the block torch computes with one thread, and the caller's own work is one of those at once.
+
+    Args:
+        device: where networks compute; on any but the processor nothing is done at once.
+        progress: is told how far a part is, while its result is waited for, by the thread that waits.
+
+    >>> with SideBySide(torch.device("cpu"), Progress()) as side:
+    ...     answer = side.begin(lambda progress: 6 * 7)
+    ...     answer()
+    42
+    """
+
+    def __init__(self, device: torch.device, progress: Progress) -> None:
+        self._progress = progress
+        self._threads = torch.get_num_threads()
+        self._stop = StopToken()
+        at_once = self._threads > 1 and device.type == "cpu"
+        self._pool = ThreadPoolExecutor(self._threads - 1, "side by side") if at_once else None
+
+    def __enter__(self) -> SideBySide:
+        if self._pool is not None:
+            torch.set_num_threads(1)  # also of the threads that begin from now on
+        return self
+
+    def begin(self, work: Callable[[Progress], _Made]) -> Callable[[], _Made]:
+        """Begin a part now; where nothing is done at once, when its result is asked for.
+
+        Args:
+            work: does it. What it is handed hears how far it is, and ends it.
+
+        Returns:
+            waits for the result, which is asked for once at most, and raises what the work raised.
+        """
+        if self._pool is None:
+            return partial(work, self._progress)
+        events: SimpleQueue[Event] = SimpleQueue()
+        return partial(_result, self._pool.submit(work, Progress(events.put, self._stop)), events, self._progress)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._stop.stop()
+            self._pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(self._threads)
+
+
+def _result(future: Future[_Made], events: SimpleQueue[Event], progress: Progress) -> _Made:
+    while True:
+        done = future.done()  # before the look at the events: none comes after it
+        _tell(events, progress)
+        if done:
+            return future.result()
+        progress.stop.check()
+        wait([future], timeout=_SECONDS_BETWEEN_LOOKS)
+
+
+def _tell(events: SimpleQueue[Event], progress: Progress) -> None:
+    """Tell what has happened since the last look; of a stage only how far it is by now."""
+    happened = [events.get() for _ in range(events.qsize())]
+    for number, event in enumerate(happened, start=1):
+        soon = isinstance(event, StageAdvanced) and number < len(happened)
+        if not (soon and isinstance(happened[number], StageAdvanced)):
+            progress.send(event)

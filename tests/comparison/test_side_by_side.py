@@ -1,0 +1,123 @@
+"""Parts of a comparison at the same time: as each by itself, heard by whoever waits, and given up with the block."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from diffgen.comparison.side_by_side import SideBySide
+from diffgen.data import load
+from diffgen.errors import Stopped, UserError
+from diffgen.events import Event, Progress, StageAdvanced, StageEnded, StageStarted, StopToken
+from diffgen.features import encoder, jury, vae
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=[1, 3], ids=["one thread", "three threads"])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """As many as torch may use."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
+    digits = load("digits:train")
+    images, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
+    with SideBySide(CPU, Progress()) as side:
+        drawn = side.begin(lambda own: vae.train(images, steps=30, progress=own))
+        encoded = side.begin(lambda own: encoder.train(images, labels, progress=own))
+        judged = jury.train(images, labels, shown=2_000)
+        together = [drawn(), encoded(), judged]
+    torch.set_num_threads(1)
+    alone = [
+        vae.train(images, steps=30),
+        encoder.train(images, labels),
+        jury.train(images, labels, shown=2_000),
+    ]
+    for one, other in zip(together, alone, strict=True):
+        for (name, mine), yours in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
+            assert torch.equal(mine, yours), name
+
+
+def test_torchs_threads_are_as_before_when_the_block_ends(threads: int) -> None:
+    with pytest.raises(ZeroDivisionError), SideBySide(CPU, Progress()) as side:
+        assert torch.get_num_threads() == 1
+        assert side.begin(lambda own: torch.get_num_threads())() == 1
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == threads
+
+
+def test_who_waits_hears_whole_stages_in_order(threads: int) -> None:
+    heard: list[Event] = []
+
+    def work(own: Progress) -> int:
+        for name in ("first", "second"):
+            with own.stage(name, total=50) as task:
+                for _ in range(50):
+                    task.advance()
+        return 7
+
+    with SideBySide(CPU, Progress(heard.append)) as side:
+        assert side.begin(work)() == 7
+    stages = [event for event in heard if not isinstance(event, StageAdvanced)]
+    each = [StageStarted("first", 50), StageEnded("first"), StageStarted("second", 50), StageEnded("second")]
+    assert stages == each
+    assert [event.done for event in heard if isinstance(event, StageAdvanced)][-1] == 50
+
+
+def test_an_error_reaches_who_waits(threads: int) -> None:
+    def work(own: Progress) -> None:
+        raise UserError("no such thing")
+
+    with SideBySide(CPU, Progress()) as side, pytest.raises(UserError, match="no such thing"):
+        side.begin(work)()
+
+
+def test_what_nobody_waited_for_ends_with_the_block() -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def work(own: Progress) -> None:
+        with own.stage("for ever") as task:
+            try:
+                while True:
+                    began.set()
+                    task.advance()
+            finally:
+                ended.set()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with SideBySide(CPU, Progress()) as side:
+            side.begin(work)
+            assert began.wait(60)
+        assert ended.is_set()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_waiting_is_ended_by_the_users_stop() -> None:
+    stop, began = StopToken(), threading.Event()
+
+    def work(own: Progress) -> None:
+        with own.stage("for ever") as task:
+            while True:
+                began.set()
+                task.advance()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(Stopped), SideBySide(CPU, Progress(stop=stop)) as side:
+            answer = side.begin(work)
+            assert began.wait(60)
+            stop.stop()
+            answer()
+    finally:
+        torch.set_num_threads(before)
