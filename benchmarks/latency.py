@@ -19,6 +19,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -146,7 +147,9 @@ def watched(out: Path, words: list[str], started: float) -> None:
         return time.time(), processor_seconds(os.getpid())
 
     def listened(progress: events.Progress, event: events.Event) -> None:
-        if isinstance(event, events.StageStarted | events.StageEnded):
+        # what is prepared at the side is told a second time, by the thread that waits for it
+        mine = threading.current_thread() is threading.main_thread()
+        if mine and isinstance(event, events.StageStarted | events.StageEnded):
             clock.hear("started" if isinstance(event, events.StageStarted) else "ended", event.name, now())
         send(progress, event)
 
