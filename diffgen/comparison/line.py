@@ -31,6 +31,7 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.many import ManyFigures
 from diffgen.runs.results import RunResults
+from diffgen.sampling import LARGE_BYTES
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.tasks.classification import listed
 
@@ -188,7 +189,8 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
         progress.warn(warning)
     check_seeds(config, real_images(images, real), images.source)
     split = DataSplit(images, config.split)
-    with SideBySide(device, progress) as side:
+    # of a large set each network holds some hundred megabytes of what it learns from
+    with SideBySide(device, progress, at_once=images.images.nbytes <= LARGE_BYTES) as side:
         make_cells = side.begin(lambda own: cell_store.prepare(images, device=device, progress=own))
         learn_to_redraw = None
         if uses_auto_encoder(config):

@@ -29,6 +29,7 @@ class SideBySide:
     Args:
         device: where networks compute; on any but the processor nothing is done at once.
         progress: is told how far a part is, while its result is waited for, by the thread that waits.
+        at_once: false where the parts take too much memory together: each is made when its result is asked for.
 
     >>> with SideBySide(torch.device("cpu"), Progress()) as side:
     ...     answer = side.begin(lambda progress: 6 * 7)
@@ -36,12 +37,12 @@ class SideBySide:
     42
     """
 
-    def __init__(self, device: torch.device, progress: Progress) -> None:
+    def __init__(self, device: torch.device, progress: Progress, *, at_once: bool = True) -> None:
         self._progress = progress
         self._threads = torch.get_num_threads()
         self._stop = StopToken()
-        at_once = self._threads > 1 and device.type == "cpu"
-        self._pool = ThreadPoolExecutor(self._threads - 1, "side by side") if at_once else None
+        able = at_once and self._threads > 1 and device.type == "cpu"
+        self._pool = ThreadPoolExecutor(self._threads - 1, "side by side") if able else None
 
     def __enter__(self) -> SideBySide:
         if self._pool is not None:
@@ -49,7 +50,7 @@ class SideBySide:
         return self
 
     def begin(self, work: Callable[[Progress], _Made]) -> Callable[[], _Made]:
-        """Begin a part now; where nothing is done at once, when its result is asked for.
+        """Begin a part now, or where nothing is done at once, when its result is asked for.
 
         Args:
             work: does it. What it is handed hears how far it is, and ends it.

@@ -12,7 +12,7 @@ from diffgen.comparison.side_by_side import SideBySide
 from diffgen.data import load
 from diffgen.errors import Stopped, UserError
 from diffgen.events import Event, Progress, StageAdvanced, StageEnded, StageStarted, StopToken
-from diffgen.features import encoder, jury, vae
+from diffgen.features import jury, vae
 
 CPU = torch.device("cpu")
 
@@ -31,14 +31,14 @@ def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
     images, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
     with SideBySide(CPU, Progress()) as side:
         drawn = side.begin(lambda own: vae.train(images, steps=30, progress=own))
-        encoded = side.begin(lambda own: encoder.train(images, labels, progress=own))
-        judged = jury.train(images, labels, shown=2_000)
-        together = [drawn(), encoded(), judged]
+        another = side.begin(lambda own: jury.train(images, labels, shown=1_000, seed=1, progress=own))
+        judged = jury.train(images, labels, shown=1_000)
+        together = [drawn(), another(), judged]
     torch.set_num_threads(1)
     alone = [
         vae.train(images, steps=30),
-        encoder.train(images, labels),
-        jury.train(images, labels, shown=2_000),
+        jury.train(images, labels, shown=1_000, seed=1),
+        jury.train(images, labels, shown=1_000),
     ]
     for one, other in zip(together, alone, strict=True):
         for (name, mine), yours in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
@@ -100,6 +100,16 @@ def test_what_nobody_waited_for_ends_with_the_block() -> None:
         assert ended.is_set()
     finally:
         torch.set_num_threads(before)
+
+
+def test_where_memory_is_short_each_part_waits_until_it_is_asked_for(threads: int) -> None:
+    begun = []
+    with SideBySide(CPU, Progress(), at_once=False) as side:
+        parts = [side.begin(lambda own, number=number: begun.append(number)) for number in (1, 2)]
+        assert begun == []
+        assert torch.get_num_threads() == threads
+        parts[1]()
+        assert begun == [2]
 
 
 def test_waiting_is_ended_by_the_users_stop() -> None:
