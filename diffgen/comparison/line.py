@@ -193,7 +193,7 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
     with SideBySide(device, progress, at_once=images.images.nbytes <= LARGE_BYTES) as side:
         make_cells = side.begin(lambda own: cell_store.prepare(images, device=device, progress=own))
         learn_to_redraw = None
-        if uses_auto_encoder(config):
+        if uses_auto_encoder(config, jury=not unknown):
             learn_to_redraw = side.begin(lambda own: prepare_auto_encoder(split, config, device=device, progress=own))
         if unknown:
             # what the models agree on may be as far from the truth as the labels: these are pictures of something else

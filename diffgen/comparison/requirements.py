@@ -54,10 +54,10 @@ def _searches_with_gan(config: CompareConfig) -> bool:
     return (needs.source and family_of(config).name == "gan") or mixed_in or needs.discriminator
 
 
-def uses_auto_encoder(config: CompareConfig) -> bool:
-    """Whether source or filters ask for the auto-encoder of the real images, if there is a jury."""
-    drawn_with = needs_of(config).source and family_of(config).uses_auto_encoder(config)
-    return drawn_with or "reconstruction" in filter_names(config)
+def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
+    """Whether source or filters ask for the auto-encoder of the real images, where there is a jury, or is none."""
+    draws_with_it = needs_of(config).source and family_of(config).uses_auto_encoder(config)
+    return draws_with_it or "reconstruction" in filter_names(config, jury=jury)
 
 
 def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]:

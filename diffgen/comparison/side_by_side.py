@@ -1,13 +1,14 @@
 """Prepares several parts of a comparison at the same time, each with one thread of the processor.
 
 The networks of a data set are so small that two threads train one of them no sooner than one thread does, and often
-later (benchmarks/results/latency.md). So each is trained with one thread, and as many at once as there are threads.
+later (docs/decisions/055). So each is trained with one thread, and as many at once as there are threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import TypeVar
 import torch
 
 from diffgen.events import Event, Progress, StageAdvanced, StopToken
+from diffgen.threads import torch_threads
 
 _Made = TypeVar("_Made")
 _SECONDS_BETWEEN_LOOKS = 0.1  # whether a part has got further, and whether the work shall end
@@ -24,7 +26,8 @@ _SECONDS_BETWEEN_LOOKS = 0.1  # whether a part has got further, and whether the 
 class SideBySide:
     """A block of work beside which parts of it are done; those that are not done when it ends are given up.
 
-    Inside the block torch computes with one thread, and the caller's own work is one of those at once.
+    Where parts are made at once, torch computes with one thread inside the block, and the caller's own work is one of
+    the parts.
 
     Args:
         device: where networks compute; on any but the processor nothing is done at once.
@@ -39,14 +42,16 @@ class SideBySide:
 
     def __init__(self, device: torch.device, progress: Progress, *, at_once: bool = True) -> None:
         self._progress = progress
-        self._threads = torch.get_num_threads()
         self._stop = StopToken()
-        able = at_once and self._threads > 1 and device.type == "cpu"
-        self._pool = ThreadPoolExecutor(self._threads - 1, "side by side") if able else None
+        self._block = ExitStack()
+        others = torch.get_num_threads() - 1 if at_once and device.type == "cpu" else 0
+        self._pool = ThreadPoolExecutor(others, "side by side") if others else None
 
     def __enter__(self) -> SideBySide:
         if self._pool is not None:
-            torch.set_num_threads(1)  # also of the threads that begin from now on
+            self._block.enter_context(torch_threads(1))  # before a thread of the pool begins
+            self._block.callback(self._pool.shutdown, cancel_futures=True)
+            self._block.callback(self._stop.stop)
         return self
 
     def begin(self, work: Callable[[Progress], _Made]) -> Callable[[], _Made]:
@@ -66,10 +71,7 @@ class SideBySide:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._stop.stop()
-            self._pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(self._threads)
+        self._block.close()
 
 
 def _result(future: Future[_Made], events: SimpleQueue[Event], progress: Progress) -> _Made:

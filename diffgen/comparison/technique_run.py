@@ -35,7 +35,7 @@ from diffgen.techniques import RealImages, TechniqueContext, make, technique_cla
 from diffgen.threads import torch_threads
 from diffgen.types import ImageSet
 
-_SMALL = 3 * 32 * 32  # values of a picture; benchmarks/results/latency.md
+_SMALL = 3 * 32 * 32  # values of a picture; docs/decisions/055
 
 
 @dataclass
@@ -180,8 +180,8 @@ def stages_of(prepared: Prepared) -> Stages | None:
 def search_threads(prepared: Prepared) -> int:
     """With how many threads torch draws and judges pictures in the search; models that it asks have all there are.
 
-    What is done to some hundred small pictures is done before a second thread is awake. A network that draws them
-    (a GAN, or one that may join) gives two threads enough to do.
+    One is faster where small pictures are made from real ones. Nobody has measured it where a network draws them, a GAN
+    or one that may join.
     """
     source, shape = prepared.source, prepared.images.image_shape
     networks = not source.real or source.artifact is not None or source.join is not None

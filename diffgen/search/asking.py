@@ -47,13 +47,12 @@ class Asking:
             for place, model in enumerate(asked)
             if model.isolated and self._pool is not None
         }
+        others = {}
         try:
-            with torch_threads(self._threads):
-                others = {
-                    place: self._memory.call(model.predict, images)
-                    for place, model in enumerate(asked)
-                    if place not in begun
-                }
+            for place, model in enumerate(asked):
+                if place not in begun:
+                    with torch_threads(self._threads):
+                        others[place] = self._memory.call(model.predict, images)
         finally:
             wait(begun.values())  # nobody else may ask these models before
         return [begun[place].result() if place in begun else others[place] for place in range(len(asked))]

@@ -15,6 +15,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
 from tests.benchmarks.conftest import SMALL, Bench
+from tests.benchmarks.test_recognised import HARDLY_TRAINED
 
 COMMANDS = sorted(
     file.stem for file in Path(benchmarks.__path__[0]).glob("*.py") if '__name__ == "__main__"' in file.read_text()
@@ -53,6 +54,13 @@ def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Pat
 def test_many_classes(bench: Bench) -> None:
     said = bench("many_classes", "--classes", 1_000, "--queries", 200)
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
+
+
+def test_side_by_side(bench: Bench) -> None:
+    words = ("--pairs", "digits", "--rounds", 1, "--budget", "100q", "--share", 0.02, *HARDLY_TRAINED)
+    said = bench("side_by_side", *words)
+    assert "| all three, side by side |" in said and "| jury, one |" in said
+    assert "| digits, all | 100.0 | 100.0 |" in said and "| digits, one | 100.0 | 100.0 |" in said
 
 
 def test_page(bench: Bench, repository: Path) -> None:

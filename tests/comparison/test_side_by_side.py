@@ -13,6 +13,7 @@ from diffgen.data import load
 from diffgen.errors import Stopped, UserError
 from diffgen.events import Event, Progress, StageAdvanced, StageEnded, StageStarted, StopToken
 from diffgen.features import jury, vae
+from diffgen.threads import torch_threads
 
 CPU = torch.device("cpu")
 
@@ -20,10 +21,8 @@ CPU = torch.device("cpu")
 @pytest.fixture(params=[1, 3], ids=["one thread", "three threads"])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """As many as torch may use."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
+    with torch_threads(request.param):
+        yield request.param
 
 
 def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
@@ -34,12 +33,12 @@ def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
         another = side.begin(lambda own: jury.train(images, labels, shown=1_000, seed=1, progress=own))
         judged = jury.train(images, labels, shown=1_000)
         together = [drawn(), another(), judged]
-    torch.set_num_threads(1)
-    alone = [
-        vae.train(images, steps=30),
-        jury.train(images, labels, shown=1_000, seed=1),
-        jury.train(images, labels, shown=1_000),
-    ]
+    with torch_threads(1):
+        alone = [
+            vae.train(images, steps=30),
+            jury.train(images, labels, shown=1_000, seed=1),
+            jury.train(images, labels, shown=1_000),
+        ]
     for one, other in zip(together, alone, strict=True):
         for (name, mine), yours in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
             assert torch.equal(mine, yours), name
@@ -91,15 +90,10 @@ def test_what_nobody_waited_for_ends_with_the_block() -> None:
             finally:
                 ended.set()
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with SideBySide(CPU, Progress()) as side:
-            side.begin(work)
-            assert began.wait(60)
-        assert ended.is_set()
-    finally:
-        torch.set_num_threads(before)
+    with torch_threads(2), SideBySide(CPU, Progress()) as side:
+        side.begin(work)
+        assert began.wait(60)
+    assert ended.is_set()
 
 
 def test_where_memory_is_short_each_part_waits_until_it_is_asked_for(threads: int) -> None:
@@ -121,13 +115,8 @@ def test_waiting_is_ended_by_the_users_stop() -> None:
                 began.set()
                 task.advance()
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with pytest.raises(Stopped), SideBySide(CPU, Progress(stop=stop)) as side:
-            answer = side.begin(work)
-            assert began.wait(60)
-            stop.stop()
-            answer()
-    finally:
-        torch.set_num_threads(before)
+    with torch_threads(2), pytest.raises(Stopped), SideBySide(CPU, Progress(stop=stop)) as side:
+        answer = side.begin(work)
+        assert began.wait(60)
+        stop.stop()
+        answer()

@@ -13,7 +13,7 @@ import torch
 from filelock import FileLock
 
 from diffgen.errors import Stopped, UserError
-from diffgen.events import Progress
+from diffgen.events import Event, Progress, StopToken
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from tests.recording import Recording
 
@@ -80,6 +80,19 @@ def test_whoever_has_no_more_time_does_not_wait_for_another() -> None:
         artifact.obtain(worker.load, worker.make, told.progress, ended=lambda: next(looks))
     assert len(told.lines) == 1 and worker.made == 0
     assert artifact.obtain(worker.load, worker.make, SILENT, ended=lambda: True) == "made"
+
+
+def test_waiting_for_another_ends_when_the_work_is_stopped() -> None:
+    artifact, worker, stop = Artifact("gan", {"data": "x"}), Worker(), StopToken()
+
+    def stopped_by(event: Event) -> None:
+        assert "Another process is making" in str(event)
+        stop.stop()
+
+    held = FileLock(artifact.path.with_suffix(".lock"))
+    with held, pytest.raises(Stopped, match="before its end"):
+        artifact.obtain(worker.load, worker.make, Progress(stopped_by, stop))
+    assert worker.made == 0
 
 
 SCRIPT = """
