@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -54,6 +55,12 @@ def trainings(images: ImageSet, share: float) -> dict[str, Callable[[], object]]
     }
 
 
+def _silent(train: Callable[[], object], progress: Progress) -> object:
+    """Its progress is not shown."""
+    del progress
+    return train()
+
+
 def train_all(way: str, images: ImageSet, share: float) -> dict[str, float]:
     """Seconds of the clock that each network takes, or all three side by side; after one update, which imports."""
     networks, found = trainings(images, share), {}
@@ -61,7 +68,7 @@ def train_all(way: str, images: ImageSet, share: float) -> dict[str, float]:
     if way == "side by side":
         started = time.perf_counter()
         with SideBySide(_CPU, Progress()) as side:
-            others = [side.begin(lambda _, name=name: networks[name]()) for name in ("encoder", "auto-encoder")]
+            others = [side.begin(partial(_silent, networks[name])) for name in ("encoder", "auto-encoder")]
             networks["jury"]()
             for other in others:
                 other()
@@ -117,13 +124,14 @@ def main() -> None:
         search(options.watched[0], options.watched[1:])
     if options.trained:
         way, data = options.trained
-        for name, seconds in train_all(way, load(data), options.share).items():
-            print(name, seconds, sep="\t")
+        for name, took in train_all(way, load(data), options.share).items():
+            print(name, took, sep="\t")
         return
     with tempfile.TemporaryDirectory() as kept:
         makers = find_pairs(options.shared, options.models, Path(kept) / "models")
         pairs = [makers[name]() for name in options.pairs]
-        seconds, asked = defaultdict(list), defaultdict(list)
+        seconds: dict[str, list[float]] = defaultdict(list)
+        asked: dict[str, list[float]] = defaultdict(list)
         for pair in pairs:
             (Path(kept) / pair.name).mkdir()
             queries(pair, "one", options, _FILL, Path(kept) / pair.name)

@@ -13,8 +13,9 @@ import tomli_w
 
 from diffgen import api
 from diffgen.cli import model_options, options, table
+from diffgen.cli.isolation import start_isolation
 from diffgen.cli.settings_options import Options
-from diffgen.config import FILTERS, MAX_MODELS, CompareConfig, ModelSpec, replace
+from diffgen.config import FILTERS, MAX_MODELS, CompareConfig, ModelSpec, applied, replace
 from diffgen.config.layers import Layer, filter_chain, located, merged, written
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
@@ -126,6 +127,8 @@ def config_from(
 ) -> tuple[CompareConfig, CompareConfig]:
     """The settings that options and a file give, and what they would be if neither said anything.
 
+    The process that isolates models is started on the way, before torch is imported.
+
     Args:
         arguments: parsed; say what the models are.
         file: settings of a file.
@@ -139,10 +142,14 @@ def config_from(
 
     if arguments.filters is not None:
         said = merged({"filters": filter_chain(arguments.filters)}, said)
+    now = applied(defaults, merged(file, said))
+    models = _models(arguments, now.models)
+    if not arguments.print_config:
+        start_isolation(models, now.device)
     config, base, warning = settle(defaults, file, said)
     if warning:
         arguments.progress.warn(warning)
-    return replace(config, models=_models(arguments, config.models)), base
+    return replace(config, models=models), base
 
 
 def _models(arguments: argparse.Namespace, before: tuple[ModelSpec, ...]) -> tuple[ModelSpec, ...]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
+from diffgen.cli.isolation import start_isolation
 from diffgen.cli.settings_options import Options
+from diffgen.config import replace
 from diffgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -47,10 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
     progress = options.make_progress(arguments)
+    spec = model_options.spec_from(arguments)
+    start_isolation([replace(spec, path=arguments.model)], arguments.device)
     found = api.inspect(
         arguments.model,
         data=arguments.data,
-        options=model_options.spec_from(arguments),
+        options=spec,
         device=arguments.device,
         batch_size=options.batch_size(arguments.batch_size),
         **options.reading(arguments),

@@ -16,7 +16,7 @@ import torch
 from diffgen.errors import RunError, Stopped, UserError
 from diffgen.events import StopToken
 from diffgen.models import load
-from diffgen.models.isolation import process
+from diffgen.models.isolation import process, starting
 from diffgen.models.isolation.channel import send
 from diffgen.models.isolation.patience import impatient
 from tests.models.isolation.isolated import Images, Looping, child_of, gone, prepared, save
@@ -126,7 +126,7 @@ def test_a_process_ends_with_its_model(net: torch.nn.Module, images: Images, tmp
 
 def test_a_model_becomes_garbage_while_another_process_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The collector runs where the lock of the server is held; it must not wait for that lock."""
-    monkeypatch.setattr(process, "_server", None)
+    monkeypatch.setattr(starting, "_server", None)
 
     class Holder:
         def __init__(self) -> None:
@@ -139,7 +139,7 @@ def test_a_model_becomes_garbage_while_another_process_is_made(monkeypatch: pyte
         if not begun:
             begun.append(True)  # what is collected may send too: a child of an earlier test, to a server of its own
             gc.collect()
-            collected.append(not process.start()._lock.acquire(blocking=False))
+            collected.append(not starting.start()._lock.acquire(blocking=False))
         send(*message)
 
     gc.disable()
@@ -147,7 +147,7 @@ def test_a_model_becomes_garbage_while_another_process_is_made(monkeypatch: pyte
         holder = Holder()
         pid = holder.child.pid
         del holder
-        monkeypatch.setattr(process, "send", send_and_collect)
+        monkeypatch.setattr(starting, "send", send_and_collect)
         made: list[process.Child] = []
         # a thread that can be given up, should it wait for ever
         maker = threading.Thread(target=lambda: made.append(process.Child("new", "ONNX", 60)), daemon=True)

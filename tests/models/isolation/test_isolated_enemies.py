@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from diffgen.errors import RunError, UserError
-from diffgen.models.isolation import process
+from diffgen.models.isolation import starting
 from diffgen.models.isolation.channel import ProtocolError, parsed, send
 from diffgen.models.wording import cleaned
 from tests.models.isolation.isolated import Images, child_of, prepared, save
@@ -60,7 +60,7 @@ def test_nothing_of_diffgens_own_is_handed_to_the_process(
     net: torch.nn.Module, images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "a secret")
-    monkeypatch.setattr(process, "_server", None)
+    monkeypatch.setattr(starting, "_server", None)
     with (tmp_path / "open").open("w") as file, socket.create_server(("127.0.0.1", 0)) as server:
         os.set_inheritable(file.fileno(), True)
         os.set_inheritable(server.fileno(), True)
