@@ -1,7 +1,9 @@
-"""Which seeds a search shall begin with: those near the margin of a model, and those on which probabilities differ.
+"""Which seeds a search shall begin with: those near the margin of a model, or on which the models differ.
 
 A small change of an image that a model is in two minds about may change its label; of one that it is sure about,
-hardly (a power schedule over seeds, as in Böhme et al. 2016, "Coverage-based greybox fuzzing as Markov chain").
+hardly (a power schedule over seeds, as in Böhme et al. 2016, "Coverage-based greybox fuzzing as Markov chain"). Models
+are in two minds about what nobody can name, too, and what is made of that nobody can name either: images that show
+their label clearly go before others.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from diffgen.types import Float32Array
 
 _EVENLY = 0.25  # share of the seeds that are drawn as if all had the same energy: the models may be surely wrong
+_UNCLEAR = 0.05  # what is left of the weight of an image that does not show its label at all
 
 
 def energies(answers: Float32Array) -> NDArray[np.float64]:
@@ -31,9 +34,21 @@ def energies(answers: Float32Array) -> NDArray[np.float64]:
     return np.asarray(1 - margin + apart)
 
 
-def seed_weights(answers: Float32Array) -> NDArray[np.float64]:
-    """How often a search draws each real image, float64 (N,), with a mean of 1."""
+def seed_weights(answers: Float32Array, clearness: Float32Array | None = None) -> NDArray[np.float64]:
+    """How often a search draws each real image, with a mean of 1.
+
+    Args:
+        answers: see :func:`energies`.
+        clearness: float32 (N,), from 0 to 1, how clearly each image shows its label
+            (:mod:`diffgen.sources.clearness`); its square counts. None: nobody knows.
+
+    Returns:
+        float64 (N,).
+    """
     energy = energies(answers)
     total = energy.sum()
     share = energy / total if total > 0 else np.full(len(energy), 1 / len(energy))
-    return np.asarray(len(energy) * ((1 - _EVENLY) * share + _EVENLY / len(energy)))
+    weights = np.asarray(len(energy) * ((1 - _EVENLY) * share + _EVENLY / len(energy)))
+    if clearness is not None:
+        weights *= _UNCLEAR + clearness.astype(np.float64) ** 2
+    return weights / weights.mean()

@@ -17,6 +17,7 @@ from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sampling import affordable_rows
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
+from diffgen.sources.clearness import prepare_clearness
 from diffgen.sources.energy import seed_weights
 from diffgen.sources.operators import OPERATORS, STRENGTHS, ImageRows, Scene, step_of
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
@@ -167,6 +168,14 @@ def _reason(ranges: Ranges | None, recogniser: Recogniser | None) -> str:
     return _CALIBRATED
 
 
+def _first(*, answers: bool, clear: bool) -> str:
+    """Which seeds come first."""
+    if not answers:
+        return ""
+    named = ", and those that show their label clearly," if clear else ""
+    return f"; those near a margin, or on which the models differ,{named} come first"
+
+
 def _described(source: SeedsSource) -> str:
     """The operators and how far each goes."""
     return "; ".join(
@@ -205,12 +214,14 @@ class SeedsFamily(Family):
         if context.recogniser is not None:
             names = own.fitting(split.data.image_shape, learned=network is not None)
             ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
-        weights = None if context.answers is None else seed_weights(context.answers)
+        clear = None
+        if context.recogniser is not None and context.answers is not None and not large:
+            clear = prepare_clearness(split, context.recogniser.jury, context.progress)
+        weights = None if context.answers is None else seed_weights(context.answers, clear)
         source = SeedsSource(scene, own, ranges=ranges, weights=weights, device=context.device)
         facts = {
             "kind": "real images, with operators that keep their label",
-            "seeds": f"{len(split.data):,} real images"
-            + ("" if weights is None else "; those near a margin, or on which the models differ, come first"),
+            "seeds": f"{len(split.data):,} real images" + _first(answers=weights is not None, clear=clear is not None),
             "operators": f"at most {own.steps} for each image: {_described(source)}",
             "ranges": _reason(ranges, context.recogniser),
         }
