@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from diffgen.types import Float32Array
 
 _EVENLY = 0.25  # share of the seeds that are drawn as if all had the same energy: the models may be surely wrong
+_CLEAR = 0.5  # to the jury, which is less sure of photographs than a person: above that, all images are clear
 _UNCLEAR = 0.05  # what is left of the weight of an image that does not show its label at all
 
 
@@ -40,7 +41,7 @@ def seed_weights(answers: Float32Array, clearness: Float32Array | None = None) -
     Args:
         answers: see :func:`energies`.
         clearness: float32 (N,), from 0 to 1, how clearly each image shows its label
-            (:mod:`diffgen.sources.clearness`); its square counts. None: nobody knows.
+            (:mod:`diffgen.sources.clearness`); its square counts, up to a half. None: nobody knows.
 
     Returns:
         float64 (N,).
@@ -50,5 +51,5 @@ def seed_weights(answers: Float32Array, clearness: Float32Array | None = None) -
     share = energy / total if total > 0 else np.full(len(energy), 1 / len(energy))
     weights = np.asarray(len(energy) * ((1 - _EVENLY) * share + _EVENLY / len(energy)))
     if clearness is not None:
-        weights *= _UNCLEAR + clearness.astype(np.float64) ** 2
+        weights *= _UNCLEAR + np.minimum(1, clearness.astype(np.float64) / _CLEAR) ** 2
     return weights / weights.mean()

@@ -41,7 +41,7 @@ def test_where_nothing_is_in_doubt_all_are_alike() -> None:
 
 
 def test_of_images_alike_to_the_models_the_clearer_go_first() -> None:
-    answers = np.full((3, 2, 2), 0.5, dtype=np.float32)
-    weights = seed_weights(answers, np.array([0, 0.5, 1], dtype=np.float32))
-    np.testing.assert_allclose(weights / weights[2], [0.05 / 1.05, 0.30 / 1.05, 1])
+    answers = np.full((4, 2, 2), 0.5, dtype=np.float32)
+    weights = seed_weights(answers, np.array([0, 0.25, 0.5, 1], dtype=np.float32))
+    np.testing.assert_allclose(weights / weights[3], [0.05 / 1.05, 0.30 / 1.05, 1, 1])
     np.testing.assert_allclose(weights.mean(), 1)
