@@ -86,7 +86,7 @@ def search(way: str, words: list[str]) -> None:
     from diffgen.cli import main as run
 
     threads = 1 if way == "one" else torch.get_num_threads()
-    technique_run.search_threads = lambda prepared: threads
+    technique_run.search_threads = lambda source, image_shape: threads
     raise SystemExit(run(words))
 
 

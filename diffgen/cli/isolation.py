@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,4 +33,5 @@ def _may_be_isolated(spec: ModelSpec) -> bool:
     opening = spec.opening
     if opening.isolate == "off" or opening.allow_pickle or opening.arch is not None:
         return False
-    return spec.path is not None and not is_address(spec.path) and Path(spec.path).expanduser().is_file()
+    # not Path.is_file(), which raises where a folder may not be looked into; opening the model says so in a sentence
+    return spec.path is not None and not is_address(spec.path) and os.path.isfile(os.path.expanduser(spec.path))

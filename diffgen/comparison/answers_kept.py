@@ -16,6 +16,7 @@ from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.tasks.kept_answers import KeptAnswers
+from diffgen.threads import all_threads
 from diffgen.types import ImageSet
 
 FORMAT = 2
@@ -42,7 +43,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
         {
             "format": FORMAT,
             "data": data.digest,
-            "threads": torch.get_num_threads(),
+            "threads": all_threads(),
             "versions": versions() | {package: installed(package) for package in _RUNTIMES},
             "models": [
                 {

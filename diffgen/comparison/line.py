@@ -201,11 +201,11 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
         else:
             jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
         progress.say(jury.missing or str(jury.figures))
+        check_jury(config, jury.reason)
+        given.hooks.jury_ready(jury)
         cells = make_cells()
         if learn_to_redraw is not None:
             learn_to_redraw()  # source and filters find it in the cache
-    check_jury(config, jury.reason)
-    given.hooks.jury_ready(jury)
     # which filters there are becomes part of the settings: a replay must not guess again
     names = filter_names(config, jury=jury.recogniser is not None)
     config = replace(config, filters=replace(config.filters, names=names))

@@ -17,7 +17,7 @@ from typing import TypeVar
 import torch
 
 from diffgen.events import Event, Progress, StageAdvanced, StopToken
-from diffgen.threads import torch_threads
+from diffgen.threads import all_threads, torch_threads
 
 _Made = TypeVar("_Made")
 _SECONDS_BETWEEN_LOOKS = 0.1  # whether a part has got further, and whether the work shall end
@@ -44,7 +44,7 @@ class SideBySide:
         self._progress = progress
         self._stop = StopToken()
         self._block = ExitStack()
-        others = torch.get_num_threads() - 1 if at_once and device.type == "cpu" else 0
+        others = all_threads() - 1 if at_once and device.type == "cpu" else 0
         self._pool = ThreadPoolExecutor(others, "side by side") if others else None
 
     def __enter__(self) -> SideBySide:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-import torch
-
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
 from diffgen.comparison.device import search_batch_size
@@ -32,7 +30,7 @@ from diffgen.search.memory import BatchHalver
 from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
 from diffgen.techniques import RealImages, TechniqueContext, make, technique_class
-from diffgen.threads import torch_threads
+from diffgen.threads import all_threads, torch_threads
 from diffgen.types import ImageSet
 
 _SMALL = 3 * 32 * 32  # values of a picture; docs/decisions/055
@@ -106,7 +104,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         try:
             # a run may have broken off when the time had come
             joining.after_generation()
-            with torch_threads(search_threads(prepared)):
+            with torch_threads(search_threads(prepared.source, prepared.images.image_shape)):
                 loop.run(on_generation=after_generation, on_answer=announce)
         except BaseException as error:
             _keep_what_was_found(archive, error)
@@ -177,15 +175,14 @@ def stages_of(prepared: Prepared) -> Stages | None:
     return Stages(first, config.ask_share, config.seed)
 
 
-def search_threads(prepared: Prepared) -> int:
-    """With how many threads torch draws and judges pictures in the search; models that it asks have all there are.
+def search_threads(source: ImageSource, image_shape: tuple[int, int, int]) -> int:
+    """With how many threads torch draws and judges pictures in a search; models that it asks have all there are.
 
-    One is faster where small pictures are made from real ones. Nobody has measured it where a network draws them, a GAN
-    or one that may join.
+    One is faster than two where small pictures are made from real ones. Nobody has measured it with more than two cores,
+    nor where a network draws the pictures, a GAN or one that may join.
     """
-    source, shape = prepared.source, prepared.images.image_shape
     networks = not source.real or source.artifact is not None or source.join is not None
-    return torch.get_num_threads() if networks or prod(shape) > _SMALL else 1
+    return all_threads() if networks or prod(image_shape) > _SMALL else 1
 
 
 def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:

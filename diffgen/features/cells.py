@@ -18,6 +18,7 @@ from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder, train
 from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
+from diffgen.seeding import seeded
 from diffgen.types import ImageSet, Int64Array
 
 FORMAT = "diffgen-cells-2"
@@ -85,7 +86,8 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     Raises:
         UserError: the file is missing, truncated, or holds no cells of images of this shape.
     """
-    encoder = DomainEncoder(image_shape)
+    with seeded(0):  # what it is filled with first takes no random number from another thread
+        encoder = DomainEncoder(image_shape)
     prefix = "encoder."
     try:
         _, tensors = read_tensors(path)

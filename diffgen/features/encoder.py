@@ -126,7 +126,8 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     Raises:
         UserError: the file is missing, truncated, or holds no encoder of images of this shape.
     """
-    encoder = DomainEncoder(image_shape)
+    with seeded(0):  # what it is filled with first takes no random number from another thread
+        encoder = DomainEncoder(image_shape)
     try:
         encoder.load_state_dict(read_tensors(path)[1])
     except (OSError, ValueError, RuntimeError) as error:

@@ -27,7 +27,7 @@ from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.seeding import seeded
 from diffgen.types import Float32Array, Int64Array
 
-FORMAT = "diffgen-jury-4"
+FORMAT = "diffgen-jury-5"
 _GREY, _COLOUR = (32, 6e-3), (64, 3e-3)  # images of a batch, and learning rate at the height of its one cycle
 _FRAGMENTS = 0.125  # share of what members are shown
 _MIRROR_FROM = 0.4  # of the training: whether mirrored images join is decided then
@@ -187,7 +187,8 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     """
     try:
         header, tensors = read_tensors(path)
-        jury = Jury(image_shape, np.asarray(header["labels"], dtype=np.int64))
+        with seeded(0):  # what it is filled with first takes no random number from another thread
+            jury = Jury(image_shape, np.asarray(header["labels"], dtype=np.int64))
         jury.load_state_dict(tensors)
     except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
         raise unreadable("The jury", path, error) from error

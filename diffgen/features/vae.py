@@ -145,7 +145,8 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     Raises:
         UserError: the file is missing, truncated, or holds no such network for images of this shape.
     """
-    vae = Vae(image_shape)
+    with seeded(0):  # what it is filled with first takes no random number from another thread
+        vae = Vae(image_shape)
     try:
         vae.load_state_dict(read_tensors(path)[1])
     except (OSError, ValueError, RuntimeError) as error:

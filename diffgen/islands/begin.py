@@ -6,8 +6,6 @@ import math
 import os
 import pickle
 
-import torch
-
 from diffgen.comparison.prepared import Prepared, Reopening
 from diffgen.config import CompareConfig, IslandConfig, roles
 from diffgen.errors import UserError
@@ -15,6 +13,7 @@ from diffgen.islands.crew import Crew
 from diffgen.islands.messages import Job, Ready
 from diffgen.models.wording import reason
 from diffgen.techniques import technique_class
+from diffgen.threads import all_threads
 from diffgen.workers.sameness import differing
 
 _THRESHOLDS_APART = 0.05  # of each other; rounding is far below
@@ -46,7 +45,7 @@ def threads_of(config: IslandConfig) -> int:
     """Threads of each worker: of this machine its share of those that one process would use."""
     if config.threads is not None:
         return config.threads
-    return 1 if config.ray != "none" else max(1, torch.get_num_threads() // config.workers)
+    return 1 if config.ray != "none" else max(1, all_threads() // config.workers)
 
 
 def job_of(prepared: Prepared, reopening: Reopening) -> Job:

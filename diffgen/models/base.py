@@ -289,6 +289,13 @@ class BlackBox(ABC):
         place = background_in(names) if where == "none" else where
         return {"none": names, "first": names[1:], "last": names[:-1]}[place]
 
+    def give_up(self) -> None:
+        """End an answer that another thread waits for, and that may never come; nothing can be asked afterwards.
+
+        A model of this process goes on to its end.
+        """
+        return
+
     @overload
     def predict(self, images: torch.Tensor) -> torch.Tensor: ...
     @overload

@@ -17,6 +17,7 @@ from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.shapes import DeclaredSides, image_sides
 from diffgen.models.wording import counted, reason
+from diffgen.threads import all_threads
 from diffgen.types import UInt8Array
 
 DTYPES: dict[str, type[np.generic]] = {
@@ -156,7 +157,7 @@ def open_session(path: Path, device: torch.device) -> Any:
             f"{path} is an ONNX file, and reading it needs onnxruntime; run pip install onnxruntime."
         ) from error
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
+    options.intra_op_num_threads = all_threads()
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
     options.log_severity_level = 3

@@ -22,6 +22,7 @@ from diffgen.models.inputs import grey_levels_only
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.shapes import DeclaredSides, check_sides, image_sides
 from diffgen.models.wording import reason
+from diffgen.threads import all_threads
 
 _INTEGERS = (np.int8, np.uint8, np.int16)
 # LiteRT believes what a file says of itself and dies of some damaged ones, so that another process tries it first.
@@ -229,7 +230,7 @@ def _opened(path: Path, quiet: Callable[[], AbstractContextManager[None]], *, tr
     try:
         with quiet():
             # by its content and not by its path: that way LiteRT looks first whether the file is whole
-            interpreter = Interpreter(model_content=path.read_bytes(), num_threads=torch.get_num_threads())
+            interpreter = Interpreter(model_content=path.read_bytes(), num_threads=all_threads())
             interpreter.allocate_tensors()
             interpreter.get_input_details(), interpreter.get_output_details()
     except Exception as error:  # ValueError and RuntimeError, but also what damaged names lead to

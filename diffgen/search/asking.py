@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 
 import torch
 
 from diffgen.models import BlackBox
 from diffgen.search.memory import BatchHalver
-from diffgen.threads import torch_threads
+from diffgen.threads import all_threads, torch_threads
 
 
 class Asking:
@@ -17,7 +18,7 @@ class Asking:
 
     A model that is isolated (:mod:`diffgen.models.isolation`) leaves this process nothing to do but to wait for it, so
     that each has a thread that waits; the others are asked meanwhile, one after the other, by the caller's thread, and
-    compute with as many threads as torch had when this was made.
+    compute with as many threads as torch has outside of every block that says otherwise.
 
     Args:
         models: prepared black boxes.
@@ -27,7 +28,6 @@ class Asking:
     def __init__(self, models: Sequence[BlackBox], memory: BatchHalver) -> None:
         self._models = tuple(models)
         self._memory = memory
-        self._threads = torch.get_num_threads()
         apart = sum(model.isolated for model in self._models)
         self._pool = ThreadPoolExecutor(apart, "asking") if apart else None
 
@@ -42,17 +42,31 @@ class Asking:
             RunError: a model raised or gave something that is not a probability; of several that did, the first's.
         """
         asked = [self._models[number] for number in (range(len(self._models)) if numbers is None else numbers)]
-        begun = {
-            place: self._pool.submit(self._memory.call, model.predict, images)
-            for place, model in enumerate(asked)
-            if model.isolated and self._pool is not None
-        }
-        others = {}
+        answers: dict[int, Future[torch.Tensor]] = {}
         try:
             for place, model in enumerate(asked):
-                if place not in begun:
-                    with torch_threads(self._threads):
-                        others[place] = self._memory.call(model.predict, images)
-        finally:
-            wait(begun.values())  # nobody else may ask these models before
-        return [begun[place].result() if place in begun else others[place] for place in range(len(asked))]
+                if self._pool is not None and model.isolated:
+                    # with the variables of this thread: they say whether somebody asked to stop
+                    answers[place] = self._pool.submit(copy_context().run, self._memory.pieces, model.predict, images)
+            for place, model in enumerate(asked):
+                if place not in answers:
+                    answers[place] = self._here(model, images)
+            wait(answers.values())
+        except BaseException:
+            # an interruption: nobody will ask for the other answers, and they may never come
+            for place in answers:
+                asked[place].give_up()
+            wait(answers.values())
+            raise
+        self._memory.tell()
+        return [answers[place].result() for place in range(len(asked))]
+
+    def _here(self, model: BlackBox, images: torch.Tensor) -> Future[torch.Tensor]:
+        """The answer of a model of this process, or its error, which waits for those of the models before it."""
+        answer: Future[torch.Tensor] = Future()
+        try:
+            with torch_threads(all_threads()):
+                answer.set_result(self._memory.call(model.predict, images))
+        except Exception as error:
+            answer.set_exception(error)
+        return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import torch
@@ -27,8 +28,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 class BatchHalver:
     """Calls a function on a batch, in as many pieces as memory asks for.
 
-    A size that was too large once is not tried again. The images asked about do not depend on it, so that a search
-    draws the same ones with little memory as with much.
+    A size that was too large once is not tried again, also where several threads call it. The images asked about do not
+    depend on it, so that a search draws the same ones with little memory as with much.
 
     Args:
         on_smaller: told the new size whenever it was halved.
@@ -38,13 +39,31 @@ class BatchHalver:
     def __init__(self, on_smaller: Callable[[int], None] | None = None, *, size: int | None = None) -> None:
         self.size = size
         self._on_smaller = on_smaller
+        self._halving = threading.Lock()
+        self._untold = False
 
     def call(self, function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
-        """What ``function`` gives for the rows of ``batch``.
+        """What ``function`` gives for the rows of ``batch``; whoever wants to know is told of a smaller size at once.
 
         Raises:
             RunError: there is not memory enough for a single one.
         """
+        return self._call(function, batch, tell=True)
+
+    def pieces(self, function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
+        """The same, in a thread at the side: of a smaller size :meth:`tell` tells, in the thread that calls it."""
+        return self._call(function, batch, tell=False)
+
+    def tell(self) -> None:
+        """Tell of a smaller size that nobody was told of yet."""
+        with self._halving:
+            untold, self._untold = self._untold, False
+        if untold and self._on_smaller is not None and self.size is not None:
+            self._on_smaller(self.size)
+
+    def _call(
+        self, function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor, *, tell: bool
+    ) -> torch.Tensor:
         parts: list[torch.Tensor] = []
         row = 0
         while row < len(batch) or not parts:
@@ -62,11 +81,13 @@ class BatchHalver:
                 continue
             # only here, since the exception held on to the memory of the call that failed
             self._halve(smaller)
+            if tell:
+                self.tell()
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _halve(self, size: int) -> None:
-        self.size = size
+        with self._halving:
+            if self.size is None or size < self.size:  # another thread may have gone further
+                self.size, self._untold = size, True
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        if self._on_smaller is not None:
-            self._on_smaller(size)

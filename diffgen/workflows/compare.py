@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-import torch
-
 import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.classes import with_known_labels
@@ -41,6 +39,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.sources.gan_family import split_of_gan
 from diffgen.techniques import technique_class
+from diffgen.threads import all_threads
 
 
 def compare(
@@ -155,7 +154,7 @@ def run_comparison(
             "command": command,
             "versions": versions(),
             "device": device_name(place),
-            "threads": torch.get_num_threads(),
+            "threads": all_threads(),
             "files": {role: _file_entry(model) for role, model in zip(roles(black_boxes), black_boxes, strict=True)},
             "technique": name_of(technique_class(config.technique)),
             "extensions": in_use().names(),

@@ -30,6 +30,7 @@ from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext, Source
 from diffgen.sources.gan_family import make_monitor, train_and_save
 from diffgen.sources.space import random_genes
+from diffgen.threads import all_threads
 from diffgen.types import ImageSet
 from diffgen.workers.calls import Ended
 from diffgen.workers.processes import CallProcesses
@@ -189,7 +190,7 @@ def _on_workers(data: ImageSet, config: TrainGanConfig, context: FamilyContext, 
         RunError: one broke off again and again.
     """
     progress, attempts, given_up = context.progress, [0] * workers, list[str]()
-    threads, calls, running = max(1, torch.get_num_threads() // workers), CallProcesses(), set(range(workers))
+    threads, calls, running = max(1, all_threads() // workers), CallProcesses(), set(range(workers))
 
     def start(number: int) -> None:
         calls.start(number, run_trials, data, config, _device_of(number, context.device), path, threads)

@@ -24,6 +24,7 @@ from diffgen.islands.choice import search_of
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
+from diffgen.threads import all_threads
 
 
 def resume(
@@ -117,7 +118,7 @@ def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress
         "device": folder.manifest.get("device"),
         "threads": folder.manifest.get("threads"),
     }
-    now = {**versions(), "device": device_name(device), "threads": torch.get_num_threads()}
+    now = {**versions(), "device": device_name(device), "threads": all_threads()}
     changed = [
         f"{name} {before[name]} then, {now[name]} now" for name in now if before.get(name, now[name]) != now[name]
     ]

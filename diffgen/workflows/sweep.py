@@ -16,6 +16,7 @@ from diffgen.runs.lock import RunLock
 from diffgen.sweeps.mark import RUNS, begun_with, mark
 from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, write_table
 from diffgen.sweeps.plan import Cell, Plan, read_plan
+from diffgen.threads import all_threads
 from diffgen.workers.calls import Calls, Ended
 from diffgen.workers.sameness import differing, made_of
 
@@ -133,12 +134,10 @@ class _Sweep:
             UserError: no cluster answers.
         """
         if self._ray is None:
-            import torch
-
             from diffgen.workers.processes import CallProcesses
 
             at_once = min(self._workers or 1, len(self._cells))
-            return CallProcesses(), at_once, max(1, torch.get_num_threads() // at_once)
+            return CallProcesses(), at_once, max(1, all_threads() // at_once)
         from diffgen.workers.ray_calls import RayCalls
         from diffgen.workers.ray_cluster import Cluster
 

@@ -14,6 +14,7 @@ from diffgen.errors import Stopped, UserError
 from diffgen.events import Event, Progress, StageAdvanced, StageEnded, StageStarted, StopToken
 from diffgen.features import jury, vae
 from diffgen.threads import torch_threads
+from tests.own_threads import own_threads
 
 CPU = torch.device("cpu")
 
@@ -21,7 +22,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(params=[1, 3], ids=["one thread", "three threads"])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """As many as torch may use."""
-    with torch_threads(request.param):
+    with own_threads(request.param):
         yield request.param
 
 
@@ -90,7 +91,7 @@ def test_what_nobody_waited_for_ends_with_the_block() -> None:
             finally:
                 ended.set()
 
-    with torch_threads(2), SideBySide(CPU, Progress()) as side:
+    with own_threads(2), SideBySide(CPU, Progress()) as side:
         side.begin(work)
         assert began.wait(60)
     assert ended.is_set()
@@ -115,7 +116,7 @@ def test_waiting_is_ended_by_the_users_stop() -> None:
                 began.set()
                 task.advance()
 
-    with torch_threads(2), pytest.raises(Stopped), SideBySide(CPU, Progress(stop=stop)) as side:
+    with own_threads(2), pytest.raises(Stopped), SideBySide(CPU, Progress(stop=stop)) as side:
         answer = side.begin(work)
         assert began.wait(60)
         stop.stop()

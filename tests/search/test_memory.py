@@ -78,3 +78,22 @@ def test_other_errors_pass() -> None:
 def test_not_enough_for_one() -> None:
     with pytest.raises(RunError, match="single image"):
         BatchHalver().call(Small(0, MemoryError()), torch.arange(4))
+
+
+def test_a_thread_that_comes_late_with_a_larger_size_changes_nothing() -> None:
+    told: list[int] = []
+    halver = BatchHalver(told.append)
+
+    def short(batch: torch.Tensor) -> torch.Tensor:
+        if len(batch) > 10:
+            # another thread has gone further meanwhile
+            halver.pieces(Small(10, MemoryError()), torch.arange(100))
+            raise MemoryError
+        return batch * 2
+
+    assert torch.equal(halver.pieces(short, torch.arange(100)), torch.arange(100) * 2)
+    assert halver.size == 6
+    assert told == []
+    halver.tell()
+    halver.tell()
+    assert told == [6]

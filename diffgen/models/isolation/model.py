@@ -20,6 +20,7 @@ from diffgen.models.shapes import image_sides
 from diffgen.models.sniffing import FileKind
 from diffgen.models.untrusted import external_files
 from diffgen.models.wording import cleaned
+from diffgen.threads import all_threads
 
 _MAX_REMARKS = 8
 _MAX_SIDE = 1 << 20
@@ -81,6 +82,9 @@ class IsolatedModel(BlackBox):
             self.preprocessing = replace(self.preprocessing, mean=(centred[0],), std=(centred[1],))
         self.preprocessing = self._admit(self.preprocessing)
 
+    def give_up(self) -> None:
+        self._child.give_up()
+
     def _ask(self, batch: torch.Tensor) -> object:
         return self._child.ask(batch, self.preprocessing.output or "")
 
@@ -106,7 +110,7 @@ def request(path: Path, kind: FileKind) -> dict[str, Any]:
         "folder": os.getcwd(),
         "path": str(path),
         "readable": beside,
-        "threads": torch.get_num_threads(),
+        "threads": all_threads(),
     }
 
 

@@ -100,6 +100,11 @@ class Child:
                 said = self._exchange({"verb": "hand over"}, doing)
             return self._read(said)
 
+    def give_up(self) -> None:
+        """End the process also where another thread waits for its answer; that thread gets a :class:`ModelDied`."""
+        if self._closed.alive:
+            self._kill()
+
     def close(self) -> None:
         """End the process."""
         self._ended = self._ended or f"The process of model {self._name} was closed."
