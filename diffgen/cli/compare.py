@@ -15,7 +15,7 @@ from diffgen import api
 from diffgen.cli import model_options, options, table
 from diffgen.cli.isolation import start_isolation
 from diffgen.cli.settings_options import Options
-from diffgen.config import FILTERS, MAX_MODELS, CompareConfig, ModelSpec, applied, replace
+from diffgen.config import FILTERS, MAX_MODELS, CheckConfig, CompareConfig, ModelSpec, applied, replace
 from diffgen.config.layers import Layer, filter_chain, located, merged, written
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
@@ -83,7 +83,12 @@ def add_options(
     )
     for title, text, settings in more:
         of.add(parser.add_argument_group(title, text), settings)
-    every = [each for each in every_setting(CompareConfig) if not each.key.startswith("models.")]
+    usual = CheckConfig().compare if kind is CheckConfig else CompareConfig()  # a check has another budget
+    every = [
+        replace(each, default=getattr(usual, each.key, each.default))
+        for each in every_setting(CompareConfig)
+        if not each.key.startswith("models.")
+    ]
     groups = {
         "search": parser.add_argument_group("search"),
         "generator": parser.add_argument_group("a generator of your own"),
@@ -189,7 +194,7 @@ def check_given(arguments: argparse.Namespace, config: CompareConfig) -> None:
 
 
 def to_toml(settings: Layer, arguments: argparse.Namespace) -> str:
-    """Settings as a file that gives them again wherever it lies: with where data and output are, and whole paths."""
+    """Settings as a file that gives them again wherever it lies: where data, output and store are, and whole paths."""
     from diffgen.comparison.settings_file import data_path
 
     values: Layer = {}
@@ -197,6 +202,8 @@ def to_toml(settings: Layer, arguments: argparse.Namespace) -> str:
         values["data"] = data_path(arguments.data, Path())
     if arguments.output is not None:
         values["output"] = str(Path(arguments.output).absolute())
+    if getattr(arguments, "store", None) is not None:
+        values["store"] = str(Path(arguments.store).absolute())
     return tomli_w.dumps({**values, **located(settings, Path())})
 
 

@@ -55,7 +55,12 @@ def _searches_with_gan(config: CompareConfig) -> bool:
 
 
 def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
-    """Whether source or filters ask for the auto-encoder of the real images, where there is a jury, or is none."""
+    """Whether source or filters ask for the auto-encoder of the real images.
+
+    Args:
+        config: all settings.
+        jury: whether there is a jury.
+    """
     draws_with_it = needs_of(config).source and family_of(config).uses_auto_encoder(config)
     return draws_with_it or "reconstruction" in filter_names(config, jury=jury)
 

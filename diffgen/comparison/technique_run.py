@@ -178,8 +178,8 @@ def stages_of(prepared: Prepared) -> Stages | None:
 def search_threads(source: ImageSource, image_shape: tuple[int, int, int]) -> int:
     """With how many threads torch draws and judges pictures in a search; models that it asks have all there are.
 
-    One is faster than two where small pictures are made from real ones. Nobody has measured it with more than two cores,
-    nor where a network draws the pictures, a GAN or one that may join.
+    One is faster than two where small pictures are made from real ones. Nobody has measured more than two, nor pictures
+    that a network draws, a GAN or one that may join.
     """
     networks = not source.real or source.artifact is not None or source.join is not None
     return all_threads() if networks or prod(image_shape) > _SMALL else 1

@@ -15,7 +15,7 @@ from diffgen.types import Float32Array
 
 _EVENLY = 0.25  # share of the seeds that are drawn as if all had the same energy: the models may be surely wrong
 _CLEAR = 0.5  # to the jury, which is less sure of photographs than a person: above that, all images are clear
-_UNCLEAR = 0.05  # what is left of the weight of an image that does not show its label at all
+_UNCLEAR = 0.05  # added for every image, so that one that does not show its label at all is drawn too, now and then
 
 
 def energies(answers: Float32Array) -> NDArray[np.float64]:

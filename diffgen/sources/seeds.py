@@ -172,8 +172,8 @@ def _first(*, answers: bool, clear: bool) -> str:
     """Which seeds come first."""
     if not answers:
         return ""
-    named = ", and those that show their label clearly," if clear else ""
-    return f"; those near a margin, or on which the models differ,{named} come first"
+    named = ", of these the ones that show their label clearly" if clear else ""
+    return f"; those near a margin, or on which the models differ, come first{named}"
 
 
 def _described(source: SeedsSource) -> str:

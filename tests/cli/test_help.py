@@ -78,3 +78,12 @@ def test_a_terminal_gets_text_alone_on_stdout(words: list[str], repository: Path
     assert process.returncode == 0
     assert b"diffgen" in shown
     assert b"\x1b" not in shown and b"\\u001b" not in shown
+
+
+@pytest.mark.parametrize(("verb", "budget"), [("compare", "60s"), ("check", "20000q")])
+def test_the_budget_that_is_named_is_the_verbs_own(verb: str, budget: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        build_parser().parse_args([verb, "--help"])
+    assert ended.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"search budget, in time, in queries, or both (default: {budget})" in said

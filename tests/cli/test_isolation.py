@@ -42,7 +42,8 @@ def test_it_is_started_for_a_file(spec: ModelSpec, device: str) -> None:
 def test_it_is_started_for_nothing_else(spec: ModelSpec, tmp_path: Path) -> None:
     openings = [Opening(isolate="off"), Opening(allow_pickle=True), Opening(arch="nets:small")]
     others = [replace(spec, opening=opening) for opening in openings]
-    paths = ["https://example.com/v2/models/net", str(tmp_path / "none.onnx"), str(tmp_path), None]
+    # a name of 300 characters is one that no file system has
+    paths = ["https://example.com/v2/models/net", str(tmp_path / "none.onnx"), str(tmp_path), "a" * 300, None]
     start_isolation([*others, *(ModelSpec(path=path) for path in paths)], "cpu")
     assert not _started()
 

@@ -56,6 +56,11 @@ def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: 
     assert (again.code, again.out) == (0, first.out)
 
 
+def test_the_store_of_a_check_is_printed_whole(diffgen_command: Callable[..., Any]) -> None:
+    done = diffgen_command("check", "a.onnx", "b.onnx", "--data", "digits", "--store", "known", "--print-config")
+    assert tomllib.loads(done.out)["store"] == str(Path("known").absolute())
+
+
 @pytest.mark.parametrize("word", GAN_WORDS)
 def test_a_word_in_place_of_a_gan_is_no_path(word: str, diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
     first = diffgen_command("compare", "--gan", word, "--print-config")

@@ -52,10 +52,10 @@ def test_without_labels_the_jurys_own_name_counts(digits: ImageSet, judges: Jury
     np.testing.assert_allclose(found, judges.answers(torch.from_numpy(digits.images)).max(dim=1).values, atol=1e-5)
 
 
-def test_a_grey_picture_of_nothing_is_less_clear_than_a_digit(digits: ImageSet, judges: Jury) -> None:
+def test_a_picture_of_nothing_is_less_clear_than_a_digit(digits: ImageSet, judges: Jury) -> None:
     nothing = np.random.default_rng(0).integers(0, 256, (50, *digits.images.shape[1:]), dtype=np.uint8)
-    blurred = clearness(nothing, None, judges, SILENT)
-    assert np.median(blurred) < np.quantile(clearness(digits.images, None, judges, SILENT), 0.25)
+    unclear = clearness(nothing, None, judges, SILENT)
+    assert np.median(unclear) < np.quantile(clearness(digits.images, None, judges, SILENT), 0.25)
 
 
 def test_it_is_asked_for_once(digits: ImageSet, judges: Jury, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

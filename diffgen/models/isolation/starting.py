@@ -118,7 +118,8 @@ _starting = threading.Lock()
 def start() -> Server:
     """The server; started if there is none.
 
-    It imports torch, which takes seconds: whoever will need it starts it before doing so too.
+    The server imports torch, which takes seconds. A program that will need the server starts it before it imports torch
+    itself, so that both happen at the same time.
     """
     global _server
     with _starting:
