@@ -8,6 +8,7 @@ from contextvars import copy_context
 
 import torch
 
+from diffgen.errors import Stopped
 from diffgen.models import BlackBox
 from diffgen.search.memory import BatchHalver
 from diffgen.threads import all_threads, torch_threads
@@ -67,6 +68,7 @@ class Asking:
         try:
             with torch_threads(all_threads()):
                 answer.set_result(self._memory.call(model.predict, images))
-        except Exception as error:
+        except (Exception, Stopped) as error:
+            # at a stop the others end by themselves, and soon: they know of it
             answer.set_exception(error)
         return answer
