@@ -34,11 +34,13 @@ from diffgen.config import FilterConfig
 from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.features import encoder, jury, vae
+from diffgen.runs.cache import ENVIRONMENT
 from diffgen.runs.folder import RunFolder
 from diffgen.threads import torch_threads
 from diffgen.types import ImageSet
 
-_SHOWN = 15_000  # images, to each member of a jury on grey images
+_SHOWN = 15_000  # images, to each member of a jury on grey images (diffgen.comparison.jury)
+_PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}  # as the command line has it
 _CPU = torch.device("cpu")
 _FILL = "64q"  # of a search that fills the cache
 
@@ -99,7 +101,7 @@ def queries(pair: Pair, way: str, options: argparse.Namespace, budget: str, fold
     given = command(pair, shlex.split(options.words), budget=budget, seed=1, output=folder / "run")
     words = given[given.index("diffgen") + 1 :]
     child = [sys.executable, "-m", "benchmarks.side_by_side", "--watched", way, *words]
-    environment = {**os.environ, "DIFFGEN_CACHE": str(folder / "cache"), "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = {**os.environ, **_PASSIVE, ENVIRONMENT: str(folder / "cache")}
     subprocess.run(child, env=environment, check=True, stdout=subprocess.DEVNULL)
     return int(RunFolder.open(folder / "run").results()["queries"])
 
@@ -138,8 +140,8 @@ def main() -> None:
         for _ in range(options.rounds):
             for way in ("all", "one", "side by side"):
                 child = [sys.executable, "-m", "benchmarks.side_by_side", "--share", str(options.share)]
-                environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
-                said = subprocess.check_output([*child, "--trained", way, pairs[0].data], env=environment, text=True)
+                words = [*child, "--trained", way, pairs[0].data]
+                said = subprocess.check_output(words, env={**os.environ, **_PASSIVE}, text=True)
                 for name, value in (line.split("\t") for line in said.splitlines()):
                     seconds[f"{name}, {way}"].append(float(value))
             for pair in pairs:

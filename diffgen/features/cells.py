@@ -18,7 +18,6 @@ from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder, train
 from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
-from diffgen.seeding import seeded
 from diffgen.types import ImageSet, Int64Array
 
 FORMAT = "diffgen-cells-2"
@@ -86,7 +85,7 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     Raises:
         UserError: the file is missing, truncated, or holds no cells of images of this shape.
     """
-    with seeded(0):  # what it is filled with first takes no random number from another thread
+    with torch.device("meta"):  # no first weights, for which random numbers would be taken from another thread
         encoder = DomainEncoder(image_shape)
     prefix = "encoder."
     try:
@@ -94,7 +93,8 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     try:
-        encoder.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+        weights = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        encoder.load_state_dict(weights, assign=True)
         centroids = tensors["centroids"]
     except (KeyError, RuntimeError) as error:
         raise _unreadable(path, f"it holds no cells of {'x'.join(map(str, image_shape))} images") from error

@@ -126,10 +126,10 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     Raises:
         UserError: the file is missing, truncated, or holds no encoder of images of this shape.
     """
-    with seeded(0):  # what it is filled with first takes no random number from another thread
+    with torch.device("meta"):  # no first weights, for which random numbers would be taken from another thread
         encoder = DomainEncoder(image_shape)
     try:
-        encoder.load_state_dict(read_tensors(path)[1])
+        encoder.load_state_dict(read_tensors(path)[1], assign=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise unreadable("The encoder", path, error) from error
     return encoder.eval().requires_grad_(False).to(device)

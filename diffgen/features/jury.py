@@ -187,9 +187,9 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     """
     try:
         header, tensors = read_tensors(path)
-        with seeded(0):  # what it is filled with first takes no random number from another thread
+        with torch.device("meta"):  # no first weights, for which random numbers would be taken from another thread
             jury = Jury(image_shape, np.asarray(header["labels"], dtype=np.int64))
-        jury.load_state_dict(tensors)
+        jury.load_state_dict(tensors, assign=True)
     except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
         raise unreadable("The jury", path, error) from error
     return jury.to(device).ready()

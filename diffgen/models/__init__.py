@@ -23,8 +23,6 @@ _PLACES = {
     "read_sidecar": "sidecar",
 }
 
-__all__ = ["BlackBox", "load", "read_class_names", "read_label_map", "read_sidecar"]
-
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:

@@ -290,10 +290,7 @@ class BlackBox(ABC):
         return {"none": names, "first": names[1:], "last": names[:-1]}[place]
 
     def give_up(self) -> None:
-        """End an answer that another thread waits for, and that may never come; nothing can be asked afterwards.
-
-        A model of this process goes on to its end.
-        """
+        """End an answer that another thread waits for; a model of this process goes on to its end."""
         return
 
     @overload

@@ -60,5 +60,5 @@ def test_models_of_this_process_have_all_threads_and_what_draws_has_one(tmp_path
             events=listen,
         )
         assert torch.get_num_threads() == 2
-    assert 1 in drawing
+    assert set(drawing[:-1]) == {1}  # the bar is filled when the search is over
     assert set(asked) == {2}
