@@ -29,13 +29,13 @@ import torch
 from benchmarks.recognised_cells import command
 from benchmarks.recognised_pairs import Pair, find_pairs
 from diffgen.comparison import technique_run
-from diffgen.comparison.side_by_side import SideBySide
 from diffgen.config import FilterConfig
 from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.features import encoder, jury, vae
 from diffgen.runs.cache import ENVIRONMENT
 from diffgen.runs.folder import RunFolder
+from diffgen.side_by_side import SideBySide
 from diffgen.threads import torch_threads
 from diffgen.types import ImageSet
 

@@ -19,7 +19,6 @@ from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
-from diffgen.comparison.side_by_side import SideBySide
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.split import DataSplit
@@ -32,6 +31,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.many import ManyFigures
 from diffgen.runs.results import RunResults
 from diffgen.sampling import LARGE_BYTES
+from diffgen.side_by_side import SideBySide
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.tasks.classification import listed
 

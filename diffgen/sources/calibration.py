@@ -15,6 +15,7 @@ from diffgen.events import Progress
 from diffgen.features.recognition import Recogniser
 from diffgen.runs.artifacts import Artifact, read_tensors, tensors_digest, unreadable, write_tensors
 from diffgen.sampling import random_rows
+from diffgen.side_by_side import SideBySide
 from diffgen.sources.operators import OPERATORS, Axis, Operator, Range, Scene, Strengths
 from diffgen.types import Int64Array
 
@@ -57,7 +58,8 @@ def prepare_ranges(
         return None
 
     def make(path: Path) -> dict[str, dict[str, Range]]:
-        found = calibrated(images, scene, names, lambda pictures: recogniser.read(pictures).named, progress)
+        device = next(recogniser.jury.parameters()).device
+        found = calibrated(images, scene, names, lambda pictures: recogniser.read(pictures).named, progress, device)
         ends = {f"{name}.{axis}": each for name, own in found.items() for axis, each in own.items()}
         values = {key: [each.low, each.neutral, each.high] for key, each in ends.items()}
         write_tensors(path, {key: torch.tensor(each, dtype=torch.float64) for key, each in values.items()})
@@ -91,7 +93,12 @@ def _no_shorter_than_usual(ranges: dict[str, dict[str, Range]], sides: tuple[int
 
 
 def calibrated(
-    images: torch.Tensor, scene: Scene, names: Sequence[str], named: Names, progress: Progress
+    images: torch.Tensor,
+    scene: Scene,
+    names: Sequence[str],
+    named: Names,
+    progress: Progress,
+    device: torch.device,
 ) -> dict[str, dict[str, Range]]:
     """For each operator the largest strengths at which 95 % of the images keep their name, each direction by itself.
 
@@ -99,30 +106,49 @@ def calibrated(
         images: uint8 (n, C, H, W).
         scene: what operators know.
         names: of the operators.
-        named: gives the name of each picture, int64 (n,) for uint8 (n, C, H, W); one depends on no other.
+        named: gives the name of each picture, int64 (n,) for uint8 (n, C, H, W); one depends on no other. On the
+            processor it is asked by several threads.
         progress: draws the bar.
+        device: where names are given.
     """
-    before, sides = named(images), (images.shape[2], images.shape[3])
-    found: dict[str, dict[str, Range]] = {}
-    with progress.stage("Finding how far operators may go", total=len(names)) as task:
-        for name in names:
-            operator = OPERATORS[name]
+    before = named(images)
 
-            def kept(axis: Axis, strength: float, operator: Operator = operator) -> bool:
-                strengths = probes(operator, axis, strength, len(images), len(scene.seeds))
-                lost, size = 0, math.ceil(len(images) / _PARTS)
-                # where too many of a part have lost their name the rest need not be drawn
-                for start in range(0, len(images), size):
-                    some = slice(start, start + size)
-                    lost += int((named(operator.apply(images[some], scene, strengths[some])) != before[some]).sum())
-                    if (len(images) - lost) / len(images) < KEPT:
-                        return False
-                return True
+    def found(name: str, progress: Progress) -> dict[str, Range]:
+        progress.stop.check()
+        return _ranges(OPERATORS[name], images, scene, named, before)
 
-            ends = operator.widest(sides)
-            found[name] = {axis.name: _longest(axis, ends[axis.name], partial(kept, axis)) for axis in operator.axes}
+    with (
+        progress.stage("Finding how far operators may go", total=len(names)) as task,
+        SideBySide(device, progress) as side,
+    ):
+        parts = {name: side.begin(partial(found, name)) for name in names}
+        ranges = {}
+        # the other threads begin with the first, and this one with the last
+        for name in reversed(names):
+            ranges[name] = parts[name]()
             task.advance()
-    return found
+    return {name: ranges[name] for name in names}
+
+
+def _ranges(
+    operator: Operator, images: torch.Tensor, scene: Scene, named: Names, before: Int64Array
+) -> dict[str, Range]:
+    """One operator's range for each of its strengths."""
+    sides = (images.shape[2], images.shape[3])
+
+    def kept(axis: Axis, strength: float) -> bool:
+        strengths = probes(operator, axis, strength, len(images), len(scene.seeds))
+        lost, size = 0, math.ceil(len(images) / _PARTS)
+        # where too many of a part have lost their name the rest need not be drawn
+        for start in range(0, len(images), size):
+            some = slice(start, start + size)
+            lost += int((named(operator.apply(images[some], scene, strengths[some])) != before[some]).sum())
+            if (len(images) - lost) / len(images) < KEPT:
+                return False
+        return True
+
+    ends = operator.widest(sides)
+    return {axis.name: _longest(axis, ends[axis.name], partial(kept, axis)) for axis in operator.axes}
 
 
 def _longest(axis: Axis, widest: Range, kept: Callable[[float], bool]) -> Range:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -15,6 +17,7 @@ from diffgen.features.recognition import Recogniser
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sampling import affordable_rows
+from diffgen.side_by_side import SideBySide
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
 from diffgen.sources.clearness import prepare_clearness
@@ -210,13 +213,15 @@ class SeedsFamily(Family):
         if context.auto_encoder is not None and self.uses_auto_encoder(config):
             network = AutoEncoder(context.auto_encoder(), split.reference)
         scene = Scene(images, plain_background(sample), network)
-        ranges = None
+        ranges, clear = None, None
         if context.recogniser is not None:
             names = own.fitting(split.data.image_shape, learned=network is not None)
-            ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
-        clear = None
-        if context.recogniser is not None and context.answers is not None and not large:
-            clear = prepare_clearness(split, context.recogniser.jury, context.progress)
+            with SideBySide(context.device, context.progress) as side:
+                ask = None
+                if context.answers is not None and not large:
+                    ask = side.begin(partial(prepare_clearness, split, context.recogniser.jury))
+                ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
+                clear = None if ask is None else ask()
         weights = None if context.answers is None else seed_weights(context.answers, clear)
         source = SeedsSource(scene, own, ranges=ranges, weights=weights, device=context.device)
         facts = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,10 @@ from diffgen.runs.cache import cache_folder
 from diffgen.sources.calibration import KEPT, calibrated, image_count, prepare_ranges, probes
 from diffgen.sources.operators import OPERATORS, Range, Scene
 from diffgen.types import Int64Array
+from tests.own_threads import own_threads
 
 NAMES = ("rotation", "shift", "brightness", "noise")
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def brightest(images: torch.Tensor) -> Int64Array:
 
 def test_each_end_keeps_enough_names_and_a_little_more_would_not(scene: Scene) -> None:
     images = scene.seeds[:150]
-    found = calibrated(images, scene, NAMES, brightest, Progress())
+    found = calibrated(images, scene, NAMES, brightest, Progress(), CPU)
     before = brightest(images)
     # a shift of a digit in its margin changes no mean, so that the way is free to the widest
     assert found["shift"]["right"].high >= 2
@@ -69,10 +72,28 @@ def test_what_loses_too_many_names_is_not_drawn_to_the_end(scene: Scene) -> None
         asked.append(len(pictures))
         return brightest(pictures)
 
-    calibrated(images, scene, ("brightness",), counted, Progress())
+    calibrated(images, scene, ("brightness",), counted, Progress(), CPU)
     tries, size = 2 * 5, 38  # at most of either direction; images of a part
     assert asked[0] == 150 and set(asked[1:]) <= {size, 150 - 3 * size}
     assert tries * size <= sum(asked[1:]) < 0.8 * tries * 150
+
+
+def test_several_threads_find_what_one_finds(scene: Scene) -> None:
+    images, asking = scene.seeds[:60], set[int]()
+    both = threading.Barrier(2, timeout=30)
+
+    def together(pictures: torch.Tensor) -> Int64Array:
+        if len(asking) < 2 and len(pictures) < len(images) and threading.get_ident() not in asking:
+            asking.add(threading.get_ident())
+            both.wait()  # a thread that worked alone would wait in vain
+        return brightest(pictures)
+
+    with own_threads(2):
+        shared = calibrated(images, scene, NAMES, together, Progress(), CPU)
+    with own_threads(1):
+        alone = calibrated(images, scene, NAMES, brightest, Progress(), CPU)
+    assert len(asking) == 2
+    assert shared == alone and list(shared) == list(NAMES)
 
 
 def test_directions_differ(scene: Scene) -> None:
@@ -83,7 +104,7 @@ def test_directions_differ(scene: Scene) -> None:
     def lighter(images: torch.Tensor) -> Int64Array:
         return np.asarray(images.float().mean(dim=(1, 2, 3)) > before + 0.5, dtype=np.int64)
 
-    found = calibrated(alike, scene, ("brightness",), lighter, Progress())["brightness"]["factor"]
+    found = calibrated(alike, scene, ("brightness",), lighter, Progress(), CPU)["brightness"]["factor"]
     assert found.low == pytest.approx(OPERATORS["brightness"].widest((28, 28))["factor"].low)
     assert found.high < 1.1
 

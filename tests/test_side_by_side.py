@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from diffgen.comparison.side_by_side import SideBySide
 from diffgen.data import load
 from diffgen.errors import Stopped, UserError
 from diffgen.events import Event, Progress, StageAdvanced, StageEnded, StageStarted, StopToken
 from diffgen.features import jury, vae
+from diffgen.side_by_side import SideBySide
 from diffgen.threads import torch_threads
 from tests.own_threads import own_threads
 
@@ -43,6 +43,16 @@ def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
     for one, other in zip(together, alone, strict=True):
         for (name, mine), yours in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
             assert torch.equal(mine, yours), name
+
+
+def test_who_asks_does_what_no_thread_has_begun() -> None:
+    go = threading.Event()
+    with own_threads(2), SideBySide(CPU, Progress()) as side:
+        first = side.begin(lambda own: go.wait(30))  # keeps the only other thread
+        last = side.begin(lambda own: threading.current_thread())
+        assert last() is threading.current_thread()
+        go.set()
+        assert first()
 
 
 def test_torchs_threads_are_as_before_when_the_block_ends(threads: int) -> None:

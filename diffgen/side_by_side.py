@@ -1,4 +1,4 @@
-"""Prepares several parts of a comparison at the same time, each with one thread of the processor.
+"""Does several parts of a work at the same time, each with one thread of the processor.
 
 The networks of a data set are so small that two threads train one of them no sooner than one thread does, and often
 later (docs/decisions/055). So each is trained with one thread, and as many at once as there are threads.
@@ -27,7 +27,8 @@ class SideBySide:
     """A block of work beside which parts of it are done; those that are not done when it ends are given up.
 
     Where parts are made at once, torch computes with one thread inside the block, and the caller's own work is one of
-    the parts.
+    the parts. They begin in the order in which they are handed over; a part that has not begun when its result is asked
+    for is done by the thread that asks. Who asks for the last one first shares the parts with the others.
 
     Args:
         device: where networks compute; on any but the processor nothing is done at once.
@@ -66,7 +67,13 @@ class SideBySide:
         if self._pool is None:
             return partial(work, self._progress)
         events: SimpleQueue[Event] = SimpleQueue()
-        return partial(_result, self._pool.submit(work, Progress(events.put, self._stop)), events, self._progress)
+        begun = self._pool.submit(work, Progress(events.put, self._stop))
+
+        def result() -> _Made:
+            # what has not begun, and never will now
+            return work(self._progress) if begun.cancel() else _result(begun, events, self._progress)
+
+        return result
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
