@@ -208,6 +208,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         encoder=cells.encoder,
         real=real_images(prepared.images, prepared.real),
         scorer=prepared.source.scorer,
+        near_duplicate=config.filters.near_duplicate,
     )
     evaluator = Evaluator(
         prepared.models,

@@ -61,6 +61,11 @@ class SearchConfig:
     niche_parents: float = setting(
         0.5, "Share of the parents that are drawn niche by niche, where generations are shared out.", **_SHARE
     )
+    skip_near_finds: bool = setting(
+        True,
+        "Whether pictures that look like a find made from the same real image are made anew before anybody is asked "
+        "about them, where generations are shared out.",
+    )
     inverted: int = setting(
         0,
         "Real images that a GAN begins to draw from where it is part of a mixture: those that the models lie furthest "

@@ -19,6 +19,7 @@ from diffgen.search.niches import NicheSurvival
 from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceSampling
 from diffgen.search.problem import MAX_CELLS, GeneProblem
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.seed_finds import SeedFinds
 from diffgen.search.shares import SharedMating, SharedSampling, Shares
 from diffgen.search.survival import RescoringSurvival
 from diffgen.search.tensor_mating import TensorMating
@@ -69,6 +70,7 @@ class Nsga2Search:
         config: population and operators.
         seed: of sampling, mating and survival.
         beginners: genes that a part of the source begins with, where it has any of its own; None: none has.
+        finds: of every real image, where pictures that look like one of them are not to be asked about; None: all are.
     """
 
     finished = False  # a genetic search never runs out of pictures
@@ -80,9 +82,10 @@ class Nsga2Search:
         *,
         seed: int,
         beginners: Callable[[int], Genes | None] | None = None,
+        finds: SeedFinds | None = None,
     ) -> None:
         self.problem = problem
-        self._shares = _shares(problem, config, beginners or (lambda part: None))
+        self._shares = _shares(problem, config, beginners or (lambda part: None), finds)
         crossover = SpaceCrossover(
             config.crossover_probability,
             Crossing(gene_probability=config.crossover_gene_probability, eta=config.crossover_eta),
@@ -138,7 +141,8 @@ class Nsga2Search:
                     "use a larger population or more mutation."
                 )
         first = sum(len(answers) for _, answers in self._told)
-        return self.problem.draw(self._offspring.column("X")[first : first + room], self._generation)
+        some = self._offspring[torch.arange(first, min(first + room, len(self._offspring)))]
+        return self.problem.draw(some, self._generation)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Take in the answers; with the last of a generation, survival chooses the next parents."""
@@ -206,7 +210,9 @@ class Nsga2Search:
         self.algorithm.random_state.bit_generator.state = state["random_state"]
 
 
-def _shares(problem: GeneProblem, config: SearchConfig, beginners: Callable[[int], Genes | None]) -> Shares | None:
+def _shares(
+    problem: GeneProblem, config: SearchConfig, beginners: Callable[[int], Genes | None], finds: SeedFinds | None
+) -> Shares | None:
     """Who shares generations out; None where all of them are offspring, as published."""
     if config.sharing == "none" or (config.sharing == "auto" and not problem.space.real):
         return None
@@ -215,6 +221,7 @@ def _shares(problem: GeneProblem, config: SearchConfig, beginners: Callable[[int
         Bandit(2 * problem.space.part_count, decay=config.sharing_decay, even=config.sharing == "even"),
         niche_parents=config.niche_parents,
         beginners=beginners,
+        finds=finds if config.skip_near_finds else None,
     )
 
 

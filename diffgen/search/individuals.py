@@ -38,6 +38,10 @@ class Individuals:
         """Some of them, by their rows or a mask, in memory of their own."""
         return Individuals({name: values[rows.to(values.device)] for name, values in self._columns.items()})
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a column of that name."""
+        return name in self._columns
+
     def column(self, name: str) -> torch.Tensor:
         """What is known of each, where it lies."""
         return self._columns[name]

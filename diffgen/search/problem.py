@@ -79,10 +79,15 @@ class GeneProblem(Problem):  # type: ignore[misc]
         if self._by_cell and not has_cells:
             raise ValueError("Niches by behaviour need answers that tell cells apart.")
 
-    def draw(self, X: torch.Tensor, generation: int) -> Proposal:
-        """The pictures of genes, float64 (N, n_var)."""
+    def pictures(self, X: torch.Tensor) -> torch.Tensor:
+        """uint8 (N, C, H, W) of genes, float64 (N, n_var)."""
+        return self._memory.call(self._source.draw, X.to(torch.float32))
+
+    def draw(self, individuals: Individuals, generation: int) -> Proposal:
+        """The pictures of some of a generation: those that they have, or drawn now."""
+        X = individuals.column("X")
+        images = individuals.column("images") if individuals.knows("images") else self.pictures(X)
         genes = X.to(torch.float32)
-        images = self._memory.call(self._source.draw, genes)
         return Proposal(images, generation=generation, genes=genes, origins=self._source.origins(genes))
 
     def judge(self, pictures: torch.Tensor, answers: Answers) -> dict[str, torch.Tensor]:

@@ -11,23 +11,26 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from diffgen.search.bandit import Bandit
 from diffgen.search.individuals import Column, Individuals
 from diffgen.search.mating import ROUNDS, ArrayMating, FreshGenes, niche_winners, tournament_winners
 from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceSampling
 from diffgen.search.problem import GeneProblem
-from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, Answers
+from diffgen.search.seed_finds import SeedFinds
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.space import Genes, Space
-from diffgen.types import Int64Array
+from diffgen.types import BoolArray, Int64Array
 
 # A new behaviour on a picture that can be recognised is what is searched for; another picture of one that is known is
 # worth something, too, and where nothing is recognised, a new behaviour on whatever picture.
 REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
-_NEW_FIND, _FOUND_BEFORE = 1.0, -1.0  # what a picture is worth to those who choose its seed
+_UNNAMED_FIND = 0.25  # what it is worth to those who choose a seed, where a find that can be recognised is worth 1
 _BEGINNERS_SHARE = 0.5  # of a generation at most
+_MADE_ANEW = 3  # times at most that a picture is made anew which looks like a find: there may be hardly any other
 _OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
 
 
@@ -39,12 +42,20 @@ class Shares:
         bandit: with two arms for every part, offspring and newcomers.
         niche_parents: share of the parents that are drawn niche by niche.
         beginners: genes that a part begins with when it is first there, or None: random ones.
+        finds: of every real image; pictures that look like one of them are made anew. None: all are asked about.
     """
 
     def __init__(
-        self, space: Space, bandit: Bandit, *, niche_parents: float, beginners: Callable[[int], Genes | None]
+        self,
+        space: Space,
+        bandit: Bandit,
+        *,
+        niche_parents: float,
+        beginners: Callable[[int], Genes | None],
+        finds: SeedFinds | None = None,
     ) -> None:
         self._space = space
+        self._finds = finds
         self._bandit = bandit
         self.niche_parents = niche_parents
         self._beginners = beginners
@@ -82,6 +93,17 @@ class Shares:
         """(count, length): random genes of a part."""
         return self._space.repair(self._space.sample_part(part, count, NumpyDraws(rng)))
 
+    def passed_over(self, genes: Genes, images: torch.Tensor) -> BoolArray:
+        """bool (N,): which pictures nobody need be asked about, of genes (N, length), uint8 (N, C, H, W)."""
+        if self._finds is None:
+            return np.zeros(len(genes), dtype=np.bool_)
+        return self._finds.alike(images, self._space.seeds_of(genes))
+
+    @property
+    def passes_over(self) -> bool:
+        """Whether there are any that nobody need be asked about."""
+        return self._finds is not None
+
     def made(self, arms: dict[bytes, int]) -> None:
         """Note the arm of all genes of the generation that is asked about now."""
         self._made = arms
@@ -96,18 +118,23 @@ class Shares:
         for kind, reward in REWARDS.items():
             rewards[answers.named_news.numpy() == kind] = reward
         self._bandit.learn(arms, rewards)
-        accepted = (answers.archive_numbers.numpy() != NOT_ARCHIVED) & (answers.violation.numpy() == 0)
-        worth = np.where(answers.news.numpy() > 0, _NEW_FIND, np.where(accepted, _FOUND_BEFORE, 0.0))
+        worth = np.where(answers.news.numpy() > 0, _UNNAMED_FIND, 0.0)
+        worth[answers.named_news.numpy() > 0] = 1.0
         self._space.learn(genes, worth)
+        if self._finds is not None:
+            self._finds.learn(self._space.seeds_of(genes), answers)
 
     def checkpoint(self) -> dict[str, Any]:
         """Arrays and JSON values."""
-        return {**self._bandit.checkpoint(), **self._space.checkpoint(), "opened": sorted(self._begun)}
+        finds = {} if self._finds is None else self._finds.checkpoint()
+        return {**self._bandit.checkpoint(), **self._space.checkpoint(), **finds, "opened": sorted(self._begun)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave."""
         self._bandit.restore(state)
         self._space.restore(state)
+        if self._finds is not None:
+            self._finds.restore(state)
         self._begun = set(state["opened"])
 
 
@@ -131,12 +158,52 @@ class SharedMating(ArrayMating):
         super().__init__(crossover, mutation)
         self._shares = shares
 
-    def _genes(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Column:
+    def do(
+        self,
+        problem: GeneProblem,
+        pop: Individuals,
+        n_offsprings: int,
+        *,
+        random_state: np.random.Generator,
+        **kwargs: Any,
+    ) -> Individuals:
+        """See the base class; offspring that were looked at before anybody is asked about them have their pictures."""
         X = pop.get("X")
         parents = _Parents(X, pop.get("F"), pop.get("crowding"), pop.get("niche"), problem.space.part_of(X))
         made, arms = FreshGenes(X), dict[bytes, int]()
-        for arm, genes in self._shares.joined(count, rng):
+        for arm, genes in self._shares.joined(n_offsprings, random_state):
             arms |= dict.fromkeys(made.take(genes), arm)
+        images: list[torch.Tensor] = []
+        for more in range(_MADE_ANEW, -1, -1):
+            self._fill(problem, parents, made, arms, n_offsprings, random_state)
+            if not self._shares.passes_over:
+                break
+            seen = sum(map(len, images))
+            genes = np.array(made.rows[seen:])
+            pictures = problem.pictures(torch.from_numpy(genes))
+            asked = np.ones(len(genes), dtype=np.bool_) if more == 0 else ~self._shares.passed_over(genes, pictures)
+            made.rows[seen:] = list(genes[asked])
+            images.append(pictures[torch.from_numpy(asked).to(pictures.device)])
+            if asked.all():
+                break
+        self._shares.made(arms)
+        order = random_state.permutation(len(made.rows))[:n_offsprings]
+        offspring = Individuals.unasked(np.array([made.rows[row] for row in order]))
+        if images:
+            drawn = torch.cat(images)
+            offspring.set("images", drawn[torch.from_numpy(order).to(drawn.device)])
+        return offspring
+
+    def _fill(
+        self,
+        problem: GeneProblem,
+        parents: _Parents,
+        made: FreshGenes,
+        arms: dict[bytes, int],
+        count: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """Make genes until there are ``count``, and note the arm of each."""
         for _ in range(ROUNDS):
             if len(made.rows) >= count:
                 break
@@ -144,8 +211,6 @@ class SharedMating(ArrayMating):
             for arm in np.flatnonzero(places).tolist():
                 genes = self._filled(problem, parents, arm, int(places[arm]), rng)
                 arms |= dict.fromkeys(made.take(genes), arm)
-        self._shares.made(arms)
-        return np.array([made.rows[row] for row in rng.permutation(len(made.rows))[:count]])
 
     def _filled(
         self, problem: GeneProblem, parents: _Parents, arm: int, count: int, rng: np.random.Generator

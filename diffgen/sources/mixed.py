@@ -132,6 +132,12 @@ class MixedSpace(Space):
         own = self._spaces[number].others_like(one[torch.from_numpy(self.columns[number])], count, rng)
         return torch.from_numpy(self.placed(number, own.numpy()))
 
+    def seeds_of(self, genes: Genes) -> Int64Array:
+        seeds = np.empty(len(genes), dtype=np.int64)
+        for number, rows in self._grouped(self.part_of(genes)):
+            seeds[rows] = self._spaces[number].seeds_of(genes[np.ix_(rows, self.columns[number])])
+        return seeds
+
     def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:
         for number, rows in self._grouped(self.part_of(genes)):
             self._spaces[number].learn(genes[np.ix_(rows, self.columns[number])], worth[rows])

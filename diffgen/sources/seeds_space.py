@@ -44,21 +44,19 @@ class SeedsAndOperators(WithCategories):
         self._tries = np.zeros(rows, dtype=np.int64)
 
     def _promise(self) -> Weights:
-        """float64 (rows,): how likely the next picture of each seed is a new find, as a multiple of the mean of all.
+        """float64 (rows,): what the next picture of each seed is worth, as a multiple of the mean of all.
 
-        The mean of a Beta posterior whose prior has that mean; a near-duplicate takes a find away.
+        The mean of a Beta posterior whose prior has that mean.
         """
-        finds = np.maximum(0, self._worth)
-        mean = (1 + finds.sum()) / (2 + self._tries.sum())
-        return np.asarray((_BELIEF + finds / mean) / (_BELIEF + self._tries))
+        mean = (1 + self._worth.sum()) / (2 + self._tries.sum())
+        return np.asarray((_BELIEF + self._worth / mean) / (_BELIEF + self._tries))
 
-    def _seeds(self, genes: Genes) -> Int64Array:
-        """int64 (N,): the row of the seed of genes (N, length)."""
+    def seeds_of(self, genes: Genes) -> Int64Array:
         return np.rint(genes[:, self.continuous]).astype(np.int64)
 
     def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:
         """A seed promises what it kept: some show new finds again and again, of others all pictures look alike."""
-        rows, seeds = len(self._tries), self._seeds(genes)
+        rows, seeds = len(self._tries), self.seeds_of(genes)
         self._worth += np.bincount(seeds, worth, minlength=rows)
         self._tries += np.bincount(seeds, minlength=rows)
 
@@ -92,7 +90,7 @@ class SeedsAndOperators(WithCategories):
         """
         mutated = super().mutate(genes, how, rng)
         column, promise = self.continuous, self._promise()
-        kept = (1 - _OTHER_SEED) * np.minimum(1, promise[self._seeds(genes)])
+        kept = (1 - _OTHER_SEED) * np.minimum(1, promise[self.seeds_of(genes)])
         other = rng.random(len(genes)) >= kept
         changed = np.flatnonzero(other | (mutated[:, column] != genes[:, column]))
         shares = self._weights * promise

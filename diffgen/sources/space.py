@@ -18,6 +18,7 @@ from pymoo.operators.crossover.sbx import SBX
 from pymoo.operators.mutation.pm import PM
 from scipy.special import gammaincinv
 
+from diffgen.origins import NO_SEED
 from diffgen.sources.draws import Draws, TorchDraws
 from diffgen.sources.layout import LatentLayout
 from diffgen.types import Int64Array
@@ -130,12 +131,16 @@ class Space(ABC):
         """float32 (count, length): random genes with the categories of ``one``, (length,)."""
         return self.with_categories_of(random_genes(self, count, rng), one)
 
+    def seeds_of(self, genes: Genes) -> Int64Array:
+        """int64 (N,): the row of the real image that a picture of genes (N, length) is made from, or ``NO_SEED``."""
+        return np.full(len(genes), NO_SEED, dtype=np.int64)
+
     def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:  # noqa: B027
         """Take in what pictures were worth: a space may then draw others more often.
 
         Args:
             genes: (N, length).
-            worth: float64 (N,): 1 for a new find, -1 for a near-duplicate of one, 0 for the rest.
+            worth: float64 (N,): 1 for a new find that the jury recognises, less for another one, 0 for the rest.
         """
 
     def checkpoint(self) -> dict[str, Any]:

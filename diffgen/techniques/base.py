@@ -96,6 +96,7 @@ class TechniqueContext:
         encoder: of the domain, for techniques that compare images by features; None where there is none.
         real: the given images, for techniques that begin with them; None where the technique draws all of its own.
         scorer: the discriminator; None where there is none.
+        near_duplicate: correlation of thumbnails from which on two pictures count as one; None: no two do.
     """
 
     archive: Archive
@@ -110,6 +111,7 @@ class TechniqueContext:
     encoder: DomainEncoder | None = None
     real: RealImages | None = None
     scorer: Scorer | None = None
+    near_duplicate: float | None = None
 
     @property
     def side_by_side(self) -> int:

@@ -45,6 +45,7 @@ from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.seed_finds import SeedFinds
 from diffgen.search.warm_up import warm_up
 from diffgen.sources.mixed import MixedSource
 from diffgen.sources.space import Genes
@@ -103,7 +104,8 @@ class DiffGan(Technique):
             has_cells=context.has_cells,
             guided=context.guided,
         )
-        self._search = Nsga2Search(problem, config, seed=context.seed, beginners=self._beginners)
+        finds = None if context.near_duplicate is None else SeedFinds(archive, context.near_duplicate)
+        self._search = Nsga2Search(problem, config, seed=context.seed, beginners=self._beginners, finds=finds)
 
     def _beginners(self, part: int) -> Genes | None:
         """Genes of the real images that the models lie furthest apart on, as a part of the source draws them again.

@@ -21,6 +21,7 @@ from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.problem import GeneProblem
+from diffgen.search.seed_finds import SeedFinds
 from diffgen.sources.base import Source
 from diffgen.sources.gan import GanSource
 from diffgen.sources.space import latent_space
@@ -117,6 +118,7 @@ def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple
         batch_size: int = 64,
         saturation_queries: int | None = None,
         device: torch.device = _CPU,
+        near_duplicate: float | None = None,
         **settings: object,
     ) -> tuple[Nsga2Search, SearchLoop]:
         evaluator = make_evaluator(**settings)
@@ -125,7 +127,8 @@ def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple
         has_cells = evaluator.behaviours is not None
         guided = evaluator.asks_filters
         problem = GeneProblem(generator, archive, diversity, config, has_cells=has_cells, guided=guided)
-        search = Nsga2Search(problem, config, seed=seed)
+        finds = None if near_duplicate is None else SeedFinds(archive, near_duplicate)
+        search = Nsga2Search(problem, config, seed=seed, finds=finds)
         loop = SearchLoop(
             search,
             evaluator,

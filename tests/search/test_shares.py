@@ -166,9 +166,8 @@ def test_seeds_are_told_which_of_their_pictures_were_new() -> None:
     shares = shares_of(space)
     genes = space.sample(4, NumpyDraws(np.random.default_rng(0)))
     genes[:, space.continuous] = np.arange(4)
-    # a new find, a near-duplicate of one, a trigger that the filters reject, and none
-    told = answers(np.array([0, 0, 0, 0]), np.array([NEW_TRIGGER, 0, 0, 0]))
-    archived, violation = torch.tensor([0, 1, 2, NOT_ARCHIVED]), torch.tensor([0.0, 0.0, 0.5, 0.0])
-    shares.learn(genes, replace(told, archive_numbers=archived, violation=violation))
-    assert shares.checkpoint()["seed_worth"].tolist() == [1, -1, 0, 0]
+    # a new find with a name and one without, a near-duplicate of one, and none
+    told = answers(np.array([NEW_TRIGGER, 0, 0, 0]), np.array([NEW_TRIGGER, NEW_BEHAVIOUR, 0, 0]))
+    shares.learn(genes, replace(told, archive_numbers=torch.tensor([0, 1, 2, NOT_ARCHIVED])))
+    assert shares.checkpoint()["seed_worth"].tolist() == [1, 0.25, 0, 0]
     assert shares.checkpoint()["seed_tries"].tolist() == [1, 1, 1, 1]

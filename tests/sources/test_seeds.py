@@ -296,13 +296,13 @@ def test_seeds_are_drawn_by_what_the_search_that_asked_found_of_them() -> None:
     own, other = space.searched("generator", 1.0), space.searched("generator", 1.0)
     genes = space.sample(40, NumpyDraws(np.random.default_rng(0)))
     genes[:, own.continuous] = np.arange(40) % 4
-    # ten pictures each: ten new finds of one, five near-duplicates beside five finds of another, none of the rest
+    # ten pictures each: ten new finds of one, ten that are worth a quarter of another, none of the rest
     worth = np.zeros(40)
     worth[2::4] = 1
-    worth[3::4] = np.where(np.arange(10) % 2 == 0, 1, -1)
+    worth[3::4] = 0.25
     own.learn(genes, worth)
-    # the mean of all is 11 / 42, and as much as it speaks for is two pictures
-    promise = np.array([2, 2, 2 + 10 * 42 / 11, 2]) / 12
+    # the mean of all is 13.5 / 42, and as much as it speaks for is two pictures
+    promise = np.array([2, 2, 2 + 10 * 42 / 13.5, 2 + 2.5 * 42 / 13.5]) / 12
     assert drawn_shares(own) == pytest.approx(promise / promise.sum(), abs=0.02)
     # a search that did not ask draws all alike, one that goes on does not
     assert drawn_shares(other) == pytest.approx(np.full(4, 0.25), abs=0.02)
