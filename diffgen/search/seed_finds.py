@@ -16,6 +16,7 @@ from diffgen.search.archive import Archive
 from diffgen.search.proposal import Answers
 from diffgen.types import BoolArray, Int64Array
 
+_KEPT = ("find_seeds", "find_numbers")  # names in a checkpoint
 _LATEST = 16  # finds of a real image that a picture is compared with
 
 
@@ -63,10 +64,13 @@ class SeedFinds:
         """Arrays."""
         pairs: list[tuple[int, int]] = [(seed, number) for seed, own in self._finds.items() for number in own]
         values: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        return {"find_seeds": values[:, 0], "find_numbers": values[:, 1]}
+        return dict(zip(_KEPT, values.T, strict=True))
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`checkpoint` gave; the archive must be as it was then."""
+        """Go on from what :meth:`checkpoint` gave; of a search that kept nothing, as if nothing was found.
+
+        The archive must be as it was then.
+        """
         self._finds.clear()
-        for seed, number in zip(state["find_seeds"].tolist(), state["find_numbers"].tolist(), strict=True):
+        for seed, number in zip(*(np.asarray(state.get(name, ())).tolist() for name in _KEPT), strict=True):
             self._finds[seed].append(number)

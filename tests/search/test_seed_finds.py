@@ -81,6 +81,9 @@ def test_it_goes_on_from_what_was_kept(finds: SeedFinds, digits: ImageSet) -> No
         name: values.tolist() for name, values in state.items()
     }
     assert _alike(again, digits.images[[0, 1]], [3, 7]) == [True, False]
+    # as does a search that was kept before there was anything to keep
+    again.restore({})
+    assert _alike(again, digits.images[[0, 1]], [3, 7]) == [False, False]
 
 
 def test_the_latest_finds_are_remembered(digits: ImageSet) -> None:
