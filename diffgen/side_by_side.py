@@ -70,8 +70,11 @@ class SideBySide:
         begun = self._pool.submit(work, Progress(events.put, self._stop))
 
         def result() -> _Made:
-            # what has not begun, and never will now
-            return work(self._progress) if begun.cancel() else _result(begun, events, self._progress)
+            given_up = begun.cancelled()  # with the block
+            # a part that has not begun, and never will now
+            if not given_up and begun.cancel():
+                return work(self._progress)
+            return _result(begun, events, self._progress)
 
         return result
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from typing import TypeVar
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from diffgen.threads import torch_threads
 from tests.own_threads import own_threads
 
 CPU = torch.device("cpu")
+T = TypeVar("T")
 
 
 @pytest.fixture(params=[1, 3], ids=["one thread", "three threads"])
@@ -24,6 +27,19 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """As many as torch may use."""
     with own_threads(request.param):
         yield request.param
+
+
+def begun(side: SideBySide, work: Callable[[Progress], T], threads: int) -> Callable[[], T]:
+    """Begin a part; where there are threads for it, one of them is at it when this returns."""
+    at_it = threading.Event()
+
+    def noted(own: Progress) -> T:
+        at_it.set()
+        return work(own)
+
+    result = side.begin(noted)
+    assert threads == 1 or at_it.wait(60)
+    return result
 
 
 def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
@@ -55,6 +71,17 @@ def test_who_asks_does_what_no_thread_has_begun() -> None:
         assert first()
 
 
+def test_what_was_given_up_with_the_block_is_not_begun_afterwards() -> None:
+    go, asked = threading.Event(), list[int]()
+    with own_threads(2), SideBySide(CPU, Progress()) as side:
+        begun(side, lambda own: go.wait(30), threads=2)
+        last = side.begin(lambda own: asked.append(1))
+        threading.Timer(0.1, go.set).start()
+    with pytest.raises(CancelledError):
+        last()
+    assert asked == []
+
+
 def test_torchs_threads_are_as_before_when_the_block_ends(threads: int) -> None:
     with pytest.raises(ZeroDivisionError), SideBySide(CPU, Progress()) as side:
         assert torch.get_num_threads() == 1
@@ -74,7 +101,7 @@ def test_who_waits_hears_whole_stages_in_order(threads: int) -> None:
         return 7
 
     with SideBySide(CPU, Progress(heard.append)) as side:
-        assert side.begin(work)() == 7
+        assert begun(side, work, threads)() == 7
     stages = [event for event in heard if not isinstance(event, StageAdvanced)]
     each = [StageStarted("first", 50), StageEnded("first"), StageStarted("second", 50), StageEnded("second")]
     assert stages == each
@@ -86,7 +113,7 @@ def test_an_error_reaches_who_waits(threads: int) -> None:
         raise UserError("no such thing")
 
     with SideBySide(CPU, Progress()) as side, pytest.raises(UserError, match="no such thing"):
-        side.begin(work)()
+        begun(side, work, threads)()
 
 
 def test_what_nobody_waited_for_ends_with_the_block() -> None:

@@ -70,7 +70,8 @@ class Nsga2Search:
         config: population and operators.
         seed: of sampling, mating and survival.
         beginners: genes that a part of the source begins with, where it has any of its own; None: none has.
-        finds: of every real image, where pictures that look like one of them are not to be asked about; None: all are.
+        finds: of every real image, where a picture that looks like one of its own is to be made anew; None: everything
+            that is made is asked about.
     """
 
     finished = False  # a genetic search never runs out of pictures
@@ -150,11 +151,12 @@ class Nsga2Search:
         self._told.append((proposal.images, answers))
         if sum(len(part) for _, part in self._told) < len(self._offspring):
             return
-        pictures = torch.cat([images for images, _ in self._told])
+        drawn = self._offspring.knows("images")
+        pictures = self._offspring.column("images") if drawn else torch.cat([images for images, _ in self._told])
         whole = Answers.joined([part for _, part in self._told])
         self._offspring.update(self.problem.judge(pictures, whole))
         if self._shares is not None:
-            self._shares.learn(self._offspring.get("X"), whole)
+            self._shares.learn(self._offspring.get("X"), pictures, whole)
         self.algorithm.tell(infills=self._offspring)
         self._forget()
 

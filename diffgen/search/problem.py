@@ -24,7 +24,7 @@ class GeneProblem(Problem):  # type: ignore[misc]
 
     Every individual carries its picture, since its diversity is scored again when the representatives change.
 
-    pymoo never evaluates it: pictures are drawn by :meth:`draw`, somebody else asks the models about them, and
+    pymoo never evaluates it: pictures are drawn by :meth:`pictures`, somebody else asks the models about them, and
     :meth:`judge` makes objectives of the answers.
 
     Args:
@@ -41,6 +41,7 @@ class GeneProblem(Problem):  # type: ignore[misc]
             looks like an earlier find of its labels comes just before the rejected ones, so that it is no parent of
             more of its kind. As an objective, how far a picture is from being accepted is the last; it is 0 for
             whatever is not rejected.
+        batch_size: pictures drawn at once at most; None: a whole generation.
 
     Attributes:
         place: where individuals lie but for their pictures, which stay on the device of ``diversity``; the search says
@@ -58,7 +59,9 @@ class GeneProblem(Problem):  # type: ignore[misc]
         memory: BatchHalver | None = None,
         has_cells: bool = False,
         guided: bool = False,
+        batch_size: int | None = None,
     ) -> None:
+        self._batch_size = batch_size
         self.space = source.space.searched(config.prior, config.bound)
         super().__init__(
             n_var=self.space.length,
@@ -81,7 +84,8 @@ class GeneProblem(Problem):  # type: ignore[misc]
 
     def pictures(self, X: torch.Tensor) -> torch.Tensor:
         """uint8 (N, C, H, W) of genes, float64 (N, n_var)."""
-        return self._memory.call(self._source.draw, X.to(torch.float32))
+        parts = X.to(torch.float32).split(self._batch_size or max(1, len(X)))
+        return torch.cat([self._memory.call(self._source.draw, part) for part in parts])
 
     def draw(self, individuals: Individuals, generation: int) -> Proposal:
         """The pictures of some of a generation: those that they have, or drawn now."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from diffgen.metrics.near_duplicates import directions_of
 from diffgen.origins import NO_SEED
 from diffgen.search.archive import Archive
 from diffgen.search.proposal import Answers
-from diffgen.types import BoolArray, Int64Array
+from diffgen.types import BoolArray, Float32Array, Int64Array
 
 _KEPT = ("find_seeds", "find_numbers")  # names in a checkpoint
 _LATEST = 16  # finds of a real image that a picture is compared with
+_BLOCK = 512  # pictures that are compared at once
 
 
 class SeedFinds:
@@ -34,43 +33,56 @@ class SeedFinds:
     def __init__(self, archive: Archive, near_duplicate: float) -> None:
         self._archive = archive
         self._threshold = near_duplicate
-        self._finds: defaultdict[int, deque[int]] = defaultdict(lambda: deque(maxlen=_LATEST))
+        # real image -> numbers in the archive, int64 (n,), and thumbnails, float32 (n, D)
+        self._finds: dict[int, tuple[Int64Array, Float32Array]] = {}
 
-    def learn(self, seeds: Int64Array, answers: Answers) -> None:
+    def learn(self, seeds: Int64Array, images: torch.Tensor, answers: Answers) -> None:
         """Remember what was found.
 
         Args:
             seeds: int64 (N,), the row of the real image that each picture was made from, or ``NO_SEED``.
-            answers: to the N pictures.
+            images: uint8 (N, C, H, W), the pictures.
+            answers: to them.
         """
-        for row in np.flatnonzero((answers.news.numpy() > 0) & (seeds != NO_SEED)).tolist():
-            self._finds[int(seeds[row])].append(int(answers.archive_numbers[row]))
+        rows = np.flatnonzero((answers.news.numpy() > 0) & (seeds != NO_SEED))
+        found = images[torch.from_numpy(rows).to(images.device)].cpu().numpy()
+        self._remember(seeds[rows], answers.archive_numbers.numpy()[rows], directions_of(found))
+
+    def _remember(self, seeds: Int64Array, numbers: Int64Array, directions: Float32Array) -> None:
+        for seed in np.unique(seeds).tolist():
+            own = seeds == seed
+            known, thumbnails = self._finds.get(seed, (numbers[:0], directions[:0]))
+            self._finds[seed] = (
+                np.concatenate([known, numbers[own]])[-_LATEST:],
+                np.concatenate([thumbnails, directions[own]])[-_LATEST:],
+            )
 
     def alike(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
         """bool (N,): which of uint8 images (N, C, H, W) look like a find made from the same real image."""
         found = np.zeros(len(images), dtype=np.bool_)
-        pairs = [(row, number) for row, seed in enumerate(seeds.tolist()) for number in self._finds.get(seed, ())]
-        if pairs:
-            rows, numbers = np.array(pairs, dtype=np.int64).T
-            known, find = np.unique(numbers, return_inverse=True)
-            asked, picture = np.unique(rows, return_inverse=True)
-            finds = directions_of(self._archive.images(known))
-            pictures = directions_of(images[torch.from_numpy(asked)].cpu().numpy())
-            alike = (pictures[picture] * finds[find]).sum(axis=1) >= self._threshold
-            found[rows[alike]] = True
+        known = np.flatnonzero([seed in self._finds for seed in seeds.tolist()])
+        for rows in np.split(known, range(_BLOCK, len(known), _BLOCK)) if len(known) else ():
+            finds = [self._finds[seed][1] for seed in seeds[rows].tolist()]
+            counts = [len(each) for each in finds]
+            pictures = directions_of(images[torch.from_numpy(rows).to(images.device)].cpu().numpy())
+            alike = (np.repeat(pictures, counts, axis=0) * np.concatenate(finds)).sum(axis=1) >= self._threshold
+            found[rows] = np.logical_or.reduceat(alike, np.r_[0, np.cumsum(counts)[:-1]])
         return found
 
     def checkpoint(self) -> dict[str, Any]:
         """Arrays."""
-        pairs: list[tuple[int, int]] = [(seed, number) for seed, own in self._finds.items() for number in own]
-        values: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        return dict(zip(_KEPT, values.T, strict=True))
+        order = sorted(self._finds)
+        numbers = [self._finds[seed][0] for seed in order]
+        seeds = np.repeat(np.array(order, dtype=np.int64), [len(each) for each in numbers])
+        return dict(zip(_KEPT, (seeds, np.concatenate([seeds[:0], *numbers])), strict=True))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave; of a search that kept nothing, as if nothing was found.
 
         The archive must be as it was then.
         """
-        self._finds.clear()
-        for seed, number in zip(*(np.asarray(state.get(name, ())).tolist() for name in _KEPT), strict=True):
-            self._finds[seed].append(number)
+        self._finds = {}
+        seeds, numbers = (np.asarray(state.get(name, ()), dtype=np.int64) for name in _KEPT)
+        for start in range(0, len(seeds), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            self._remember(seeds[some], numbers[some], directions_of(self._archive.images(numbers[some])))

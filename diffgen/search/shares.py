@@ -22,7 +22,7 @@ from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, Answers
 from diffgen.search.seed_finds import SeedFinds
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.space import Genes, Space
-from diffgen.types import BoolArray, Int64Array
+from diffgen.types import Int64Array
 
 # A new behaviour on a picture that can be recognised is what is searched for; another picture of one that is known is
 # worth something, too, and where nothing is recognised, a new behaviour on whatever picture.
@@ -42,7 +42,8 @@ class Shares:
         bandit: with two arms for every part, offspring and newcomers.
         niche_parents: share of the parents that are drawn niche by niche.
         beginners: genes that a part begins with when it is first there, or None: random ones.
-        finds: of every real image; pictures that look like one of them are made anew. None: all are asked about.
+        finds: of every real image, where a picture that looks like one of its own is to be made anew; None: everything
+            that is made is asked about.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Shares:
         finds: SeedFinds | None = None,
     ) -> None:
         self._space = space
-        self._finds = finds
+        self.finds = finds
         self._bandit = bandit
         self.niche_parents = niche_parents
         self._beginners = beginners
@@ -93,23 +94,12 @@ class Shares:
         """(count, length): random genes of a part."""
         return self._space.repair(self._space.sample_part(part, count, NumpyDraws(rng)))
 
-    def passed_over(self, genes: Genes, images: torch.Tensor) -> BoolArray:
-        """bool (N,): which pictures nobody need be asked about, of genes (N, length), uint8 (N, C, H, W)."""
-        if self._finds is None:
-            return np.zeros(len(genes), dtype=np.bool_)
-        return self._finds.alike(images, self._space.seeds_of(genes))
-
-    @property
-    def passes_over(self) -> bool:
-        """Whether there are any that nobody need be asked about."""
-        return self._finds is not None
-
     def made(self, arms: dict[bytes, int]) -> None:
         """Note the arm of all genes of the generation that is asked about now."""
         self._made = arms
 
-    def learn(self, genes: Genes, answers: Answers) -> None:
-        """Take in what the generation brought: the answers to genes, float64 (N, length)."""
+    def learn(self, genes: Genes, images: torch.Tensor, answers: Answers) -> None:
+        """Take in what the generation brought: the answers to genes, float64 (N, length), uint8 (N, C, H, W)."""
         new = 2 * self._space.part_of(genes) + _NEWCOMERS  # all of a first generation
         arms = np.array(
             [self._made.get(row.tobytes(), arm) for row, arm in zip(genes, new.tolist(), strict=True)], dtype=np.int64
@@ -121,20 +111,20 @@ class Shares:
         worth = np.where(answers.news.numpy() > 0, _UNNAMED_FIND, 0.0)
         worth[answers.named_news.numpy() > 0] = 1.0
         self._space.learn(genes, worth)
-        if self._finds is not None:
-            self._finds.learn(self._space.seeds_of(genes), answers)
+        if self.finds is not None:
+            self.finds.learn(self._space.seeds_of(genes), images, answers)
 
     def checkpoint(self) -> dict[str, Any]:
         """Arrays and JSON values."""
-        finds = {} if self._finds is None else self._finds.checkpoint()
+        finds = {} if self.finds is None else self.finds.checkpoint()
         return {**self._bandit.checkpoint(), **self._space.checkpoint(), **finds, "opened": sorted(self._begun)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave."""
         self._bandit.restore(state)
         self._space.restore(state)
-        if self._finds is not None:
-            self._finds.restore(state)
+        if self.finds is not None:
+            self.finds.restore(state)
         self._begun = set(state["opened"])
 
 
@@ -173,22 +163,24 @@ class SharedMating(ArrayMating):
         made, arms = FreshGenes(X), dict[bytes, int]()
         for arm, genes in self._shares.joined(n_offsprings, random_state):
             arms |= dict.fromkeys(made.take(genes), arm)
-        images: list[torch.Tensor] = []
+        finds, images = self._shares.finds, list[torch.Tensor]()
         for more in range(_MADE_ANEW, -1, -1):
             self._fill(problem, parents, made, arms, n_offsprings, random_state)
-            if not self._shares.passes_over:
-                break
             seen = sum(map(len, images))
             genes = np.array(made.rows[seen:])
+            if finds is None or len(genes) == 0:
+                break
             pictures = problem.pictures(torch.from_numpy(genes))
-            asked = np.ones(len(genes), dtype=np.bool_) if more == 0 else ~self._shares.passed_over(genes, pictures)
+            asked = np.ones(len(genes), dtype=np.bool_)
+            if more:
+                asked = ~finds.alike(pictures, problem.space.seeds_of(genes))
             made.rows[seen:] = list(genes[asked])
             images.append(pictures[torch.from_numpy(asked).to(pictures.device)])
             if asked.all():
                 break
         self._shares.made(arms)
         order = random_state.permutation(len(made.rows))[:n_offsprings]
-        offspring = Individuals.unasked(np.array([made.rows[row] for row in order]))
+        offspring = Individuals.unasked(np.array([made.rows[row] for row in order]).reshape(-1, X.shape[1]))
         if images:
             drawn = torch.cat(images)
             offspring.set("images", drawn[torch.from_numpy(order).to(drawn.device)])

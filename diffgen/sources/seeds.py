@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import torch
 
@@ -17,7 +15,6 @@ from diffgen.features.recognition import Recogniser
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sampling import affordable_rows
-from diffgen.side_by_side import SideBySide
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
 from diffgen.sources.clearness import prepare_clearness
@@ -216,12 +213,9 @@ class SeedsFamily(Family):
         ranges, clear = None, None
         if context.recogniser is not None:
             names = own.fitting(split.data.image_shape, learned=network is not None)
-            with SideBySide(context.device, context.progress) as side:
-                ask = None
-                if context.answers is not None and not large:
-                    ask = side.begin(partial(prepare_clearness, split, context.recogniser.jury))
-                ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
-                clear = None if ask is None else ask()
+            ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
+            if context.answers is not None and not large:
+                clear = prepare_clearness(split, context.recogniser.jury, context.progress)
         weights = None if context.answers is None else seed_weights(context.answers, clear)
         source = SeedsSource(scene, own, ranges=ranges, weights=weights, device=context.device)
         facts = {

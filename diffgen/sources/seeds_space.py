@@ -64,7 +64,8 @@ class SeedsAndOperators(WithCategories):
         return {"seed_worth": self._worth, "seed_tries": self._tries}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._worth = np.array(state.get("seed_worth", np.zeros_like(self._worth)))
+        # in runs of earlier versions a near-duplicate took something away
+        self._worth = np.maximum(0.0, state.get("seed_worth", np.zeros_like(self._worth)))
         self._tries = np.array(state.get("seed_tries", np.zeros_like(self._tries)))
 
     def searched(self, prior: Literal["generator", "box"], bound: float) -> Space:

@@ -103,6 +103,7 @@ class DiffGan(Technique):
             memory=context.memory,
             has_cells=context.has_cells,
             guided=context.guided,
+            batch_size=context.batch_size,
         )
         finds = None if context.near_duplicate is None else SeedFinds(archive, context.near_duplicate)
         self._search = Nsga2Search(problem, config, seed=context.seed, beginners=self._beginners, finds=finds)

@@ -99,7 +99,8 @@ def _classifier(flat: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], 
 @pytest.fixture
 def make_evaluator(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox]) -> Callable[..., Evaluator]:
     def make(**settings: object) -> Evaluator:
-        archive = settings.pop("archive", None) or Archive(digits.image_shape)
+        archive = settings.pop("archive", None)
+        archive = Archive(digits.image_shape) if archive is None else archive  # not "or": an empty one is false
         return Evaluator(black_boxes, archive=archive, margin=1e-6, **settings)
 
     return make

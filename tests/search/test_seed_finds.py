@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +52,8 @@ def finds(digits: ImageSet) -> SeedFinds:
     """One find of the seeds 3 and 5 each; what is no find of 4, of 6 and of no seed."""
     made = SeedFinds(_archive(digits.images[:5]), THRESHOLD)
     news = [NEW_TRIGGER, 0, NEW_BEHAVIOUR, 0, NEW_TRIGGER]
-    made.learn(np.array([3, 4, 5, 6, NO_SEED]), _answers([0, 1, 2, NOT_ARCHIVED, 4], news))
+    images = torch.from_numpy(digits.images[:5])
+    made.learn(np.array([3, 4, 5, 6, NO_SEED]), images, _answers([0, 1, 2, NOT_ARCHIVED, 4], news))
     return made
 
 
@@ -75,7 +78,7 @@ def test_a_picture_is_like_a_find_as_near_duplicates_are(finds: SeedFinds, digit
 def test_it_goes_on_from_what_was_kept(finds: SeedFinds, digits: ImageSet) -> None:
     state = finds.checkpoint()
     again = SeedFinds(_archive(digits.images[:5]), THRESHOLD)
-    again.learn(np.array([7]), _answers([1], [NEW_TRIGGER]))
+    again.learn(np.array([7]), torch.from_numpy(digits.images[1:2]), _answers([1], [NEW_TRIGGER]))
     again.restore({name: np.array(json.loads(json.dumps(values.tolist()))) for name, values in state.items()})
     assert {name: values.tolist() for name, values in again.checkpoint().items()} == {
         name: values.tolist() for name, values in state.items()
@@ -88,20 +91,79 @@ def test_it_goes_on_from_what_was_kept(finds: SeedFinds, digits: ImageSet) -> No
 
 def test_the_latest_finds_are_remembered(digits: ImageSet) -> None:
     finds = SeedFinds(_archive(digits.images[:40]), 0.9999)
-    for number in range(40):
-        finds.learn(np.array([3]), _answers([number], [NEW_TRIGGER]))
-    assert _alike(finds, digits.images[:40], [3] * 40) == [number >= 24 for number in range(40)]
+    for some in (range(30), range(30, 40)):
+        images = torch.from_numpy(digits.images[list(some)])
+        finds.learn(np.array([3] * len(some)), images, _answers(list(some), [NEW_TRIGGER] * len(some)))
+    latest = [number >= 24 for number in range(40)]
+    assert _alike(finds, digits.images[:40], [3] * 40) == latest
+    again = SeedFinds(_archive(digits.images[:40]), 0.9999)
+    again.restore(finds.checkpoint())
+    assert _alike(again, digits.images[:40], [3] * 40) == latest
+    again.learn(np.array([3]), torch.from_numpy(digits.images[:1]), _answers([0], [NEW_TRIGGER]))
+    assert _alike(again, digits.images[:40], [3] * 40) == [number == 0 or number >= 25 for number in range(40)]
 
 
 def _one_cell(images: torch.Tensor) -> Int64Array:
     return np.zeros(len(images), dtype=np.int64)
 
 
+def _source(images: UInt8Array) -> SeedsSource:
+    seeds = torch.from_numpy(images)
+    return SeedsSource(Scene(seeds, plain_background(seeds), None), SeedsSettings(), device=torch.device("cpu"))
+
+
+def test_a_resumed_search_asks_what_it_would_have_asked(
+    digits: ImageSet, make_search: Callable[..., tuple[Nsga2Search, SearchLoop]]
+) -> None:
+    """And every picture that was looked at beforehand is that of its genes."""
+    source, config = _source(digits.images[:60]), SearchConfig(population=40, reducer="pca")
+    parts, states = list[TriggerTable](), list[dict[str, Any]]()
+
+    def search_of(archive: Archive) -> tuple[Nsga2Search, SearchLoop, list[UInt8Array], list[int]]:
+        behaviours = Behaviours(_one_cell, THRESHOLD)
+        made = make_search(source, "800q", config, behaviours=behaviours, near_duplicate=THRESHOLD, archive=archive)
+        search, loop = made
+        asked, passed = list[UInt8Array](), list[int]()
+        ask, alike = loop.evaluator.ask, search._shares.finds.alike
+
+        def asking(proposal: Proposal) -> Answers:
+            assert torch.equal(source.draw(proposal.genes), proposal.images)
+            asked.append(proposal.images.numpy())
+            return ask(proposal)
+
+        def looking(images: torch.Tensor, seeds: Int64Array) -> Any:
+            found = alike(images, seeds)
+            passed.append(int(found.sum()))
+            return found
+
+        loop.evaluator.ask, search._shares.finds.alike = asking, looking
+        return search, loop, asked, passed
+
+    first = Archive(digits.image_shape, sink=parts.append)
+    whole, loop, asked, _ = search_of(first)
+
+    def remember() -> None:
+        first.flush(everything=True)
+        kept = {**whole.checkpoint(), **loop.evaluator.behaviours.checkpoint()}
+        states.append({**copy.deepcopy(kept), "queries": loop.evaluator.queries, "parts": len(parts)})
+
+    loop.run(on_generation=remember)
+    state = states[8]
+    archive = Archive(digits.image_shape)
+    archive.restore(TriggerTable.joined(parts[: state["parts"]]))
+    again, resumed, later, passed = search_of(archive)
+    again.restore(state)
+    resumed.start(queries=state["queries"])
+    resumed.evaluator.behaviours.restore(state, archive)
+    resumed.run()
+    assert sum(passed) > 20  # what the search knew before the break matters
+    assert np.array_equal(np.concatenate(later), np.concatenate(asked)[state["queries"] :])
+
+
 def test_a_search_asks_about_few_of_them(
     digits: ImageSet, make_search: Callable[..., tuple[Nsga2Search, SearchLoop]]
 ) -> None:
-    images = torch.from_numpy(digits.images)
-    source = SeedsSource(Scene(images, plain_background(images), None), SeedsSettings(), device=torch.device("cpu"))
+    source = _source(digits.images)
 
     def near(skip: bool) -> float:
         """Share of what was asked about that looked like an earlier find of its seed."""

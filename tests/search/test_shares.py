@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,6 +23,7 @@ from diffgen.sources.seeds_space import SeedsAndOperators
 from diffgen.sources.space import Box, Crossing, Genes, Mutating, WithCategories, latent_space
 
 SEEDS = st.integers(0, 10_000)
+NONE = torch.empty(0, 1, 4, 4, dtype=torch.uint8)  # pictures, where nobody looks at them
 
 
 def space_of(*opened: int) -> MixedSpace:
@@ -129,13 +129,13 @@ def test_finds_are_put_down_to_the_arm_that_made_them() -> None:
     space = space_of(0, 1)
     shares, rng = shares_of(space), np.random.default_rng(0)
     first = shares.first(10, rng)
-    shares.learn(first, answers(np.where(space.part_of(first) == 1, NEW_BEHAVIOUR, 0)))
+    shares.learn(first, NONE, answers(np.where(space.part_of(first) == 1, NEW_BEHAVIOUR, 0)))
     # all of a first generation are newcomers
     assert shares.checkpoint()["arm_tries"].tolist() == [0, 5, 0, 5]
     assert shares.checkpoint()["arm_rewards"].tolist() == [0, 0, 0, 5]
     made = mating_of(shares).do(SimpleNamespace(space=space), population_of(space, 20, 1), 40, random_state=rng)
     X = made.get("X")
-    shares.learn(X, answers(np.where(space.part_of(X) == 0, NEW_TRIGGER, 0)))
+    shares.learn(X, NONE, answers(np.where(space.part_of(X) == 0, NEW_TRIGGER, 0)))
     # of what was known before, half is forgotten
     tries, rewards = shares.checkpoint()["arm_tries"], shares.checkpoint()["arm_rewards"]
     assert tries.tolist() == [10, 12.5, 10, 12.5]
@@ -155,7 +155,7 @@ def test_what_nobody_can_name_is_worth_little_and_more_than_nothing() -> None:
     shares, rng = shares_of(space), np.random.default_rng(0)
     first = shares.first(10, rng)
     named = np.where(space.part_of(first) == 0, NEW_BEHAVIOUR, 0)
-    shares.learn(first, answers(named, np.full(10, NEW_BEHAVIOUR)))
+    shares.learn(first, NONE, answers(named, np.full(10, NEW_BEHAVIOUR)))
     rewards = shares.checkpoint()["arm_rewards"]
     assert rewards[1] == 5
     assert 0 < rewards[3] < 0.5
@@ -166,8 +166,7 @@ def test_seeds_are_told_which_of_their_pictures_were_new() -> None:
     shares = shares_of(space)
     genes = space.sample(4, NumpyDraws(np.random.default_rng(0)))
     genes[:, space.continuous] = np.arange(4)
-    # a new find with a name and one without, a near-duplicate of one, and none
-    told = answers(np.array([NEW_TRIGGER, 0, 0, 0]), np.array([NEW_TRIGGER, NEW_BEHAVIOUR, 0, 0]))
-    shares.learn(genes, replace(told, archive_numbers=torch.tensor([0, 1, 2, NOT_ARCHIVED])))
+    # a new find with a name and one without, and what is none
+    shares.learn(genes, NONE, answers(np.array([NEW_TRIGGER, 0, 0, 0]), np.array([NEW_TRIGGER, NEW_BEHAVIOUR, 0, 0])))
     assert shares.checkpoint()["seed_worth"].tolist() == [1, 0.25, 0, 0]
     assert shares.checkpoint()["seed_tries"].tolist() == [1, 1, 1, 1]

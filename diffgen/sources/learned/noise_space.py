@@ -8,8 +8,9 @@ from diffgen.sources.draws import Draws
 from diffgen.sources.layout import LatentLayout
 from diffgen.sources.learned.codes_space import NORMAL_BOUND, Codes
 from diffgen.sources.space import Genes, Mutating, WithCategories
+from diffgen.types import Int64Array
 
-_OTHER_SEED = 0.5  # share of what is mutated that gets another seed, as of seeds with operators
+_OTHER_SEED = 0.5  # share of what is mutated that gets another seed
 
 
 class SeedsAndNoise(WithCategories):
@@ -36,6 +37,9 @@ class SeedsAndNoise(WithCategories):
         changed = np.flatnonzero(rng.random(len(genes)) < _OTHER_SEED)
         mutated[changed, -1] = rng.integers(self.categories[0], size=len(changed))
         return mutated
+
+    def seeds_of(self, genes: Genes) -> Int64Array:
+        return np.rint(genes[:, -1]).astype(np.int64)
 
     def layout(self) -> LatentLayout:
         return LatentLayout(self.continuous, 0, "denoiser")
