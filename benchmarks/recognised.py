@@ -73,6 +73,7 @@ WAYS = {
     "with-gan": ("--gan", "now"),
     "no-bandit": ("--set", "search.sharing=even"),
     "no-turns": ("--set", "search.niche_parents=0"),
+    "near-finds": ("--set", "search.skip_near_finds=false"),
     "inverted": ("--gan", "now", "--set", "search.inverted=250"),
     **{f"no-{name}": ("--set", f"source.seeds.operators={_without(name)}") for name in OPERATORS},
 }
