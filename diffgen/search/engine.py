@@ -148,10 +148,10 @@ class Nsga2Search:
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         """Take in the answers; with the last of a generation, survival chooses the next parents."""
         assert self._offspring is not None
-        self._told.append((proposal.images, answers))
+        drawn = self._offspring.knows("images")
+        self._told.append((proposal.images[:0] if drawn else proposal.images, answers))
         if sum(len(part) for _, part in self._told) < len(self._offspring):
             return
-        drawn = self._offspring.knows("images")
         pictures = self._offspring.column("images") if drawn else torch.cat([images for images, _ in self._told])
         whole = Answers.joined([part for _, part in self._told])
         self._offspring.update(self.problem.judge(pictures, whole))

@@ -1,4 +1,4 @@
-"""Tells pictures that look like a find made from the same real image, before anybody is asked about them."""
+"""Recognises pictures that look like a find made from the same real image, before anybody is asked about them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from diffgen.types import Int64Array
 # worth something, too, and where nothing is recognised, a new behaviour on whatever picture.
 REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
-_UNNAMED_FIND = 0.25  # what it is worth to those who choose a seed, where a find that can be recognised is worth 1
+_UNNAMED_FIND = 0.25  # in the score of a seed, where a find that can be recognised counts 1
 _BEGINNERS_SHARE = 0.5  # of a generation at most
 _MADE_ANEW = 1  # times at most that a picture is made anew which looks like a find: each costs a few dozen ms
 _OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these

@@ -29,6 +29,7 @@ _IMAGES_IF_LARGE = 60
 _FEWEST = 40  # one image is to weigh no more than half of what may be lost
 _HALVINGS = 4  # after a look at the widest: a range is known to a sixteenth of that
 _PARTS = 4  # that the images are looked at in
+_BYTES_OF_A_THREAD = 64 * 2**20  # of larger images operators are tried one after the other
 _SEED = 0
 
 Names = Callable[[torch.Tensor], Int64Array]
@@ -119,7 +120,7 @@ def calibrated(
 
     with (
         progress.stage("Finding how far operators may go", total=len(names)) as task,
-        SideBySide(device, progress) as side,
+        SideBySide(device, progress, at_once=_bytes_at_once(images) <= _BYTES_OF_A_THREAD) as side,
     ):
         parts = {name: side.begin(partial(found, name)) for name in names}
         ranges = {}
@@ -128,6 +129,11 @@ def calibrated(
             ranges[name] = parts[name]()
             task.advance()
     return {name: ranges[name] for name in names}
+
+
+def _bytes_at_once(images: torch.Tensor) -> int:
+    """What an operator makes of a part of the images, in float64."""
+    return math.ceil(len(images) / _PARTS) * images[0].numel() * 8
 
 
 def _ranges(
