@@ -39,7 +39,10 @@ class ArrayMating:
         **kwargs: Any,
     ) -> Individuals:
         """Up to so many offspring, as pymoo's algorithm asks for them."""
-        return Individuals.unasked(self._genes(problem, pop, n_offsprings, random_state))
+        return self._made(problem, pop, n_offsprings, random_state)
+
+    def _made(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Individuals:
+        return Individuals.unasked(self._genes(problem, pop, count, rng))
 
     def _genes(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Column:
         """Up to ``count`` genes, in as many rounds at most as it may take to make enough of them."""

@@ -148,24 +148,16 @@ class SharedMating(ArrayMating):
         super().__init__(crossover, mutation)
         self._shares = shares
 
-    def do(
-        self,
-        problem: GeneProblem,
-        pop: Individuals,
-        n_offsprings: int,
-        *,
-        random_state: np.random.Generator,
-        **kwargs: Any,
-    ) -> Individuals:
-        """See the base class; offspring that were looked at before anybody is asked about them have their pictures."""
+    def _made(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Individuals:
+        """Offspring; those that were looked at before anybody is asked about them have their pictures."""
         X = pop.get("X")
         parents = _Parents(X, pop.get("F"), pop.get("crowding"), pop.get("niche"), problem.space.part_of(X))
         made, arms = FreshGenes(X), dict[bytes, int]()
-        for arm, genes in self._shares.joined(n_offsprings, random_state):
+        for arm, genes in self._shares.joined(count, rng):
             arms |= dict.fromkeys(made.take(genes), arm)
         finds, images = self._shares.finds, list[torch.Tensor]()
         for more in range(_MADE_ANEW, -1, -1):
-            self._fill(problem, parents, made, arms, n_offsprings, random_state)
+            self._fill(problem, parents, made, arms, count, rng)
             seen = sum(map(len, images))
             genes = np.array(made.rows[seen:])
             if finds is None or len(genes) == 0:
@@ -179,7 +171,7 @@ class SharedMating(ArrayMating):
             if asked.all():
                 break
         self._shares.made(arms)
-        order = random_state.permutation(len(made.rows))[:n_offsprings]
+        order = rng.permutation(len(made.rows))[:count]
         offspring = Individuals.unasked(np.array([made.rows[row] for row in order]).reshape(-1, X.shape[1]))
         if images:
             drawn = torch.cat(images)
