@@ -13,7 +13,7 @@ import torch
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, SomeAnswersError, UserError
 from diffgen.models.answer_store import AnswerStore
-from diffgen.models.class_names import Background, background_in
+from diffgen.models.class_names import Background, background_in, names_without
 from diffgen.models.class_order import in_order, inverse, own_order
 from diffgen.models.detection import accepts, check_single, find_layout
 from diffgen.models.inputs import (
@@ -275,19 +275,11 @@ class BlackBox(ABC):
             )
         self.preprocessing = replace(self.preprocessing, background=where)
         self.num_classes = max(left, _FEWEST_CLASSES)
-        self.class_names = in_order(self._names_without(where), self.class_order)
+        self.class_names = in_order(names_without(self._all_names, self.num_classes, where), self.class_order)
         if self.class_order:
             self.map_classes(self.class_order)
         if self.class_names and len(self.class_names) != self.num_classes:
             self._wrong_names()
-
-    def _names_without(self, where: Background) -> tuple[str, ...]:
-        """The names of the classes alone; a file for several models may name a background that this one has not."""
-        names = self._all_names
-        if len(names) != self.num_classes + 1:
-            return names
-        place = background_in(names) if where == "none" else where
-        return {"none": names, "first": names[1:], "last": names[:-1]}[place]
 
     def give_up(self) -> None:
         """End an answer that another thread waits for; a model of this process goes on to its end."""

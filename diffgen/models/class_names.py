@@ -117,6 +117,14 @@ def background_in(names: Sequence[str]) -> Background:
     return "first" if ends[0] else "last"
 
 
+def names_without(names: Sequence[str], classes: int, where: Background) -> tuple[str, ...]:
+    """The names of the classes alone: a file for several models may name a background that this one does not have."""
+    if len(names) != classes + 1:
+        return tuple(names)
+    place = background_in(names) if where == "none" else where
+    return {"none": tuple(names), "first": tuple(names[1:]), "last": tuple(names[:-1])}[place]
+
+
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.rstrip().splitlines()]
 

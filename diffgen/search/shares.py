@@ -30,7 +30,6 @@ REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
 _UNNAMED_FIND = 0.25  # in the score of a seed, where a find that can be recognised counts 1
 _BEGINNERS_SHARE = 0.5  # of a generation at most
-_MADE_ANEW = 1  # times at most that a picture is made anew which looks like a find: each costs a few dozen ms
 _OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
 
 
@@ -155,27 +154,22 @@ class SharedMating(ArrayMating):
         made, arms = FreshGenes(X), dict[bytes, int]()
         for arm, genes in self._shares.joined(count, rng):
             arms |= dict.fromkeys(made.take(genes), arm)
-        finds, images = self._shares.finds, list[torch.Tensor]()
-        for more in range(_MADE_ANEW, -1, -1):
-            self._fill(problem, parents, made, arms, count, rng)
-            seen = sum(map(len, images))
-            genes = np.array(made.rows[seen:])
-            if finds is None or len(genes) == 0:
-                break
-            pictures = problem.pictures(torch.from_numpy(genes))
-            asked = np.ones(len(genes), dtype=np.bool_)
-            if more:
-                asked = ~finds.alike(pictures, problem.space.seeds_of(genes))
-            made.rows[seen:] = list(genes[asked])
-            images.append(pictures[torch.from_numpy(asked).to(pictures.device)])
-            if asked.all():
-                break
+        self._fill(problem, parents, made, arms, count, rng)
+        finds, images = self._shares.finds, None
+        if finds is not None and made.rows:
+            genes = np.array(made.rows)
+            images = problem.pictures(torch.from_numpy(genes))
+            asked = ~finds.alike(images, problem.space.seeds_of(genes))
+            if not asked.all():
+                made.rows[:] = list(genes[asked])
+                self._fill(problem, parents, made, arms, count, rng)
+                anew = torch.from_numpy(np.array(made.rows[asked.sum() :]).reshape(-1, X.shape[1]))
+                images = torch.cat([images[torch.from_numpy(asked).to(images.device)], problem.pictures(anew)])
         self._shares.made(arms)
         order = rng.permutation(len(made.rows))[:count]
         offspring = Individuals.unasked(np.array([made.rows[row] for row in order]).reshape(-1, X.shape[1]))
-        if images:
-            drawn = torch.cat(images)
-            offspring.set("images", drawn[torch.from_numpy(order).to(drawn.device)])
+        if images is not None:
+            offspring.set("images", images[torch.from_numpy(order).to(images.device)])
         return offspring
 
     def _fill(

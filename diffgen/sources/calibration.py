@@ -133,7 +133,11 @@ def calibrated(
 
 def _bytes_at_once(images: torch.Tensor) -> int:
     """What an operator makes of a part of the images, in float64."""
-    return math.ceil(len(images) / _PARTS) * images[0].numel() * 8
+    return _part(images) * images[0].numel() * 8
+
+
+def _part(images: torch.Tensor) -> int:
+    return math.ceil(len(images) / _PARTS)
 
 
 def _ranges(
@@ -144,7 +148,7 @@ def _ranges(
 
     def kept(axis: Axis, strength: float) -> bool:
         strengths = probes(operator, axis, strength, len(images), len(scene.seeds))
-        lost, size = 0, math.ceil(len(images) / _PARTS)
+        lost, size = 0, _part(images)
         # where too many of a part have lost their name the rest need not be drawn
         for start in range(0, len(images), size):
             some = slice(start, start + size)

@@ -71,11 +71,8 @@ def page(place: Place) -> Iterator[str]:
 
 PATIENCE = 240_000  # ms that anything may take in a browser: the machine may be busy
 _BLOCKED = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-# What Gradio itself says into the console, and what a reload cuts off. The last three: on a busy machine one of its
-# streams ends while another one of the same page begins, and takes the page's queue along, so that the new one breaks
-# off with 404; what the page shows is looked at by the tests all the same.
+# what Gradio itself says into the console, and what a reload cuts off
 _USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")
-_USUAL += ("Unexpected error 404", "ERR_INCOMPLETE_CHUNKED_ENCODING", "network error")
 
 
 @pytest.fixture(scope="module")
