@@ -196,7 +196,8 @@ def _table(
     proposal: Proposal, rows: torch.Tensor, probabilities: torch.Tensor, divergence: torch.Tensor, *, first_query: int
 ) -> TriggerTable:
     """The rows of a proposal that trigger; only they ever leave the device."""
-    genes, origins, on_cpu = proposal.genes, proposal.origins, rows.cpu().numpy()
+    genes, on_cpu = proposal.genes, rows.cpu().numpy()
+    origins = proposal.origins_of(on_cpu)
     kept, classes = keep(probabilities[rows])
     return TriggerTable.of(
         proposal.images[rows].cpu().numpy(),
@@ -206,8 +207,8 @@ def _table(
         generation=np.full(len(rows), proposal.generation, dtype=np.int64),
         query=first_query + on_cpu.astype(np.int64),
         genes=None if genes is None else genes[rows.to(genes.device)].cpu().numpy(),
-        seeds=None if origins is None else origins.seeds[on_cpu],
-        recipes=None if origins is None else np.array(origins[on_cpu].recipes, dtype=np.bytes_),
+        seeds=None if origins is None else origins.seeds,
+        recipes=None if origins is None else np.array(origins.recipes, dtype=np.bytes_),
     )
 
 

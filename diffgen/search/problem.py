@@ -92,7 +92,7 @@ class GeneProblem(Problem):  # type: ignore[misc]
         X = individuals.column("X")
         images = individuals.column("images") if individuals.knows("images") else self.pictures(X)
         genes = X.to(torch.float32)
-        return Proposal(images, generation=generation, genes=genes, origins=self._source.origins(genes))
+        return Proposal(images, generation=generation, genes=genes, source=self._source)
 
     def judge(self, pictures: torch.Tensor, answers: Answers) -> dict[str, torch.Tensor]:
         """What a generation is worth: F (objectives, pymoo minimises), images, archive_number, niche, version.

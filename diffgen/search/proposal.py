@@ -8,7 +8,9 @@ from dataclasses import dataclass, fields
 import torch
 
 from diffgen.errors import UserError
-from diffgen.origins import Origins, read_recipe
+from diffgen.origins import Origins, check_recipe
+from diffgen.sources.base import Source
+from diffgen.types import Int64Array
 
 NOT_ARCHIVED = -1
 NO_PAIR = -1
@@ -23,7 +25,9 @@ class Proposal:
         images: uint8 (N, C, H, W).
         generation: number of the generation (or of the batch) that they belong to, from 1.
         genes: float32 (N, L), what a source of images drew them from, or None.
-        origins: the real images that they were made from, and how; None where they were not made from any.
+        origins: the real images that they were made from, and how; None where they were not made from any, and where
+            ``source`` tells.
+        source: what drew them from the genes; it is asked about the origins of triggers alone, or None.
 
     Raises:
         UserError: a recipe among the origins is none; a run would end at its report otherwise.
@@ -33,19 +37,38 @@ class Proposal:
     generation: int
     genes: torch.Tensor | None = None
     origins: Origins | None = None
+    source: Source | None = None
 
     def __post_init__(self) -> None:
-        for recipe in set(self.origins.recipes if self.origins is not None else ()):
-            try:
-                read_recipe(recipe)
-            except ValueError as error:
-                raise UserError(
-                    f"A technique proposes a picture with a recipe that is not understood ({error}); write one as "
-                    "noise(strength=10), steps separated by semicolons, or make it with diffgen.origins.recipe_text."
-                ) from error
+        if self.origins is not None:
+            _check(self.origins)
+
+    def origins_of(self, rows: Int64Array) -> Origins | None:
+        """How some of the pictures came about, int64 (n,); None where they were not made from real images.
+
+        Raises:
+            UserError: the source tells a recipe that is none.
+        """
+        if self.source is None or self.genes is None:
+            return None if self.origins is None else self.origins[rows]
+        told = self.source.origins(self.genes[torch.from_numpy(rows).to(self.genes.device)])
+        if told is not None:
+            _check(told)
+        return told
 
     def __len__(self) -> int:
         return len(self.images)
+
+
+def _check(origins: Origins) -> None:
+    for recipe in origins.recipes:
+        try:
+            check_recipe(recipe)
+        except ValueError as error:
+            raise UserError(
+                f"A technique proposes a picture with a recipe that is not understood ({error}); write one as "
+                "noise(strength=10), steps separated by semicolons, or make it with diffgen.origins.recipe_text."
+            ) from error
 
 
 @dataclass(frozen=True)

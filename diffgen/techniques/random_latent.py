@@ -30,7 +30,7 @@ class RandomLatent(Technique):
         # a whole batch is drawn even when less of it may be asked about: the draws do not depend on the budget
         genes = random_genes(source.space, self.context.batch_size, self._rng)[:room]
         images = self.context.memory.call(source.draw, genes)
-        return Proposal(images, generation=self._batches + 1, genes=genes, origins=source.origins(genes))
+        return Proposal(images, generation=self._batches + 1, genes=genes, source=source)
 
     def learn(self, proposal: Proposal, answers: Answers) -> None:
         self._batches += 1

@@ -1,4 +1,4 @@
-"""Pictures that look like a find made from the same real image are told before anybody is asked about them."""
+"""Pictures that look like a find made from the same real image are recognised before anybody is asked about them."""
 
 from __future__ import annotations
 
@@ -175,8 +175,9 @@ def test_a_search_asks_about_few_of_them(
 
         def counting(proposal: Proposal) -> Answers:
             answers = ask(proposal)
-            assert proposal.origins is not None
-            pictures, seeds = proposal.images.numpy(), proposal.origins.seeds.tolist()
+            origins = proposal.origins_of(np.arange(len(proposal)))
+            assert origins is not None
+            pictures, seeds = proposal.images.numpy(), origins.seeds.tolist()
             like.extend(
                 any(_correlation(each, picture) >= THRESHOLD for each in found[seed])
                 for picture, seed in zip(pictures, seeds, strict=True)
