@@ -34,7 +34,7 @@ import shlex
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -50,13 +50,17 @@ from benchmarks.recognised_pairs import Pair, find_pairs, said
 from benchmarks.recognised_sheet import count_names, draw_sheets
 from diffgen.runs.files import write_text
 from diffgen.sources.operators import OPERATORS
+from diffgen.sources.seeds import SeedsSettings
 
 CONDITIONS = ("warm", "cold")
 
 
-def _without(operator: str) -> str:
-    """The other operators, as a setting of the command line."""
-    return json.dumps([name for name in OPERATORS if name != operator])
+_USUAL = SeedsSettings().operators
+
+
+def _operators(names: Iterable[str]) -> tuple[str, str]:
+    """Operators that real images are changed by, as words of the command line."""
+    return "--set", f"source.seeds.operators={json.dumps(list(names))}"
 
 
 # name -> words of the command line; a version that does not know them leaves them out, and says so
@@ -75,7 +79,8 @@ WAYS = {
     "no-turns": ("--set", "search.niche_parents=0"),
     "near-finds": ("--set", "search.skip_near_finds=false"),
     "inverted": ("--gan", "now", "--set", "search.inverted=250"),
-    **{f"no-{name}": ("--set", f"source.seeds.operators={_without(name)}") for name in OPERATORS},
+    **{f"no-{name}": _operators(other for other in _USUAL if other != name) for name in _USUAL},
+    "every-operator": _operators(OPERATORS),
 }
 STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")
 _WARMING = "64q"

@@ -125,7 +125,7 @@ def main() -> None:
     assert jury is not None
     images = torch.from_numpy(data.images)
     network = AutoEncoder(prepare_auto_encoder(split, config, device=_CPU, progress=progress), split.reference)
-    scene, every = Scene(images, plain_background(images), network), SeedsSettings()
+    scene, every = Scene(images, plain_background(images), network), SeedsSettings(operators=tuple(OPERATORS))
     names = _STEPS if arguments.codes else every.fitting(data.image_shape, learned=True)
     before = time.process_time()
     ranges = prepare_ranges(split, scene, names, jury, progress)

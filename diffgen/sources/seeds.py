@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import torch
 
@@ -23,6 +25,9 @@ from diffgen.sources.operators import OPERATORS, STRENGTHS, ImageRows, Scene, st
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
 from diffgen.types import Int64Array
 
+# Those that ask an auto-encoder bring nothing more in as many queries, and cost a quarter of a search's time and the
+# auto-encoder (docs/decisions/033).
+_USUAL = tuple(name for name, each in OPERATORS.items() if not each.learned)
 _CALIBRATED = f"as far as the jury gives {KEPT:.0%} of held-out real images the names that it gave them unchanged"
 
 
@@ -35,7 +40,10 @@ class SeedsSettings:
     """
 
     operators: Many[str] = setting(
-        tuple(OPERATORS), "The operators that real images are changed by; stroke is for grey images alone."
+        _USUAL,
+        "The operators that real images are changed by; stroke is for grey images alone. Those that ask an "
+        "auto-encoder, which is trained for them, are named here to be used: "
+        f"{', '.join(name for name in OPERATORS if name not in _USUAL)}.",
     )
     steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
     explain: float = setting(
@@ -151,11 +159,13 @@ def applied(chains: list[tuple[Step, ...]], images: torch.Tensor, scene: Scene) 
     """
     images = images.clone()
     for number in range(max(map(len, chains), default=0)):
-        steps = [(row, chain[number]) for row, chain in enumerate(chains) if number < len(chain)]
-        for name in dict.fromkeys(step.operator for _, step in steps):
-            which = [row for row, step in steps if step.operator == name]
-            strengths = [dict(step.strengths) for _, step in steps if step.operator == name]
-            images[which] = OPERATORS[name].apply(images[which], scene, strengths)
+        steps: defaultdict[str, list[tuple[int, Step]]] = defaultdict(list)
+        for row, chain in enumerate(chains):
+            if number < len(chain):
+                steps[chain[number].operator].append((row, chain[number]))
+        for name, own in steps.items():
+            which = [row for row, _ in own]
+            images[which] = OPERATORS[name].apply(images[which], scene, [dict(step.strengths) for _, step in own])
     return images
 
 

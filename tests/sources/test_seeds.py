@@ -45,7 +45,8 @@ def scene_of(colour: bool) -> Scene:
 
 
 def source_of(colour: bool, **given: object) -> SeedsSource:
-    return SeedsSource(scene_of(colour), SeedsSettings(**given), device=CPU)
+    """With every operator unless it is said."""
+    return SeedsSource(scene_of(colour), SeedsSettings(**{"operators": tuple(OPERATORS), **given}), device=CPU)
 
 
 def fitting(colour: bool) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import torch
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import stored_jury
-from diffgen.comparison.requirements import check_settings, filter_names, uses_gan
+from diffgen.comparison.requirements import check_settings, filter_names, uses_auto_encoder, uses_gan
 from diffgen.config import (
     Budget,
     CompareConfig,
@@ -33,6 +33,7 @@ from diffgen.features import cells
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.gan_family import GanFamily
+from diffgen.sources.operators import OPERATORS
 from diffgen.sources.seeds import SeedsSource
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.types import ImageSet
@@ -40,7 +41,7 @@ from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
 from diffgen.workflows.shrink import shrink
 
-SEEDS = SourceConfig(family="seeds")
+SEEDS = SourceConfig(family="seeds", families={"seeds": {"operators": list(OPERATORS)}})
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +109,7 @@ from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig, SourceConfig
 from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.events import StageAdvanced
+from diffgen.sources.operators import OPERATORS
 
 checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
 
@@ -116,8 +118,9 @@ def listen(event):
         os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
+    source = SourceConfig(family="seeds", families={"seeds": {"operators": list(OPERATORS)}})
     config = CompareConfig(
-        budget=Budget(queries=600), seed=3, device="cpu", source=SourceConfig(family="seeds"),
+        budget=Budget(queries=600), seed=3, device="cpu", source=source,
         search=SearchConfig(population=50),
         filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000)),
     )
@@ -147,6 +150,18 @@ def test_a_killed_run_ends_as_a_whole_one(
     assert {"genes", "seeds", "recipes"} <= found.keys()
     for name in wanted:
         np.testing.assert_array_equal(found[name], wanted[name], err_msg=name)
+
+
+def test_an_auto_encoder_is_trained_for_those_alone_who_ask_it() -> None:
+    def asked(operators: tuple[str, ...] | None = None, *, jury: bool = True, **filters: tuple[str, ...]) -> bool:
+        families = {} if operators is None else {"seeds": {"operators": list(operators)}}
+        source = SourceConfig(family="seeds", families=families)
+        return uses_auto_encoder(CompareConfig(source=source, filters=FilterConfig(**filters)), jury=jury)
+
+    assert not asked()
+    assert asked(("rotation", "towards"))
+    assert asked(jury=False)
+    assert asked(names=("reconstruction",))
 
 
 def test_which_filters_there_are() -> None:
