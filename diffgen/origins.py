@@ -14,10 +14,11 @@ import numpy as np
 from diffgen.types import Int64Array
 
 NO_SEED = -1
-_STEP = re.compile(r"(?P<operator>[a-z][a-z0-9_]*)\((?P<strengths>[^()]*)\)")
-_STRENGTH = re.compile(r"(?P<name>[a-z][a-z0-9_]*)=(?P<value>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
-_PAIR = r"[a-z][a-z0-9_]*=-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-_WHOLE = rf"[a-z][a-z0-9_]*\((?:{_PAIR}(?:, {_PAIR})*)?\)"
+_NAME, _VALUE = r"[a-z][a-z0-9_]*", r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_STEP = re.compile(rf"(?P<operator>{_NAME})\((?P<strengths>[^()]*)\)")
+_STRENGTH = re.compile(rf"(?P<name>{_NAME})=(?P<value>{_VALUE})")
+_PAIR = f"{_NAME}={_VALUE}"
+_WHOLE = rf"{_NAME}\((?:{_PAIR}(?:, {_PAIR})*)?\)"
 _RECIPE = re.compile(rf"(?:{_WHOLE}(?:; {_WHOLE})*)?")
 
 

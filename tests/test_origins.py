@@ -35,7 +35,22 @@ def test_what_is_no_recipe_is_refused(text: str) -> None:
         check_recipe(text)
 
 
-@given(st.one_of(st.lists(_STEPS, max_size=3).map(tuple).map(recipe_text), st.from_regex(r"[a-c(),;=1e. +-]{0,16}")))
+_RECIPES = st.lists(_STEPS, max_size=3).map(tuple).map(recipe_text)
+
+
+def _spoilt(recipe: str, place: int, character: str) -> str:
+    """With one character in place of another, or in its midst."""
+    place %= len(recipe) + 1
+    return recipe[:place] + character + recipe[place + (len(character) + place) % 2 :]
+
+
+@given(
+    st.one_of(
+        _RECIPES,
+        st.from_regex(r"[a-c(),;=1e. +-]{0,16}", fullmatch=True),
+        st.builds(_spoilt, _RECIPES, st.integers(0, 200), st.sampled_from(["", *"aB_(),;=1e. +-\n"])),
+    )
+)
 def test_a_recipe_is_checked_as_it_is_read(text: str) -> None:
     def refused(look: Callable[[str], object]) -> bool:
         try:

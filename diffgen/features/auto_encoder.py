@@ -10,6 +10,7 @@ those of float64 are far below half a grey level, so that an image is a function
 from __future__ import annotations
 
 import copy
+import functools
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +22,7 @@ from diffgen.runs.artifacts import tensors_digest
 
 _MEASURED = 512  # real images that the spread of codes is measured on
 _SHRUNK_AT_ONCE = 8
-_KEPT = 64 * 2**20  # bytes of what was drawn from codes, and at most as many of codes
+_KEPT = 64 * 2**20  # bytes of what was drawn from codes, and as many of codes
 
 
 class AutoEncoder:
@@ -34,8 +35,6 @@ class AutoEncoder:
     Attributes:
         digest: of the network's weights.
         spread: float64 (16,), standard deviation among real images' codes.
-        codes: :meth:`encode` of uint8 (N, C, H, W), N > 0. Codes of the latest images are remembered: operators change
-            the same real images again and again.
     """
 
     def __init__(self, network: Vae, real: torch.Tensor) -> None:
@@ -47,8 +46,18 @@ class AutoEncoder:
         small = torch.cat([shrunk(part.to(torch.float64) / 255) for part in real[rows].split(_SHRUNK_AT_ONCE)])
         with torch.inference_mode():
             self.spread = self._network.encode(small).std(dim=0)
-        self.codes = Remembered(lambda images: self.encode(images.to(torch.float64)), _KEPT)
-        self._drawn = Remembered(lambda images: self.decode(self.codes(images)), _KEPT)
+
+    @functools.cached_property
+    def codes(self) -> Remembered:
+        """:meth:`encode` of uint8 (N, C, H, W), N > 0, on the CPU.
+
+        Codes of the latest images are remembered: operators change the same real images again and again.
+        """
+        return Remembered(lambda images: self.encode(images.to(torch.float64)), _KEPT)
+
+    @functools.cached_property
+    def _drawn(self) -> Remembered:
+        return Remembered(lambda images: self.decode(self.codes(images)), _KEPT)
 
     @torch.inference_mode()
     def encode(self, images: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,8 @@ from hashlib import blake2b
 
 import torch
 
+_OVERHEAD = 1024  # bytes of a row beside its values: a tensor, a key and their places
+
 
 class Remembered:
     """What a function makes of images, kept for those that were asked for last; several threads may ask.
@@ -39,7 +41,7 @@ class Remembered:
         return torch.stack([found[key] for key in keys])
 
     def _keep(self, rows: dict[bytes, torch.Tensor]) -> None:
-        fit = self._size // max(1, next(iter(rows.values())).nbytes)
+        fit = self._size // (next(iter(rows.values())).nbytes + _OVERHEAD)
         with self._lock:
             for key, row in rows.items():
                 self._kept[key] = row

@@ -105,6 +105,7 @@ class Evaluator:
 
         Raises:
             RunError: a model raised or gave something that is not a probability.
+            UserError: the source of the pictures tells a recipe that is none.
         """
         images = proposal.images
         if len(images) == 0:

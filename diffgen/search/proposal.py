@@ -27,7 +27,8 @@ class Proposal:
         genes: float32 (N, L), what a source of images drew them from, or None.
         origins: the real images that they were made from, and how; None where they were not made from any, and where
             ``source`` tells.
-        source: what drew them from the genes; it is asked about the origins of triggers alone, or None.
+        source: what drew them from the genes, or None; it is asked about the origins of triggers alone, and goes
+            before ``origins``.
 
     Raises:
         UserError: a recipe among the origins is none; a run would end at its report otherwise.
@@ -41,10 +42,13 @@ class Proposal:
 
     def __post_init__(self) -> None:
         if self.origins is not None:
-            _check(self.origins)
+            _check(self.origins, "A technique proposes a picture with a recipe that is not understood")
 
     def origins_of(self, rows: Int64Array) -> Origins | None:
-        """How some of the pictures came about, int64 (n,); None where they were not made from real images.
+        """How some of the pictures came about; None where they were not made from real images.
+
+        Args:
+            rows: int64 (n,), which of them.
 
         Raises:
             UserError: the source tells a recipe that is none.
@@ -53,21 +57,21 @@ class Proposal:
             return None if self.origins is None else self.origins[rows]
         told = self.source.origins(self.genes[torch.from_numpy(rows).to(self.genes.device)])
         if told is not None:
-            _check(told)
+            _check(told, "The source tells a recipe that is not understood")
         return told
 
     def __len__(self) -> int:
         return len(self.images)
 
 
-def _check(origins: Origins) -> None:
+def _check(origins: Origins, fault: str) -> None:
     for recipe in origins.recipes:
         try:
             check_recipe(recipe)
         except ValueError as error:
             raise UserError(
-                f"A technique proposes a picture with a recipe that is not understood ({error}); write one as "
-                "noise(strength=10), steps separated by semicolons, or make it with diffgen.origins.recipe_text."
+                f"{fault} ({error}); write one as noise(strength=10), steps separated by semicolons, or make it with "
+                "diffgen.origins.recipe_text."
             ) from error
 
 

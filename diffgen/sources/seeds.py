@@ -25,8 +25,8 @@ from diffgen.sources.operators import OPERATORS, STRENGTHS, ImageRows, Scene, st
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
 from diffgen.types import Int64Array
 
-# Those that ask an auto-encoder bring nothing more in as many queries, and cost a quarter of a search's time and the
-# auto-encoder (docs/decisions/033).
+# Those that ask an auto-encoder cost a good part of a search's time, and the auto-encoder; in as many queries a search
+# finds hardly more with them (docs/decisions/033).
 _USUAL = tuple(name for name, each in OPERATORS.items() if not each.learned)
 _CALIBRATED = f"as far as the jury gives {KEPT:.0%} of held-out real images the names that it gave them unchanged"
 
@@ -41,9 +41,9 @@ class SeedsSettings:
 
     operators: Many[str] = setting(
         _USUAL,
-        "The operators that real images are changed by; stroke is for grey images alone. Those that ask an "
-        "auto-encoder, which is trained for them, are named here to be used: "
-        f"{', '.join(name for name in OPERATORS if name not in _USUAL)}.",
+        "The operators that real images are changed by; stroke is for grey images alone. To use those that ask an "
+        f"auto-encoder, which is trained for them ({', '.join(name for name in OPERATORS if name not in _USUAL)}), "
+        "name them beside the others.",
     )
     steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
     explain: float = setting(
@@ -195,7 +195,7 @@ def _described(source: SeedsSource) -> str:
 
 
 class SeedsFamily(Family):
-    """Nothing is trained but the auto-encoder of the filters: the seeds are all real images that were given."""
+    """Nothing is trained unless an operator asks the auto-encoder: the seeds are all real images that were given."""
 
     name = "seeds"
     Settings = SeedsSettings

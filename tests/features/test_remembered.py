@@ -17,6 +17,9 @@ def _sums(images: torch.Tensor) -> torch.Tensor:
     return images.to(torch.float64).flatten(2).cumsum(dim=2)
 
 
+ROW = _sums(IMAGES[:1]).nbytes + 1024  # bytes that one is counted as
+
+
 @given(st.lists(st.lists(st.integers(0, 11), min_size=1, max_size=9), max_size=8), st.integers(0, 6))
 def test_it_gives_what_is_made_and_makes_it_once_while_it_fits(batches: list[list[int]], fit: int) -> None:
     made: list[int] = []
@@ -25,7 +28,7 @@ def test_it_gives_what_is_made_and_makes_it_once_while_it_fits(batches: list[lis
         made.extend((images.flatten(1)[:, None] == IMAGES.flatten(1)[None]).all(dim=2).int().argmax(dim=1).tolist())
         return _sums(images)
 
-    remembered = Remembered(make, fit * _sums(IMAGES[:1]).nbytes)
+    remembered = Remembered(make, fit * ROW)
     latest: list[int] = []  # the last is the one that was asked for last
     for batch in batches:
         made.clear()
@@ -37,7 +40,7 @@ def test_it_gives_what_is_made_and_makes_it_once_while_it_fits(batches: list[lis
 
 
 def test_several_threads_may_ask() -> None:
-    remembered = Remembered(_sums, 3 * _sums(IMAGES[:1]).nbytes)
+    remembered = Remembered(_sums, 3 * ROW)
     batches = [torch.randint(0, 12, (4,), generator=torch.Generator().manual_seed(n)) for n in range(300)]
     with ThreadPoolExecutor(8) as pool:
         for rows, got in zip(batches, pool.map(lambda rows: remembered(IMAGES[rows]), batches), strict=True):
