@@ -101,16 +101,30 @@ class FilterPipeline:
         return worst
 
     def apply(
-        self, images: torch.Tensor, *, batch_size: int = 1024, progress: Progress | None = None
+        self,
+        images: torch.Tensor,
+        known: Mapping[str, Float32Array] | None = None,
+        *,
+        batch_size: int = 1024,
+        progress: Progress | None = None,
     ) -> FilterVerdicts:
-        """Judge images, uint8 (N, C, H, W)."""
+        """Judge images, one filter after the other: what one rejects no later one is asked about.
+
+        Args:
+            images: uint8 (N, C, H, W).
+            known: scores of filters, by name, that are known already.
+            batch_size: images that are judged at once.
+            progress: draws the bar.
+        """
         scores = np.full((len(images), len(self.filters)), np.nan, dtype=np.float32)
         rejected_by = np.full(len(images), ACCEPTED, dtype=np.int64)
         with (progress or Progress()).stage("Filtering", total=len(images)) as task:
             for start in range(0, len(images), batch_size):
                 rows = np.arange(start, min(start + batch_size, len(images)))
                 for index, each in enumerate(self.filters):
-                    scores[rows, index] = each.score(images[torch.from_numpy(rows)]).numpy()
+                    told = (known or {}).get(each.name)
+                    own = each.score(images[torch.from_numpy(rows)]).numpy() if told is None else told[rows]
+                    scores[rows, index] = own
                     passed = scores[rows, index] >= each.threshold
                     rejected_by[rows[~passed]] = index
                     rows = rows[passed]

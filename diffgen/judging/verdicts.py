@@ -11,7 +11,7 @@ import torch
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.features.recognition import Reading, Recogniser
-from diffgen.filters import FilterPipeline
+from diffgen.filters import FilterPipeline, RecognitionFilter
 from diffgen.judging.shown import PICTURES_A_BEHAVIOUR, choose_shown
 from diffgen.metrics.counting import (
     CONFIRMED_BATCH,
@@ -27,6 +27,7 @@ from diffgen.runs.triggers import UNKNOWN_LABEL, UNNAMED, TriggerTable, Verdicts
 from diffgen.tasks.classification import widest_gap
 from diffgen.types import BoolArray, Float32Array, Int64Array
 
+_SHOWN_AT_ONCE = 2048  # pictures that the jury is shown before the progress bar moves
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
 
 
@@ -63,12 +64,13 @@ def judge_triggers(
         the triggers with verdicts.
     """
     tensor, labels = torch.from_numpy(triggers.images), triggers.labels
-    filtered = pipeline.apply(tensor, progress=progress)
-    which = cells.assign(tensor)
-    confirmed = np.full(len(triggers), UNCONFIRMED, dtype=np.int8)
     reading = _read(
         recogniser, tensor, triggers.seeds, real_labels if taught_labels is None else taught_labels, progress
     )
+    known = None if reading is None else {RecognitionFilter.name: reading.certainty}
+    filtered = pipeline.apply(tensor, known, progress=progress)
+    which = cells.assign(tensor)
+    confirmed = np.full(len(triggers), UNCONFIRMED, dtype=np.int8)
     verdicts = Verdicts(
         scores=filtered.scores,
         rejected_by=filtered.rejected_by,
@@ -109,9 +111,16 @@ def _read(
     if recogniser is None:
         return None
     with progress.stage("Asking the jury", total=len(images)) as task:
-        reading = recogniser.read(images, seed_labels(seeds, taught))
-        task.advance(len(images))
-    return reading
+        labels, parts = seed_labels(seeds, taught), list[Reading]()
+        for start in range(0, max(1, len(images)), _SHOWN_AT_ONCE):
+            some = slice(start, start + _SHOWN_AT_ONCE)
+            parts.append(recogniser.read(images[some], None if labels is None else labels[some]))
+            task.reach(min(start + _SHOWN_AT_ONCE, len(images)))
+    return Reading(
+        np.concatenate([each.named for each in parts]),
+        np.concatenate([each.certainty for each in parts]),
+        np.concatenate([each.recognised for each in parts]),
+    )
 
 
 def _repeats(triggers: TriggerTable, valid: BoolArray, near_duplicate: float) -> Int64Array:

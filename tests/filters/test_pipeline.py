@@ -153,6 +153,22 @@ def test_counts_add_up(case: tuple[torch.Tensor, list[float], int]) -> None:
         assert np.array_equal(~np.isnan(found.scores[row]), asked)
 
 
+@given(cases(), st.sets(st.integers(0, 3)))
+def test_what_is_known_is_not_asked_for_and_changes_nothing(
+    case: tuple[torch.Tensor, list[float], int], columns: set[int]
+) -> None:
+    images, thresholds, batch_size = case
+    filters = [PixelFilter(column, threshold) for column, threshold in enumerate(thresholds)]
+    wanted = FilterPipeline(filters).apply(images, batch_size=batch_size)
+    asked = [[] if column in columns else each.asked for column, each in enumerate(filters)]
+    again = [PixelFilter(column, threshold) for column, threshold in enumerate(thresholds)]
+    known = {f"pixel {column}": images[:, 0, 0, column].float().numpy() for column in columns}
+    found = FilterPipeline(again).apply(images, known, batch_size=batch_size)
+    assert np.array_equal(found.rejected_by, wanted.rejected_by)
+    np.testing.assert_array_equal(found.scores, wanted.scores)
+    assert [each.asked for each in again] == asked
+
+
 def test_a_score_of_exactly_the_threshold_passes() -> None:
     images = torch.tensor([4, 5, 6], dtype=torch.uint8).reshape(3, 1, 1, 1)
     assert FilterPipeline([PixelFilter(0, 5.0)]).apply(images).accepted.tolist() == [False, True, True]
