@@ -81,7 +81,7 @@ def extended(recipe: str, step: Step) -> str:
 
 
 def check_recipe(text: str) -> None:
-    """Refuse what is no recipe; of what is one nothing is made, which is several times as fast as to read it.
+    """Refuse what is no recipe; of what is one nothing is made, which is faster.
 
     Raises:
         ValueError: see :func:`read_recipe`.

@@ -10,19 +10,16 @@ those of float64 are far below half a grey level, so that an image is a function
 from __future__ import annotations
 
 import copy
-import functools
 
 import torch
 import torch.nn.functional as F
 
-from diffgen.features.remembered import Remembered
 from diffgen.features.shrinking import shrunk
 from diffgen.features.vae import Vae
 from diffgen.runs.artifacts import tensors_digest
 
 _MEASURED = 512  # real images that the spread of codes is measured on
 _SHRUNK_AT_ONCE = 8
-_KEPT = 64 * 2**20  # bytes of what was drawn from codes, and as many of codes
 
 
 class AutoEncoder:
@@ -47,18 +44,6 @@ class AutoEncoder:
         with torch.inference_mode():
             self.spread = self._network.encode(small).std(dim=0)
 
-    @functools.cached_property
-    def codes(self) -> Remembered:
-        """:meth:`encode` of uint8 (N, C, H, W), N > 0, on the CPU.
-
-        Codes of the latest images are remembered: operators change the same real images again and again.
-        """
-        return Remembered(lambda images: self.encode(images.to(torch.float64)), _KEPT)
-
-    @functools.cached_property
-    def _drawn(self) -> Remembered:
-        return Remembered(lambda images: self.decode(self.codes(images)), _KEPT)
-
     @torch.inference_mode()
     def encode(self, images: torch.Tensor) -> torch.Tensor:
         """float64 (N, 16) for float64 (N, C, H, W), grey levels."""
@@ -69,17 +54,9 @@ class AutoEncoder:
         """Grey levels, float64 (N, C, h, w), for float64 codes; see :class:`diffgen.features.vae.Vae`."""
         return self._network.decode(codes) * 255
 
-    def stepped(self, images: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        """Images with what other codes draw in place of their own, detail kept.
-
-        Args:
-            images: uint8 (N, C, H, W), N > 0.
-            codes: float64 (N, 16).
-
-        Returns:
-            float64 (N, C, H, W), grey levels, not yet within 0 to 255.
-        """
-        step = self.decode(codes) - self._drawn(images)
+    def stepped(self, images: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Images with the difference of two codes of each added, float64 (N, C, H, W), not yet within 0 to 255."""
+        step = self.decode(after) - self.decode(before)
         if step.shape != images.shape:
             # what a step changes is smooth: of a large picture it is computed on a small one
             step = F.interpolate(step, images.shape[-2:], mode="bilinear", align_corners=False)

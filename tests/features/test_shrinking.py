@@ -113,12 +113,12 @@ def test_a_step_among_codes_keeps_the_size_and_the_detail(photographs: torch.Ten
     network = AutoEncoder(vaes.train(photographs, steps=60), photographs)
     pixels = photographs[:4].to(torch.float64)
     codes = network.encode(pixels)
-    assert torch.equal(network.stepped(photographs[:4], codes), pixels)
-    stepped = network.stepped(photographs[:4], codes + 3)
+    assert torch.equal(network.stepped(pixels, codes, codes), pixels)
+    stepped = network.stepped(pixels, codes, codes + 3)
     assert stepped.shape == pixels.shape
     assert (stepped - pixels).abs().mean() > 1
     # each for itself
-    torch.testing.assert_close(network.stepped(photographs[:1], codes[:1] + 3), stepped[:1], atol=1e-6, rtol=0)
+    torch.testing.assert_close(network.stepped(pixels[:1], codes[:1], codes[:1] + 3), stepped[:1], atol=1e-6, rtol=0)
 
 
 def test_filters_tell_large_pictures_from_noise(photographs: torch.Tensor) -> None:

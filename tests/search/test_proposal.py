@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.search.proposal import Proposal
+from diffgen.sources.operators import Scene
+from diffgen.sources.seeds import SeedsSettings, SeedsSource
+from diffgen.sources.space import random_genes
 
 IMAGES = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
 
@@ -19,25 +23,26 @@ def test_a_recipe_that_is_none_is_refused_at_once(recipe: str) -> None:
         Proposal(IMAGES, generation=1, origins=Origins(np.arange(2), ("", recipe)))
 
 
-class _Telling:
-    """A source that draws nothing, and tells of genes what they are."""
-
-    def __init__(self, recipe: str = "noise(strength={})") -> None:
-        self.recipe = recipe
+class _Misspelt(SeedsSource):
+    """Tells recipes that are none."""
 
     def origins(self, genes: torch.Tensor) -> Origins:
-        rows = genes[:, 0].long()
-        return Origins(rows.numpy(), tuple(self.recipe.format(row) for row in rows.tolist()))
+        told = super().origins(genes)
+        return Origins(told.seeds, tuple(f"turned {recipe}" for recipe in told.recipes))
 
 
 def test_a_source_is_asked_about_some_rows_alone() -> None:
-    genes = torch.tensor([[5.0], [7.0]])
-    proposal = Proposal(IMAGES, 1, genes, source=_Telling())  # type: ignore[arg-type]
-    told = proposal.origins_of(np.array([1]))
+    seeds, rows, cpu = load("digits:test").images[:50], np.array([7, 2]), torch.device("cpu")
+    scene, settings = Scene(torch.from_numpy(seeds), [0.0]), SeedsSettings()
+    source = SeedsSource(scene, settings, device=cpu)
+    genes = random_genes(source.space, 9, torch.Generator().manual_seed(0))
+    proposal = Proposal(source.draw(genes), generation=1, genes=genes, source=source)
+    told, every = proposal.origins_of(rows), source.origins(genes)
     assert told is not None
-    assert (told.seeds.tolist(), told.recipes) == ([7], ("noise(strength=7)",))
+    assert (told.seeds.tolist(), told.recipes) == (every.seeds[rows].tolist(), every[rows].recipes)
+    misspelt = Proposal(proposal.images, 1, genes, source=_Misspelt(scene, settings, device=cpu))
     with pytest.raises(UserError, match=r"The source tells a recipe .*; write one as noise\(strength=10\)"):
-        Proposal(IMAGES, 1, genes, source=_Telling("turned {}")).origins_of(np.array([0]))  # type: ignore[arg-type]
+        misspelt.origins_of(rows)
 
 
 def test_without_a_source_a_proposal_knows_its_origins_itself() -> None:

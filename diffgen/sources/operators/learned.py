@@ -20,25 +20,29 @@ def _auto_encoder(scene: Scene) -> AutoEncoder:
 
 def _towards(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     network = _auto_encoder(scene)
-    codes, others = network.codes(images), network.codes(scene.seeds[[int(each["other"]) for each in strengths]])
+    pixels = images.to(torch.float64)
+    others = scene.seeds[[int(each["other"]) for each in strengths]].to(torch.float64)
+    codes = network.encode(pixels)
     share = column(strengths, "share")[:, :, 0, 0]
-    return to_bytes(network.stepped(images, codes + share * (others - codes)))
+    return to_bytes(network.stepped(pixels, codes, codes + share * (network.encode(others) - codes)))
 
 
 def _vary(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     network = _auto_encoder(scene)
-    codes = network.codes(images)
+    pixels = images.to(torch.float64)
+    codes = network.encode(pixels)
     noise = normal_patterns(strengths, tuple(codes.shape[1:]))
     noise = noise * network.spread * column(strengths, "sigma")[:, :, 0, 0]
-    return to_bytes(network.stepped(images, codes + noise))
+    return to_bytes(network.stepped(pixels, codes, codes + noise))
 
 
 def _restore(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     network = _auto_encoder(scene)
+    pixels = images.to(torch.float64)
     noise = normal_patterns(strengths, tuple(images.shape[1:])) * column(strengths, "levels")
     # a picture has no grey levels beyond these
-    noisy = (images.to(torch.float64) + noise).clamp(0, 255)
-    return to_bytes(network.stepped(images, network.encode(noisy)))
+    noisy = (pixels + noise).clamp(0, 255)
+    return to_bytes(network.stepped(pixels, network.encode(pixels), network.encode(noisy)))
 
 
 OPERATORS = {
