@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
 from diffgen.filters.base import in_batches
-from diffgen.metrics.ssim import structural_similarity
+from diffgen.metrics.ssim import Moments, moments, similarity_of
 
 _LARGEST_SIDE = 64  # pixels; a window of 7 is to be a visible part of the picture
 _BATCH = 256  # images whose similarity to the whole reference set is held at once
+_KEPT = 1 << 28  # bytes of the reference set's moments; those of a larger set are found when they are asked for
 
 
 class SsimFilter:
@@ -35,14 +36,15 @@ class SsimFilter:
         self.threshold = threshold
         self._neighbors = neighbors
         self._device = device or torch.device("cpu")
-        self._reference: torch.Tensor | None = None
+        self._reference: _Reference | None = None
         self._nearest: Nearest | None = None
         self.description = "SSIM with the nearest real image."
 
     def fit(self, real: torch.Tensor) -> None:
         """Take in the real images to compare with; uint8 (N, C, H, W)."""
-        self._reference = self._compared(real)
-        self._nearest = Nearest(_directions(self._reference))
+        compared = self._compared(real)
+        self._reference = _Reference(compared)
+        self._nearest = Nearest(_directions(compared))
         self.description = f"SSIM with the most similar of {len(real)} real images (all but the held-out ones)."
 
     def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
@@ -64,19 +66,14 @@ class SsimFilter:
         for batch in in_batches(images, _BATCH):
             batch = self._compared(batch)
             candidates = self._nearest.find(_directions(batch), self._neighbors)[0]  # (n, k)
-            k = candidates.shape[1]
-            row = candidates[:, 0].clone()
-            score = structural_similarity(batch, self._reference[row])
+            row, own = candidates[:, 0].clone(), moments(batch)
+            score = similarity_of(own, self._reference[row])
             left = (score < enough).nonzero().squeeze(1)
-            if k > 1 and len(left) > 0:
-                others = candidates[left, 1:]
-                pairs = structural_similarity(
-                    batch[left].repeat_interleave(k - 1, dim=0), self._reference[others.flatten()]
-                ).reshape(-1, k - 1)
-                best = pairs.max(dim=1)
-                better = best.values > score[left]
-                score[left[better]] = best.values[better]
-                row[left[better]] = others.gather(1, best.indices[:, None]).squeeze(1)[better]
+            own = own[left]
+            for other in candidates[left, 1:].T:
+                found = similarity_of(own, self._reference[other])
+                better = found > score[left]
+                score[left[better]], row[left[better]] = found[better], other[better]
             scores.append(score.cpu())
             rows.append(row.cpu())
         return torch.cat(scores), torch.cat(rows)
@@ -84,6 +81,18 @@ class SsimFilter:
     def _compared(self, images: torch.Tensor) -> torch.Tensor:
         """What is compared of uint8 (N, C, H, W): large images averaged down to 64 pixels a side."""
         return shrunk(images.to(self._device), _LARGEST_SIDE)
+
+
+class _Reference:
+    """The moments of real images, uint8 (N, C, H, W), by their rows."""
+
+    def __init__(self, images: torch.Tensor) -> None:
+        self._images = images
+        # two numbers of four bytes a pixel
+        self._known = moments(images) if 8 * images.numel() <= _KEPT else None
+
+    def __getitem__(self, rows: torch.Tensor) -> Moments:
+        return moments(self._images[rows]) if self._known is None else self._known[rows]
 
 
 def _directions(images: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from skimage.metrics import structural_similarity as of_scikit_image
 
-from diffgen.filters import SsimFilter
+from diffgen.filters import SsimFilter, ssim
 from diffgen.metrics.ssim import structural_similarity
 
 
@@ -69,6 +69,16 @@ def test_more_batches_than_one(parts: Any) -> None:
     apart = [judge.nearest(batch) for batch in images.split(7)]
     torch.testing.assert_close(together_scores, torch.cat([scores for scores, _ in apart]), rtol=0, atol=1e-5)
     assert torch.equal(together_rows, torch.cat([rows for _, rows in apart]))
+
+
+def test_a_reference_set_whose_moments_are_too_many_to_keep(parts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = fitted(parts.reference[:300])
+    monkeypatch.setattr(ssim, "_KEPT", 0)
+    asked = fitted(parts.reference[:300])
+    for enough in (0.4, 2.0):
+        scores, rows = asked.nearest(parts.mixed, enough=enough)
+        torch.testing.assert_close(scores, kept.nearest(parts.mixed, enough=enough)[0], rtol=0, atol=1e-5)
+        assert torch.equal(rows, kept.nearest(parts.mixed, enough=enough)[1])
 
 
 def test_a_copy_of_a_real_image_scores_one_and_names_it(parts: Any) -> None:

@@ -13,7 +13,7 @@ from skimage.metrics import structural_similarity as of_scikit_image
 from sklearn.datasets import load_sample_image
 
 from diffgen.data import load
-from diffgen.metrics.ssim import structural_similarity
+from diffgen.metrics.ssim import moments, similarity_of, structural_similarity
 
 Images = NDArray[np.uint8]
 TOLERANCE = 1e-4
@@ -111,6 +111,15 @@ def test_a_pair_does_not_depend_on_the_other_pairs() -> None:
     together = fast(images[:64], images[64:128])
     alone = np.concatenate([fast(images[n : n + 1], images[64 + n : 65 + n]) for n in range(64)])
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
+
+
+def test_moments_are_asked_for_once_and_used_often() -> None:
+    images = torch.from_numpy(load("digits:test").images[:200])
+    known = moments(images)
+    rows = torch.tensor([199, 3, 3, 0, 120])
+    found = similarity_of(known[:5], known[rows])
+    np.testing.assert_allclose(found, slow(images[:5].numpy(), images[rows].numpy()), rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(moments(images[rows]).variances, known[rows].variances, rtol=1e-5, atol=1e-2)
 
 
 def test_no_pairs() -> None:
