@@ -14,8 +14,11 @@ from diffgen.search.archive import Archive
 from diffgen.search.proposal import Answers
 from diffgen.types import BoolArray, Float32Array, Int64Array
 
-_KEPT = ("find_seeds", "find_numbers")  # names in a checkpoint
-_LATEST = 16  # finds of a real image that a picture is compared with
+_KEPT = ("find_seeds", "find_numbers", "finds_latest")  # names in a checkpoint
+# Finds of a real image that a picture is compared with. In 186,000 queries of two networks on MNIST a seed had up to 132
+# finds; what a near-duplicate was like was among the latest 16 of its seed for 15 %, among the latest 64 for 94 %.
+_LATEST = 64
+_BYTES = 1 << 28  # of thumbnails; where they are more, half as many of each real image are remembered
 _BLOCK = 512  # pictures that are compared at once
 
 
@@ -33,6 +36,7 @@ class SeedFinds:
     def __init__(self, archive: Archive, near_duplicate: float) -> None:
         self._archive = archive
         self._threshold = near_duplicate
+        self._latest = _LATEST
         # real image -> numbers in the archive, int64 (n,), and thumbnails, float32 (n, D)
         self._finds: dict[int, tuple[Int64Array, Float32Array]] = {}
 
@@ -53,20 +57,25 @@ class SeedFinds:
             own = seeds == seed
             known, thumbnails = self._finds.get(seed, (numbers[:0], directions[:0]))
             self._finds[seed] = (
-                np.concatenate([known, numbers[own]])[-_LATEST:],
-                np.concatenate([thumbnails, directions[own]])[-_LATEST:],
+                np.concatenate([known, numbers[own]])[-self._latest :],
+                np.concatenate([thumbnails, directions[own]])[-self._latest :],
             )
+        while self._latest > 1 and sum(thumbnails.nbytes for _, thumbnails in self._finds.values()) > _BYTES:
+            self._latest //= 2
+            # copies: a view would keep what is forgotten
+            self._finds = {
+                seed: (known[-self._latest :].copy(), thumbnails[-self._latest :].copy())
+                for seed, (known, thumbnails) in self._finds.items()
+            }
 
     def alike(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
         """bool (N,): which of uint8 images (N, C, H, W) look like a find made from the same real image."""
         found = np.zeros(len(images), dtype=np.bool_)
         known = np.flatnonzero([seed in self._finds for seed in seeds.tolist()])
         for rows in np.split(known, range(_BLOCK, len(known), _BLOCK)) if len(known) else ():
-            finds = [self._finds[seed][1] for seed in seeds[rows].tolist()]
-            counts = [len(each) for each in finds]
             pictures = directions_of(images[torch.from_numpy(rows).to(images.device)].cpu().numpy())
-            alike = (np.repeat(pictures, counts, axis=0) * np.concatenate(finds)).sum(axis=1) >= self._threshold
-            found[rows] = np.logical_or.reduceat(alike, np.r_[0, np.cumsum(counts)[:-1]])
+            for row, seed, picture in zip(rows.tolist(), seeds[rows].tolist(), pictures, strict=True):
+                found[row] = (self._finds[seed][1] @ picture).max() >= self._threshold
         return found
 
     def checkpoint(self) -> dict[str, Any]:
@@ -74,7 +83,7 @@ class SeedFinds:
         order = sorted(self._finds)
         numbers = [self._finds[seed][0] for seed in order]
         seeds = np.repeat(np.array(order, dtype=np.int64), [len(each) for each in numbers])
-        return dict(zip(_KEPT, (seeds, np.concatenate([seeds[:0], *numbers])), strict=True))
+        return dict(zip(_KEPT, (seeds, np.concatenate([seeds[:0], *numbers]), np.array(self._latest)), strict=True))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave; of a search that kept nothing, as if nothing was found.
@@ -82,7 +91,8 @@ class SeedFinds:
         The archive must be as it was then.
         """
         self._finds = {}
-        seeds, numbers = (np.asarray(state.get(name, ()), dtype=np.int64) for name in _KEPT)
+        self._latest = int(state.get(_KEPT[2], _LATEST))
+        seeds, numbers = (np.asarray(state.get(name, ()), dtype=np.int64) for name in _KEPT[:2])
         for start in range(0, len(seeds), _BLOCK):
             some = slice(start, start + _BLOCK)
             self._remember(seeds[some], numbers[some], directions_of(self._archive.images(numbers[some])))

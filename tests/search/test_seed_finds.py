@@ -16,6 +16,7 @@ from diffgen.config import SearchConfig
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import NO_SEED
 from diffgen.runs.triggers import TriggerTable
+from diffgen.search import seed_finds
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.engine import Nsga2Search
@@ -89,7 +90,8 @@ def test_it_goes_on_from_what_was_kept(finds: SeedFinds, digits: ImageSet) -> No
     assert _alike(again, digits.images[[0, 1]], [3, 7]) == [False, False]
 
 
-def test_the_latest_finds_are_remembered(digits: ImageSet) -> None:
+def test_the_latest_finds_are_remembered(digits: ImageSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seed_finds, "_LATEST", 16)
     finds = SeedFinds(_archive(digits.images[:40]), 0.9999)
     for some in (range(30), range(30, 40)):
         images = torch.from_numpy(digits.images[list(some)])
@@ -101,6 +103,24 @@ def test_the_latest_finds_are_remembered(digits: ImageSet) -> None:
     assert _alike(again, digits.images[:40], [3] * 40) == latest
     again.learn(np.array([3]), torch.from_numpy(digits.images[:1]), _answers([0], [NEW_TRIGGER]))
     assert _alike(again, digits.images[:40], [3] * 40) == [number == 0 or number >= 25 for number in range(40)]
+
+
+def test_fewer_of_each_real_image_are_remembered_where_thumbnails_are_too_many(
+    digits: ImageSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed_finds, "_BYTES", 12 * 4 * 14 * 14)  # twelve
+    finds = SeedFinds(_archive(digits.images[:40]), 0.9999)
+    for seed, some in ((3, range(10)), (5, range(10, 20))):
+        images = torch.from_numpy(digits.images[list(some)])
+        finds.learn(np.full(len(some), seed), images, _answers(list(some), [NEW_TRIGGER] * len(some)))
+    # 64, 32, 16 and 8 are still more than twelve together
+    assert _alike(finds, digits.images[:20], [3] * 10 + [5] * 10) == [number % 10 >= 6 for number in range(20)]
+    again = SeedFinds(_archive(digits.images[:40]), 0.9999)
+    again.restore(finds.checkpoint())
+    later = torch.from_numpy(digits.images[20:26])
+    for each in (finds, again):
+        each.learn(np.full(6, 3), later, _answers(list(range(20, 26)), [NEW_TRIGGER] * 6))
+        assert _alike(each, digits.images[20:26], [3] * 6) == [False] * 2 + [True] * 4
 
 
 def _one_cell(images: torch.Tensor) -> Int64Array:

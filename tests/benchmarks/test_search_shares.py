@@ -1,0 +1,31 @@
+"""The benchmark of what a search spends its time on: every second of it is shared out, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.search_shares import PARTS, table
+from tests.benchmarks.conftest import Bench
+from tests.benchmarks.test_recognised import HARDLY_TRAINED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_search_is_taken_apart(bench: Bench, tmp_path: Path) -> None:
+    before = [owner.__dict__[name] for owner, name in PARTS.values()]
+    words = (tmp_path / "out", "--shared", ".", "--pairs", "digits", "--budget", "1500q", *HARDLY_TRAINED)
+    said = bench("search_shares", *words)
+    assert said.startswith("| | digits, 1,500 queries |")
+    (line,) = map(json.loads, (tmp_path / "out" / "shares.jsonl").read_text().splitlines())
+    assert set(line["seconds"]) == set(PARTS) and min(line["seconds"].values()) > 0
+    assert [owner.__dict__[name] for owner, name in PARTS.values()] == before
+
+
+def test_shares_are_of_the_whole_search() -> None:
+    seconds = dict.fromkeys(PARTS, 1.0) | {"operators": 3.0}
+    said = table([{"pair": "p", "queries": 100, "seconds": seconds}])
+    assert "| operators | 30.0% |" in said and "| **forward** | 50.0% |" in said
+    assert "| **forward and filters** | 60.0% |" in said and "| queries a second | 10 |" in said
