@@ -15,8 +15,8 @@ from diffgen.search.proposal import Answers
 from diffgen.types import BoolArray, Float32Array, Int64Array
 
 _KEPT = ("find_seeds", "find_numbers", "finds_latest")  # names in a checkpoint
-# Finds of a real image that a picture is compared with. In 186,000 queries of two networks on MNIST a seed had up to 132
-# finds; what a near-duplicate was like was among the latest 16 of its seed for 15 %, among the latest 64 for 94 %.
+# Finds of a real image that a picture is compared with; in long searches those of before count, too
+# (docs/decisions/033-seeds-and-operators.md).
 _LATEST = 64
 _BYTES = 1 << 28  # of thumbnails; where they are more, half as many of each real image are remembered
 _BLOCK = 512  # pictures that are compared at once
