@@ -84,6 +84,7 @@ WAYS = {
 }
 STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")
 _WARMING = "64q"
+_UNTIL_INTERRUPTED = 20  # times the processor seconds that a cold command has: so long by the clock on a busy machine
 
 
 class Measurement:
@@ -141,8 +142,9 @@ class Measurement:
     # -- the runs ----------------------------------------------------------------------------------------------------
 
     def budget(self, condition: str) -> str:
-        """As the command line takes it."""
-        return f"{self.seconds[condition]:g}s" if self.queries is None else f"{self.queries}q"
+        """As the command line takes it; a cold search never ends by itself, or the command would be cut off after it."""
+        seconds = self.seconds[condition] * (_UNTIL_INTERRUPTED if condition == "cold" else 1)
+        return f"{seconds:g}s" if self.queries is None else f"{self.queries}q"
 
     def run(self) -> None:
         """Make all cells that are not there yet."""
