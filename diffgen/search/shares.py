@@ -28,7 +28,7 @@ from diffgen.types import Int64Array
 # worth something, too, and where nothing is recognised, a new behaviour on whatever picture.
 REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
-_UNNAMED_FIND = 0.25  # in the score of a seed, where a find that can be recognised counts 1
+_UNNAMED_BEHAVIOUR = 0.25  # in the score of a seed, where a new behaviour on what can be recognised counts 1
 _BEGINNERS_SHARE = 0.5  # of a generation at most
 _OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
 
@@ -107,8 +107,8 @@ class Shares:
         for kind, reward in REWARDS.items():
             rewards[answers.named_news.numpy() == kind] = reward
         self._bandit.learn(arms, rewards)
-        worth = np.where(answers.news.numpy() > 0, _UNNAMED_FIND, 0.0)
-        worth[answers.named_news.numpy() > 0] = 1.0
+        worth = np.where(answers.news.numpy() == NEW_BEHAVIOUR, _UNNAMED_BEHAVIOUR, 0.0)
+        worth[answers.named_news.numpy() == NEW_BEHAVIOUR] = 1.0
         self._space.learn(genes, worth)
         if self.finds is not None:
             self.finds.learn(self._space.seeds_of(genes), images, answers)

@@ -55,7 +55,7 @@ class SeedsAndOperators(WithCategories):
         return np.rint(genes[:, self.continuous]).astype(np.int64)
 
     def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:
-        """A seed promises what it kept: some show new finds again and again, of others all pictures look alike."""
+        """A seed promises what it kept: some show new behaviours again and again, of others all pictures are alike."""
         rows, seeds = len(self._tries), self.seeds_of(genes)
         self._worth += np.bincount(seeds, worth, minlength=rows)
         self._tries += np.bincount(seeds, minlength=rows)

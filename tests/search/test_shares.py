@@ -161,12 +161,13 @@ def test_what_nobody_can_name_is_worth_little_and_more_than_nothing() -> None:
     assert 0 < rewards[3] < 0.5
 
 
-def test_seeds_are_told_which_of_their_pictures_were_new() -> None:
+def test_seeds_are_told_which_of_their_pictures_showed_something_new() -> None:
     space = SeedsAndOperators(4, 3, 1)
     shares = shares_of(space)
     genes = space.sample(4, NumpyDraws(np.random.default_rng(0)))
     genes[:, space.continuous] = np.arange(4)
-    # a new find with a name and one without, and what is none
-    shares.learn(genes, NONE, answers(np.array([NEW_TRIGGER, 0, 0, 0]), np.array([NEW_TRIGGER, NEW_BEHAVIOUR, 0, 0])))
+    # a new behaviour with a name and one without, another picture of a known one, and what is no find
+    named, news = np.array([NEW_BEHAVIOUR, 0, NEW_TRIGGER, 0]), np.array([NEW_TRIGGER, NEW_BEHAVIOUR, NEW_TRIGGER, 0])
+    shares.learn(genes, NONE, answers(named, news))
     assert shares.checkpoint()["seed_worth"].tolist() == [1, 0.25, 0, 0]
     assert shares.checkpoint()["seed_tries"].tolist() == [1, 1, 1, 1]
