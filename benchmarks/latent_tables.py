@@ -92,8 +92,10 @@ class Run:
 
     @property
     def family(self) -> str:
-        """The family of its source."""
-        return str(self.opened.config.source.family)
+        """The family of its source; a vq with discriminators is another one."""
+        source = self.opened.config.source
+        adversaries = source.families.get(source.family, {}).get("discriminators", False)
+        return f"{source.family} with discriminators" if adversaries else str(source.family)
 
     @cached_property
     def triggers(self) -> TriggerTable:
@@ -334,6 +336,7 @@ def interpolations(runs: Sequence[Run]) -> list[str]:
                 rows.append(
                     (
                         f"{run.technique}, {run.family}",
+                        "x".join(map(str, run.data.image_shape)),
                         f"{SHARES[kind]:g}" if run.technique == "argus" else "0.05 to 0.3",
                         _model(model),
                         f"{asked:,}",
@@ -344,7 +347,7 @@ def interpolations(runs: Sequence[Run]) -> list[str]:
                         _percent(hit, seeds) + f" of {seeds:,}",
                     )
                 )
-    head = ("technique, source", "share", "model", "pictures", "MSE", "SSIM", "LD", "ER", "SR, seeds")
+    head = ("technique, source", "images", "share", "model", "pictures", "MSE", "SSIM", "LD", "ER", "SR, seeds")
     lines = _table(head, rows)
     published = _table(
         ("published: Argus, VQ-VAE, LeNet-5", "MSE", "SSIM", "LD", "ER", "SR"),

@@ -142,7 +142,7 @@ class Measurement:
     # -- the runs ----------------------------------------------------------------------------------------------------
 
     def budget(self, condition: str) -> str:
-        """As the command line takes it; a cold search never ends by itself, or the command would be cut off after it."""
+        """As the command line takes it; a cold search never ends by itself, so that the command is cut off within it."""
         seconds = self.seconds[condition] * (_UNTIL_INTERRUPTED if condition == "cold" else 1)
         return f"{seconds:g}s" if self.queries is None else f"{self.queries}q"
 
