@@ -94,7 +94,7 @@ class Run:
     def family(self) -> str:
         """The family of its source; a vq with discriminators is another one."""
         source = self.opened.config.source
-        adversaries = source.families.get(source.family, {}).get("discriminators", False)
+        adversaries = source.families.get(str(source.family), {}).get("discriminators", False)
         return f"{source.family} with discriminators" if adversaries else str(source.family)
 
     @cached_property

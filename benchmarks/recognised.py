@@ -13,7 +13,8 @@ neither jury nor filters nor models under test know; it is trained on first use 
 Each cell is one ``diffgen compare`` on the command line, in a process of one thread. "warm": everything that is trained
 is in the cache, and the search has the seconds by the clock; so much processor time the cell had is on the page, and
 cells of a busy machine can be told by it. "cold": an empty cache, and the command is interrupted when it and its
-processes have used the seconds of processor time, whatever it does then. Finished cells are lines of OUT/cells.jsonl
+processes have used the seconds of processor time, whatever it does then; its budget is 20 times as long, which matters
+to models so slow that a short budget makes generations smaller. Finished cells are lines of OUT/cells.jsonl
 and are not made again; the judge's figures are lines of OUT/judged.jsonl. Runs of the way ``default`` are kept for the
 sheets, others are deleted when they are judged, unless --keep is said.
 
@@ -84,7 +85,7 @@ WAYS = {
 }
 STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")
 _WARMING = "64q"
-_UNTIL_INTERRUPTED = 20  # times the processor seconds that a cold command has: so long by the clock on a busy machine
+_CLOCK_LIMIT = 20  # times its processor seconds: so long may a cold command last by the clock, on a busy machine
 
 
 class Measurement:
@@ -142,8 +143,8 @@ class Measurement:
     # -- the runs ----------------------------------------------------------------------------------------------------
 
     def budget(self, condition: str) -> str:
-        """As the command line takes it; a cold search never ends by itself, so that the command is cut off within it."""
-        seconds = self.seconds[condition] * (_UNTIL_INTERRUPTED if condition == "cold" else 1)
+        """Of a command. A cold one is interrupted after its processor time; the clock must not end it before."""
+        seconds = self.seconds[condition] * (_CLOCK_LIMIT if condition == "cold" else 1)
         return f"{seconds:g}s" if self.queries is None else f"{self.queries}q"
 
     def run(self) -> None:

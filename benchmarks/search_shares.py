@@ -1,12 +1,11 @@
 """What the default search spends its time on: operators, models, filters, jury, and everything else.
 
-    python -m benchmarks.search_shares OUT --shared SHARED --models MODELS [--pairs ...] [--budget 20000q] [--threads 1]
+    python -m benchmarks.search_shares OUT --shared SHARED --models MODELS [--pairs ...] [--budget 20000q]
 
 SHARED and MODELS are as in benchmarks/recognised.py, whose pairs are compared. Each pair is one ``diffgen compare`` in
 this process, whose search, generation by generation, is taken apart by the clock: a second belongs to the innermost
-part of PARTS that runs. What prepares a search and what follows it is not counted; with nothing in the cache, run it
-twice. "Forward" is what draws, the models, and the jury, which is the one network among the judges of pictures by
-default; beside it the same with the filters.
+part of PARTS that runs. What prepares a search and what follows it is not counted. "Forward" is drawing, models and
+jury, the one network that judges pictures by default; beside it the same with the filters.
 
 The lines go to OUT/shares.jsonl, the table to OUT/shares.md.
 """
@@ -120,7 +119,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 
     for part in PARTS:
         row(part, (part,))
-    row("**forward**", FORWARD)
+    row("**forward: operators, models, jury**", FORWARD)
     row("**forward and filters**", (*FORWARD, "filters"))
     rates = [f"{line['queries'] / sum(line['seconds'].values()):,.0f}" for line in lines]
     return "\n".join([*rows, f"| queries a second | {' | '.join(rates)} |"]) + "\n"
@@ -131,7 +130,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--shared", type=Path, default=Path("../shared"))
     parser.add_argument("--models", type=Path, default=Path("pairs"), help="OUT of benchmarks.pairs")
-    parser.add_argument("--pairs", nargs="+", default=list(PAIRS))
+    parser.add_argument("--pairs", nargs="+", default=list(PAIRS), metavar="PAIR")
     parser.add_argument("--budget", default="20000q")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
@@ -140,6 +139,8 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     options.out.mkdir(parents=True, exist_ok=True)
     makers = find_pairs(options.shared, options.models, options.out / "models")
+    if unknown := sorted(set(options.pairs) - set(makers)):
+        parser.error(f"there is no pair {unknown[0]}; there are {', '.join(makers)}")
     lines = [measure(makers[name](), options) for name in options.pairs]
     (options.out / "shares.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     (options.out / "shares.md").write_text(table(lines), encoding="utf-8")

@@ -70,7 +70,7 @@ class SsimFilter:
             score = similarity_of(own, self._reference[row])
             left = (score < enough).nonzero().squeeze(1)
             own = own[left]
-            for other in candidates[left, 1:].T:
+            for other in candidates[left, 1:].T if len(left) else ():
                 found = similarity_of(own, self._reference[other])
                 better = found > score[left]
                 score[left[better]], row[left[better]] = found[better], other[better]
@@ -84,7 +84,7 @@ class SsimFilter:
 
 
 class _Reference:
-    """The moments of real images, uint8 (N, C, H, W), by their rows."""
+    """The moments of real images, (N, C, H, W) as they are compared, by their rows."""
 
     def __init__(self, images: torch.Tensor) -> None:
         self._images = images

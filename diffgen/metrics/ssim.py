@@ -36,15 +36,15 @@ class Moments:
 
 
 def moments(images: torch.Tensor) -> Moments:
-    """Those of (N, C, H, W), grey levels from 0 to 255, H and W at least 7."""
-    parts = [_moments(some) for some in images.split(_together(images))]
-    return Moments(images, torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
-
-
-def _moments(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    values = _centred(images)
-    means = _over_windows(values)
-    return means, _over_windows(values * values).sub_(means * means).mul_(_UNBIASED)
+    """The moments of images (N, C, H, W), grey levels from 0 to 255, H and W at least 7."""
+    count, channels, height, width = images.shape
+    shape = (count, channels, height - WINDOW + 1, width - WINDOW + 1)
+    means, variances = (torch.empty(shape, device=images.device) for _ in range(2))
+    for some in _parts(images):
+        values = _centred(images[some])
+        means[some] = _over_windows(values)
+        variances[some] = _over_windows(values * values).sub_(means[some].square()).mul_(_UNBIASED)
+    return Moments(images, means, variances)
 
 
 def structural_similarity(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -64,9 +64,7 @@ def structural_similarity(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def similarity_of(a: Moments, b: Moments) -> torch.Tensor:
     """:func:`structural_similarity` of images whose moments are known, a third of its work; float32 (N,)."""
-    size = _together(a.images)
-    parts = [slice(start, start + size) for start in range(0, max(1, len(a)), size)]
-    return torch.cat([_similarity(a[some], b[some]) for some in parts])
+    return torch.cat([_similarity(a[some], b[some]) for some in _parts(a.images)])
 
 
 def _similarity(a: Moments, b: Moments) -> torch.Tensor:
@@ -79,9 +77,10 @@ def _similarity(a: Moments, b: Moments) -> torch.Tensor:
     return luminance.mul_(twice_covariance.add_(_C2)).div_(denominator).flatten(1).mean(dim=1)
 
 
-def _together(images: torch.Tensor) -> int:
-    """Images whose windows are looked at together."""
-    return max(1, _AT_ONCE // max(1, images[0].numel())) if len(images) else 1
+def _parts(images: torch.Tensor) -> list[slice]:
+    """Rows of images whose windows are looked at together; one part, which is empty, of no images."""
+    size = max(1, _AT_ONCE // max(1, images[0].numel())) if len(images) else 1
+    return [slice(start, start + size) for start in range(0, max(1, len(images)), size)]
 
 
 def _centred(images: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from diffgen.search.proposal import Answers
 from diffgen.types import BoolArray, Float32Array, Int64Array
 
 _KEPT = ("find_seeds", "find_numbers", "finds_latest")  # names in a checkpoint
-# Finds of a real image that a picture is compared with; in long searches those of before count, too
+# Latest finds of a real image that a picture is compared with; with 16, long searches repeated themselves
 # (docs/decisions/033-seeds-and-operators.md).
 _LATEST = 64
 _BYTES = 1 << 28  # of thumbnails; where they are more, half as many of each real image are remembered

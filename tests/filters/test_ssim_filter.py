@@ -75,6 +75,8 @@ def test_a_reference_set_whose_moments_are_too_many_to_keep(parts: Any, monkeypa
     kept = fitted(parts.reference[:300])
     monkeypatch.setattr(ssim, "_KEPT", 0)
     asked = fitted(parts.reference[:300])
+    assert kept._reference is not None and kept._reference._known is not None
+    assert asked._reference is not None and asked._reference._known is None
     for enough in (0.4, 2.0):
         scores, rows = asked.nearest(parts.mixed, enough=enough)
         torch.testing.assert_close(scores, kept.nearest(parts.mixed, enough=enough)[0], rtol=0, atol=1e-5)

@@ -85,7 +85,10 @@ def test_it_goes_on_from_what_was_kept(finds: SeedFinds, digits: ImageSet) -> No
         name: values.tolist() for name, values in state.items()
     }
     assert _alike(again, digits.images[[0, 1]], [3, 7]) == [True, False]
-    # as does a search that was kept before there was anything to keep
+    # as does a search of before it was kept how many of each are remembered
+    again.restore({name: values for name, values in state.items() if name != "finds_latest"})
+    assert _alike(again, digits.images[[0, 1]], [3, 7]) == [True, False]
+    # and one that was kept before there was anything to keep
     again.restore({})
     assert _alike(again, digits.images[[0, 1]], [3, 7]) == [False, False]
 
@@ -108,7 +111,7 @@ def test_the_latest_finds_are_remembered(digits: ImageSet, monkeypatch: pytest.M
 def test_fewer_of_each_real_image_are_remembered_where_thumbnails_are_too_many(
     digits: ImageSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_finds, "_BYTES", 12 * 4 * 14 * 14)  # twelve
+    monkeypatch.setattr(seed_finds, "_BYTES", 12 * 4 * (14 * 14 + 1))  # twelve
     finds = SeedFinds(_archive(digits.images[:40]), 0.9999)
     for seed, some in ((3, range(10)), (5, range(10, 20))):
         images = torch.from_numpy(digits.images[list(some)])

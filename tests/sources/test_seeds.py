@@ -297,7 +297,7 @@ def test_seeds_are_drawn_by_what_the_search_that_asked_found_of_them() -> None:
     own, other = space.searched("generator", 1.0), space.searched("generator", 1.0)
     genes = space.sample(40, NumpyDraws(np.random.default_rng(0)))
     genes[:, own.continuous] = np.arange(40) % 4
-    # ten pictures each: ten new finds of one, ten that are worth a quarter of another, none of the rest
+    # ten pictures each: ten that are worth 1 of one, ten that are worth a quarter of another, nothing of the rest
     worth = np.zeros(40)
     worth[2::4] = 1
     worth[3::4] = 0.25
