@@ -143,8 +143,9 @@ def main() -> None:
         parser.error(f"there is no pair {unknown[0]}; there are {', '.join(makers)}")
     lines = [measure(makers[name](), options) for name in options.pairs]
     (options.out / "shares.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (options.out / "shares.md").write_text(table(lines), encoding="utf-8")
-    print(table(lines))
+    page = table(lines)
+    (options.out / "shares.md").write_text(page, encoding="utf-8")
+    print(page)
 
 
 if __name__ == "__main__":

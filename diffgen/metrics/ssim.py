@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -94,6 +95,7 @@ def _over_windows(values: torch.Tensor) -> torch.Tensor:
     return rows.T @ (values @ columns)
 
 
+@cache
 def _windows(side: int, device: torch.device) -> torch.Tensor:
     """float32 (side, side - 6): what each pixel of a row counts in the mean of each window."""
     positions = torch.arange(side, device=device)[:, None] - torch.arange(side - WINDOW + 1, device=device)

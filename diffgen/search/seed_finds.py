@@ -37,6 +37,7 @@ class SeedFinds:
         self._archive = archive
         self._threshold = near_duplicate
         self._latest = _LATEST
+        self._bytes = 0  # of all thumbnails
         # real image -> numbers in the archive, int64 (n,), and thumbnails, float32 (n, D)
         self._finds: dict[int, tuple[Int64Array, Float32Array]] = {}
 
@@ -56,17 +57,17 @@ class SeedFinds:
         for seed in np.unique(seeds).tolist():
             own = seeds == seed
             known, thumbnails = self._finds.get(seed, (numbers[:0], directions[:0]))
-            self._finds[seed] = (
-                np.concatenate([known, numbers[own]])[-self._latest :],
-                np.concatenate([thumbnails, directions[own]])[-self._latest :],
-            )
-        while self._latest > 1 and sum(thumbnails.nbytes for _, thumbnails in self._finds.values()) > _BYTES:
+            after = np.concatenate([thumbnails, directions[own]])[-self._latest :]
+            self._finds[seed] = np.concatenate([known, numbers[own]])[-self._latest :], after
+            self._bytes += after.nbytes - thumbnails.nbytes
+        while self._latest > 1 and self._bytes > _BYTES:
             self._latest //= 2
             # copies: a view would keep what is forgotten
             self._finds = {
                 seed: (known[-self._latest :].copy(), thumbnails[-self._latest :].copy())
                 for seed, (known, thumbnails) in self._finds.items()
             }
+            self._bytes = sum(thumbnails.nbytes for _, thumbnails in self._finds.values())
 
     def alike(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
         """bool (N,): which of uint8 images (N, C, H, W) look like a find made from the same real image."""
@@ -90,7 +91,7 @@ class SeedFinds:
 
         The archive must be as it was then.
         """
-        self._finds = {}
+        self._finds, self._bytes = {}, 0
         self._latest = int(state.get(_KEPT[2], _LATEST))
         seeds, numbers = (np.asarray(state.get(name, ()), dtype=np.int64) for name in _KEPT[:2])
         for start in range(0, len(seeds), _BLOCK):

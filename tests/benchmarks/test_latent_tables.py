@@ -43,8 +43,10 @@ def test_latent_tables(bench: Bench, models: tuple[Path, Path], tmp_path: Path) 
         compare(*models, data="digits:test", config=config, output=tmp_path / name)
     said = bench("latent_tables", *(tmp_path / name for name in _SEARCHES))
     assert said.count("\n## ") + said.startswith("## ") == 6
-    assert said.count("| argus, vae |") == 6  # three shares, two models
-    assert said.count("| latte, vae |") == 2
+    assert said.count("| argus, vae | 1x28x28 |") == 6  # three shares, two models
+    assert said.count("| latte, vae | 1x28x28 |") == 2
+    assert "| vae | giftbench high |" in said and "| vae | sinvad |" in said
+    assert "\n| the whole | 0.0076 | 0.8224 | 6.1 | 40.0% |\n" in said
     run = Run.open(tmp_path / "boundary")
     found, places = ends_of(run)
     assert len(found) == len(places) <= run.counted["reached"].sum()
