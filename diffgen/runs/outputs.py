@@ -194,6 +194,18 @@ def filled(output: OutputFolder) -> Iterator[Path]:
             _remove_listed(unfinished, {name for name, _, _ in _all_in(unfinished)})
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file into a folder that :func:`filled` makes.
+
+    Nobody sees that folder before it is whole, so that the file is neither renamed nor brought to the disk.
+
+    Raises:
+        OSError: something has that name, or the disk is full.
+    """
+    with path.open("xb") as file:  # follows no link
+        file.write(data)
+
+
 def _place(unfinished: Path, output: OutputFolder) -> None:
     """Rename a filled folder to its place. Renaming removes an empty folder at most, whoever made one there since."""
     target = output.path

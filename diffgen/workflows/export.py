@@ -19,8 +19,8 @@ from diffgen.origins import recipe_text
 from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import BATCH
-from diffgen.runs.outputs import filled, output_folder
-from diffgen.runs.pictures import write_png
+from diffgen.runs.outputs import filled, output_folder, write_new
+from diffgen.runs.pictures import png_bytes
 from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.classification import role_name
@@ -73,8 +73,7 @@ def export(
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: no finished run there, or the output folder cannot be used.
-        RunError: the disk is full.
+        UserError: no finished run there, the output folder cannot be used, or the disk is full.
     """
     progress = Progress(events, stop)
     folder = RunFolder.open(run)
@@ -94,9 +93,10 @@ def export(
             some = triggers[start : start + BATCH]
             with folder.reading():
                 rows = [row_of(some, row, results.class_names, filters) for row in range(len(some))]
+            for name in {str(row["file"].rpartition("/")[0]) for row in rows}:
+                make_folder(unfinished / name)
             for row, image in zip(rows, some.images, strict=True):
-                make_folder((unfinished / row["file"]).parent)
-                write_png(unfinished / row["file"], image)
+                write_new(unfinished / row["file"], png_bytes(image))
                 task.advance()
             tables.add(columns_of(rows, filters, models=triggers.probabilities.shape[1]))
     if len(tables.names) == 1:

@@ -21,8 +21,8 @@ from diffgen.origins import NO_SEED, recipe_text
 from diffgen.runs.files import make_folder, write_json
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import BATCH
-from diffgen.runs.outputs import filled, output_folder
-from diffgen.runs.pictures import write_png
+from diffgen.runs.outputs import filled, output_folder, write_new
+from diffgen.runs.pictures import png_bytes
 from diffgen.runs.results import RunResults, read_finished
 from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.tasks.classification import role_name
@@ -86,9 +86,8 @@ def export_for_training(
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: no finished run there, nobody can name its finds, they cannot be divided, or the output folder cannot
-            be used.
-        RunError: the disk is full.
+        UserError: no finished run there, nobody can name its finds, they cannot be divided, the output folder cannot
+            be used, or the disk is full.
     """
     config, progress = config or TrainingSetConfig(), Progress(events, stop)
     folder = RunFolder.open(run)
@@ -237,7 +236,7 @@ def _write(folder: RunFolder, made: _TrainingSet, unfinished: Path, table: TextI
             with folder.reading():
                 rows = [_row(some, row) for row in range(len(some.to_test))]
             for values, image in zip(rows, some.finds.triggers.images, strict=True):
-                write_png(unfinished / values["file"], image)
+                write_new(unfinished / values["file"], png_bytes(image))
                 task.advance()
             table.write(as_csv({name: [each[name] for each in rows] for name in rows[0]}, head=start == 0))
 

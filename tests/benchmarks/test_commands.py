@@ -339,6 +339,18 @@ def test_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> Non
     assert "449 real images" in said
 
 
+def test_argus_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
+    bench("pairs", shared_of_digits / "data", tmp_path / "models", "--only", "optimizer")
+    words = (shared_of_digits / "data" / "mnist", tmp_path / "models", "--each", 3, "--seeds", 1, "--epochs", 1)
+    said = bench("argus_retraining", *words, "--quick")
+    for role in "AB":
+        for way in ("the same again", "augmentations", "Random"):
+            assert f"\n| {role} | {way} | 30 | 0 | " in said
+        for share, published in ((0.1, "98.43"), (0.2, "99.28"), (0.3, "99.18")):
+            (line,) = (each for each in said.splitlines() if each.startswith(f"| {role} | Argus-{share} | "))
+            assert line.endswith(f"| 98.12 and {published} |")
+
+
 @pytest.mark.slow
 def test_validity(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
     words = ("--queries", 200, "--seeds", 1, "--ways", "post", "constraint", "--quick")

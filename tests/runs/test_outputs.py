@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.errors import UserError
-from diffgen.runs.outputs import MARKER, filled, output_file, output_folder, resolved_output
+from diffgen.runs.outputs import MARKER, filled, output_file, output_folder, resolved_output, write_new
 
 
 def snapshot(path: Path) -> dict[str, bytes | None]:
@@ -34,6 +34,16 @@ def test_a_folder_is_made_and_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "deep" / "file").read_text() == "new"
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
     assert set(snapshot(tmp_path / "out")) == {"deep", "deep/file", MARKER}
+
+
+def test_a_new_file_replaces_nothing_and_follows_no_link(tmp_path: Path) -> None:
+    write_new(tmp_path / "file", b"first")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("file", "link"):
+        with pytest.raises(FileExistsError):
+            write_new(tmp_path / name, b"second")
+    assert (tmp_path / "file").read_bytes() == b"first"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link"]
 
 
 @pytest.mark.parametrize("force", [False, True])

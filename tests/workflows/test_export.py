@@ -135,7 +135,7 @@ def test_an_export_that_breaks_off_leaves_nothing(
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "write_png", full)
+    monkeypatch.setattr(module, "write_new", full)
     with pytest.raises(UserError, match="No space left"):
         export(finished.run, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
