@@ -13,6 +13,9 @@ not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +28,7 @@ from diffgen.features import variations
 from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.seeding import seeded
+from diffgen.side_by_side import SideBySide
 from diffgen.types import Float32Array, Int64Array
 
 FORMAT = "diffgen-jury-5"
@@ -118,40 +122,88 @@ def train(
     present, targets = np.unique(labels.numpy(), return_inverse=True)
     if len(present) < 2:
         raise ValueError("a jury needs images of two labels at least")
-    rng = torch.Generator().manual_seed(seed)
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
     with seeded(seed):
         # with channels last a CPU trains in four fifths of the time
         jury = Jury(image_shape, present).to(device).to(memory_format=torch.channels_last)
-    for layer in jury.modules():
-        if isinstance(layer, _Dropout):
-            layer.rng = rng
-    images = shrunk(images)  # once, and not for every batch
     size, rate = _GREY if image_shape[0] == 1 else _COLOUR
     steps = max(1, shown // size)
-    optimiser = torch.optim.Adam(jury.parameters(), lr=rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)
-    wanted = torch.from_numpy(targets.astype(np.int64))
-    mirror, decided_at = False, int(_MIRROR_FROM * steps)
-    with (progress or Progress()).stage("Training the jury", total=steps) as task:
+    pupils = [_Pupil(each, rate, steps) for each in jury.members]
+    rng = torch.Generator().manual_seed(seed)
+    lessons = _lessons(jury, shrunk(images), torch.from_numpy(targets.astype(np.int64)), size, steps, rng)
+    progress = progress or Progress()
+    with progress.stage("Training the jury", total=steps) as task, SideBySide(torch.device(device), progress) as side:
+        lesson = next(lessons)
         for step in range(steps):
-            if step == decided_at:
-                mirror = _may_be_mirrored(jury, images, wanted, rng)
-            rows = torch.randint(len(images), (size,), generator=rng)
-            values, answers = _lesson(jury.prepared(images[rows]), wanted[rows], len(present), rng, mirror=mirror)
-            values = values.to(device).contiguous(memory_format=torch.channels_last)
-            answers = answers.to(device)
-            # the members have no weights in common: one sum trains each by itself
-            loss = torch.stack([F.cross_entropy(each(values), answers) for each in jury.members]).sum()
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            schedule.step()
+            # the last member takes as long as the others and a lesson together
+            learned = [side.begin(partial(each.learn, lesson)) for each in reversed(pupils)]
+            # the lesson that begins with a question to the members waits until they have learned this one
+            early = step + 1 not in (_decided_at(steps), steps)
+            coming = next(lessons) if early else None
+            for result in reversed(learned):
+                result()
+            lesson = coming or next(lessons, lesson)
             task.advance()
     return jury.ready()
 
 
-def _lesson(
+@dataclass(frozen=True)
+class _Lesson:
+    """What the members are shown at a time.
+
+    Attributes:
+        values: float32 (N, C, h, w).
+        answers: float32 (N, L), what they are to say.
+        kept: of each layer of dropout, see there.
+    """
+
+    values: torch.Tensor
+    answers: torch.Tensor
+    kept: dict[_Dropout, torch.Tensor]
+
+
+class _Pupil:
+    """A member and what trains it: members have no weights in common, and can learn at the same time."""
+
+    def __init__(self, member: nn.Module, rate: float, steps: int) -> None:
+        self._member = member
+        self._optimiser = torch.optim.Adam(member.parameters(), lr=rate)
+        self._schedule = torch.optim.lr_scheduler.OneCycleLR(self._optimiser, rate, total_steps=steps)
+
+    def learn(self, lesson: _Lesson, progress: Progress) -> None:
+        """One update; ``progress`` hears nothing of it."""
+        for layer in self._member.modules():
+            if isinstance(layer, _Dropout):
+                layer.kept = lesson.kept[layer]
+        loss = F.cross_entropy(self._member(lesson.values), lesson.answers)
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self._optimiser.step()
+        self._schedule.step()
+
+
+def _decided_at(steps: int) -> int:
+    return int(_MIRROR_FROM * steps)
+
+
+def _lessons(
+    jury: Jury, images: torch.Tensor, wanted: torch.Tensor, size: int, steps: int, rng: torch.Generator
+) -> Iterator[_Lesson]:
+    """One for each step; all that is drawn at random comes from one generator, whoever learns when."""
+    device = next(jury.parameters()).device
+    dropouts = [layer for layer in jury.modules() if isinstance(layer, _Dropout)]
+    mirror = False
+    for step in range(steps):
+        if step == _decided_at(steps):
+            mirror = _may_be_mirrored(jury, images, wanted, rng)
+        rows = torch.randint(len(images), (size,), generator=rng)
+        values, answers = _shown(jury.prepared(images[rows]), wanted[rows], len(jury.labels), rng, mirror=mirror)
+        values = values.to(device).contiguous(memory_format=torch.channels_last)
+        kept = {layer: layer.draw(size, rng).to(device) for layer in dropouts}
+        yield _Lesson(values, answers.to(device), kept)
+
+
+def _shown(
     images: torch.Tensor, wanted: torch.Tensor, labels: int, rng: torch.Generator, *, mirror: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What the members are shown, and what they are to answer, float32 (N, L)."""
@@ -196,22 +248,30 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
 
 
 class _Dropout(nn.Module):
-    """Dropout (Srivastava et al. 2014) from a generator of its own: torch's draws from the one that all threads share.
+    """Dropout (Srivastava et al. 2014) of what it is told: torch's draws from the generator that all threads share.
 
     Args:
+        length: number of values of a picture.
         share: of the values that are left out in training.
+
+    Attributes:
+        kept: bool (N, length), the values of the next pictures to learn from that are not left out.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, length: int, share: float) -> None:
         super().__init__()
-        self.share = share
-        self.rng: torch.Generator | None = None
+        self.length, self.share = length, share
+        self.kept: torch.Tensor | None = None
+
+    def draw(self, count: int, rng: torch.Generator) -> torch.Tensor:
+        """bool (count, length): which values are not left out."""
+        return torch.rand(count, self.length, generator=rng) >= self.share
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         if not self.training:
             return values
-        kept = torch.rand(values.shape, generator=self.rng) >= self.share
-        return values * kept.to(values.device) / (1 - self.share)
+        assert self.kept is not None
+        return values * self.kept / (1 - self.share)
 
 
 def _strided(channels: int, side: tuple[int, int], labels: int) -> nn.Module:
@@ -223,7 +283,7 @@ def _strided(channels: int, side: tuple[int, int], labels: int) -> nn.Module:
         nn.Conv2d(16, 32, 5, stride=2, padding=2),
         nn.ReLU(),
         nn.Flatten(),
-        _Dropout(0.3),
+        _Dropout(32 * height * width, 0.3),
         nn.Linear(32 * height * width, labels),
     )
 
@@ -234,7 +294,7 @@ def _dense(channels: int, side: tuple[int, int], labels: int) -> nn.Module:
         nn.Flatten(),
         nn.Linear(channels * side[0] * side[1], 256),
         nn.ReLU(),
-        _Dropout(0.3),
+        _Dropout(256, 0.3),
         nn.Linear(256, 128),
         nn.ReLU(),
         nn.Linear(128, labels),

@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.features import jury as juries
 from diffgen.features.jury import Jury, certainty
+from diffgen.seeding import seeded
+from tests.own_threads import own_threads
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +89,42 @@ def test_a_kept_jury_answers_as_before(jury: Jury, digits: tuple[torch.Tensor, t
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(UserError, match="delete the file"):
         juries.load(file, jury.image_shape)
+
+
+def slowly_trained(images: torch.Tensor, labels: torch.Tensor, *, steps: int, seed: int) -> Jury:
+    """All members in one sum, one step after the other, and nothing drawn before it is needed."""
+    rng = torch.Generator().manual_seed(seed)
+    with seeded(seed):
+        jury = Jury((1, 28, 28), np.arange(10)).to(memory_format=torch.channels_last)
+    dropouts = [layer for layer in jury.modules() if isinstance(layer, juries._Dropout)]
+    optimiser = torch.optim.Adam(jury.parameters(), lr=6e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=steps)
+    mirror = False
+    for step in range(steps):
+        if step == int(0.4 * steps):
+            mirror = juries._may_be_mirrored(jury, images, labels, rng)
+        rows = torch.randint(len(images), (32,), generator=rng)
+        values, answers = juries._shown(jury.prepared(images[rows]), labels[rows], 10, rng, mirror=mirror)
+        for layer in dropouts:
+            layer.kept = torch.rand(32, layer.length, generator=rng) >= layer.share
+        values = values.contiguous(memory_format=torch.channels_last)
+        loss = torch.stack([F.cross_entropy(each(values), answers) for each in jury.members]).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    return jury.ready()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("steps", [1, 2, 40])
+def test_members_learn_at_the_same_time_what_they_learn_in_one_sum(
+    digits: tuple[torch.Tensor, torch.Tensor], steps: int, threads: int
+) -> None:
+    images, labels = digits
+    with own_threads(threads):
+        found = juries.train(images, labels, shown=32 * steps, seed=5)
+    with own_threads(1):
+        wanted = slowly_trained(images, labels, steps=steps, seed=5)
+    for (name, mine), yours in zip(found.state_dict().items(), wanted.state_dict().values(), strict=True):
+        assert torch.equal(mine, yours), name
