@@ -40,7 +40,7 @@ _ASKED = 1000  # images that they name for that
 
 
 class Jury(nn.Module):
-    """The members and the labels that they tell apart.
+    """The members and the labels that they tell apart; it can be asked at once, and learns in :func:`train`.
 
     Args:
         image_shape: (C, H, W) of the pictures.
@@ -56,6 +56,7 @@ class Jury(nn.Module):
         self.members = nn.ModuleList(
             [_strided(channels, side, len(labels)), _dense(channels, side, len(labels)), _pooled(channels, len(labels))]
         )
+        self.eval()
 
     def prepared(self, images: torch.Tensor) -> torch.Tensor:
         """float32 (N, C, h, w) in [-1, 1] for uint8 (N, C, H, W): no side is longer than 32 pixels."""
@@ -125,7 +126,7 @@ def train(
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
     with seeded(seed):
         # with channels last a CPU trains in four fifths of the time
-        jury = Jury(image_shape, present).to(device).to(memory_format=torch.channels_last)
+        jury = Jury(image_shape, present).train().to(device).to(memory_format=torch.channels_last)
     size, rate = _GREY if image_shape[0] == 1 else _COLOUR
     steps = max(1, shown // size)
     pupils = [_Pupil(each, rate, steps) for each in jury.members]
@@ -270,7 +271,8 @@ class _Dropout(nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         if not self.training:
             return values
-        assert self.kept is not None
+        if self.kept is None:
+            raise RuntimeError("a member that learns must be told first which values are left out")
         return values * self.kept / (1 - self.share)
 
 

@@ -95,7 +95,7 @@ def slowly_trained(images: torch.Tensor, labels: torch.Tensor, *, steps: int, se
     """All members in one sum, one step after the other, and nothing drawn before it is needed."""
     rng = torch.Generator().manual_seed(seed)
     with seeded(seed):
-        jury = Jury((1, 28, 28), np.arange(10)).to(memory_format=torch.channels_last)
+        jury = Jury((1, 28, 28), np.arange(10)).train().to(memory_format=torch.channels_last)
     dropouts = [layer for layer in jury.modules() if isinstance(layer, juries._Dropout)]
     optimiser = torch.optim.Adam(jury.parameters(), lr=6e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=steps)
