@@ -1,0 +1,75 @@
+"""What families of sources find, as pictures: the seed, the seed drawn again, and what was found from it.
+
+    python -m benchmarks.family_sheets OUT RUN [RUN ...]
+
+RUN is the folder of a run of a technique that searches from encoded images (``--technique latte``, ``argus``,
+``giftbench``, ``sinvad``). OUT gets a sheet for each run, named after its folder: ten distinct valid finds at random,
+those that the jury recognises first, each in a column, under its seed and what the run's source draws of that seed's
+genes. The seeds are real images, so that sheets of data that are not one's own are to be looked at and not published.
+Prints how many finds each sheet was drawn from.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from torchvision.utils import save_image
+
+from benchmarks.latent_tables import Run
+from benchmarks.recognised_cells import jury_says
+from diffgen.comparison.device import resolve_device
+from diffgen.data.split import DataSplit
+from diffgen.events import Progress
+from diffgen.features import cells
+from diffgen.runs.triggers import TriggerTable
+from diffgen.sources.base import EncodingSource, FamilyContext
+from diffgen.types import Int64Array
+
+_COLUMNS = 10
+_SIDE = 96  # pixels that a picture has at least
+
+
+def chosen(table: TriggerTable) -> tuple[Int64Array, int]:
+    """int64 (n,), at most ten rows of a table, and how many they were drawn from: the recognised ones, if any."""
+    says = jury_says(table)
+    rows = np.flatnonzero(table.distinct if says is None else table.distinct & says)
+    return np.random.default_rng(0).permutation(rows)[:_COLUMNS], len(rows)
+
+
+def sheet(run: Run, rows: Int64Array) -> torch.Tensor:
+    """uint8 (3 n, C, H, W): the seeds of n finds, what is drawn of their genes, and the finds."""
+    assert run.triggers.seeds is not None
+    config, device = run.opened.config, resolve_device("cpu")
+    split = DataSplit(run.data, config.split)
+    encoder = cells.prepare(run.data, device=device, progress=Progress()).encoder
+    source = run.opened.source(split, FamilyContext(encoder, device, Progress(), encoding=True)).source
+    assert isinstance(source, EncodingSource)
+    seeds = run.triggers.seeds[rows]
+    images = torch.from_numpy(run.data.images[seeds])
+    labels = None if run.data.labels is None else torch.from_numpy(run.data.labels[seeds])
+    again = source.draw(source.encode(images, labels)).cpu()
+    return torch.cat([images, again, torch.from_numpy(run.triggers.images[rows])])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("run", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for path in arguments.run:
+        run = Run.open(path)
+        rows, among = chosen(run.triggers)
+        if len(rows):
+            pictures = sheet(run, rows)
+            times = max(1, _SIDE // pictures.shape[-1])
+            large = pictures.repeat_interleave(times, dim=2).repeat_interleave(times, dim=3)
+            save_image(large / 255, arguments.out / f"{path.name}.png", nrow=len(rows))
+        print(f"{path.name}: {len(rows)} of {among:,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Sheets of what families find, from a small run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from benchmarks.family_sheets import chosen, sheet
+from benchmarks.latent_tables import Run
+from diffgen.config import replace
+from diffgen.sources.vae import VaeSettings
+from diffgen.workflows.compare import compare
+from tests.benchmarks.conftest import SMALL, Bench
+
+
+def test_family_sheets(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    source = replace(SMALL.source.with_family(VaeSettings(steps=60)), family="vae")
+    config = replace(SMALL, technique="latte", source=source, batch_size=16)
+    compare(*models, data="digits:test", config=config, output=tmp_path / "latte")
+    said = bench("family_sheets", tmp_path / "sheets", tmp_path / "latte")
+    run = Run.open(tmp_path / "latte")
+    rows, among = chosen(run.triggers)
+    assert said == f"latte: {len(rows)} of {among}\n" and len(rows) > 0
+    drawn = sheet(run, rows)
+    assert drawn.shape == (3 * len(rows), 1, 28, 28)
+    assert run.triggers.seeds is not None
+    assert torch.equal(drawn[: len(rows)], torch.from_numpy(run.data.images[run.triggers.seeds[rows]]))
+    assert torch.equal(drawn[2 * len(rows) :], torch.from_numpy(run.triggers.images[rows]))
+    assert Image.open(tmp_path / "sheets" / "latte.png").size == (len(rows) * 86 + 2, 3 * 86 + 2)
