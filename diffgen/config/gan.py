@@ -14,13 +14,13 @@ from diffgen.errors import UserError
 class GanConfig:
     """The GAN and its training (paper, sections 3.1 and 3.2). Why these values: docs/decisions/007-the-gan.md.
 
-    For 10,000 images of 28 pixels the schedule "quick" takes one or two minutes, "default" five, "thorough" fifteen on
-    one core that computes in bfloat16 (benchmarks/results/gan.md); see :mod:`diffgen.gan_training.schedule`.
+    For 10,000 images of 28 pixels the schedule "quick" takes two minutes, "default" four, "thorough" up to twenty on
+    one core that does not compute in bfloat16 (benchmarks/results/gan.md); see :mod:`diffgen.gan_training.schedule`.
     """
 
     latent_dim: int = setting(64, "Continuous values in a latent vector of the GAN; 100 in the paper.", ge=1, le=65_536)
     width: int = setting(
-        32,
+        24,
         "Channels of the narrowest feature map; the widest has four times as many, eight times at 64 pixels.",
         ge=1,
         le=4096,
@@ -30,7 +30,7 @@ class GanConfig:
     )
     schedule: Literal["quick", "default", "thorough"] = setting(
         "default",
-        "How long the GAN is trained; for 10,000 images of 28 pixels some 1, 5 (default) or 15 minutes.",
+        "How long the GAN is trained; for 10,000 images of 28 pixels some 2, 4 (default) or 20 minutes.",
         option="--gan-schedule",
     )
     steps: Maybe[int] = setting(
