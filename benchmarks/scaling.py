@@ -149,7 +149,7 @@ def main() -> None:
         "",
         "    python -m benchmarks.scaling --out benchmarks/results",
         "",
-        f"Two LeNet-5, preset `default`, {torch.get_num_threads()} threads, torch {torch.__version__}, Python "
+        f"Two LeNet-5, preset `default`, threads: {torch.get_num_threads()}, torch {torch.__version__}, Python "
         f"{platform.python_version()}; medians of {arguments.rounds} generations, the networks alone in turn. "
         "A clustering comes once for every fifth by which the archive grows; its share is counted in.",
         "",

@@ -8,6 +8,7 @@ docs/decisions/007-the-gan.md.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ def train(
     training = _begin(image_shape, batches.classes, config, steps, rng, device)
     if state is not None and state.is_file():
         training_state.load(state, training, progress)
-    every = max(1, steps // config.monitor_checks) if monitor is not None and config.monitor_checks else None
+    every = math.ceil(steps / config.monitor_checks) if monitor is not None and config.monitor_checks else None
     saved = time.monotonic()
     with progress.stage("Training the GAN", total=steps) as task:
         while training.step < steps:
