@@ -151,7 +151,7 @@ class CheckHooks(ComparisonHooks):
                 genes = torch.from_numpy(source.space.sample(prepared.batch_size, draws))
                 images = source.draw(genes).cpu()
                 drawn += len(images)
-                valid = images[torch.from_numpy(prepared.pipeline.apply(images).accepted)]
+                valid = images[torch.from_numpy(prepared.pipeline.accepts(images))]
                 accepted += len(valid)
                 valid = valid[: wanted - count]
                 if len(valid) == 0:

@@ -207,7 +207,7 @@ class _Judge:
         agree, apart = _agree(answers).cpu(), disagree(answers, self.margin).cpu()
         rows = (agree | apart).nonzero().squeeze(1)
         accepted = torch.zeros(len(pictures), dtype=torch.bool)
-        accepted[rows] = torch.from_numpy(self.pipeline.apply(pictures[rows.to(pictures.device)].cpu()).accepted)
+        accepted[rows] = torch.from_numpy(self.pipeline.accepts(pictures[rows.to(pictures.device)].cpu()))
         return agree & accepted, apart & accepted
 
 
@@ -217,7 +217,7 @@ def _pairs(chosen: TriggerTable, steps: Steps, judge: _Judge) -> dict[str, Any]:
     holds = steps.found & _agree(torch.from_numpy(agreeing)).numpy()
     holds &= disagree(torch.from_numpy(triggering), judge.margin).numpy()
     for pictures in (steps.agreeing, steps.trigger):
-        holds &= judge.pipeline.apply(torch.from_numpy(pictures)).accepted
+        holds &= judge.pipeline.accepts(torch.from_numpy(pictures))
     start = chosen.images if len(chosen) else steps.trigger
     before, after = _difference(start, steps.first_agreeing), _difference(steps.trigger, steps.agreeing)
     return {

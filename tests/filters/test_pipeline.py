@@ -69,6 +69,20 @@ def test_real_filters_equal_one_image_at_a_time(
     assert np.array_equal(found.rejected_by[sure], rejected_by[sure])
     np.testing.assert_allclose(found.scores[sure], scores[sure], rtol=0, atol=1e-4)
     assert {*rejected_by.tolist()} == {-1, 0, 1}  # every outcome was tried
+    accepted = FilterPipeline(filters).accepts(parts.mixed, batch_size=batch_size)
+    assert np.array_equal(accepted[sure], rejected_by[sure] == -1)
+
+
+def test_what_is_accepted_is_told_without_whole_scores() -> None:
+    class UpToEnough(PixelFilter):
+        def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+            return super().score(images).clamp(max=enough)
+
+    filters = [UpToEnough(0, 5.0), UpToEnough(1, 9.0)]
+    images = torch.tensor([[4, 20, 0], [5, 9, 1], [200, 8, 2], [250, 250, 3]], dtype=torch.uint8).view(4, 1, 1, 3)
+    assert FilterPipeline(filters).accepts(images).tolist() == [False, True, False, True]
+    assert filters[1].asked[-3:] == [1, 2, 3]  # the first was rejected before
+    assert FilterPipeline([]).accepts(images).all() and FilterPipeline(filters).accepts(images[:0]).shape == (0,)
 
 
 def test_real_filters_keep_digits_and_drop_noise(parts: Any, real_filters: list[Any]) -> None:
