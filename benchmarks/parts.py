@@ -1,4 +1,4 @@
-"""Three parts beside what they stand in for: the GAN's folded network, the nearest real images, near-duplicates of all.
+"""Parts beside what they stand in for: folded network, nearest real images, near-duplicates of all, yes or no of SSIM.
 
     python -m benchmarks.parts DATA... --gan GAN.safetensors...
 
@@ -7,6 +7,7 @@ ratio within a round. Networks draw as the source does, 32 pictures at once: one
 pixels, not trained, and those of the files. Of each data set all images but a tenth are the real ones, as in a run;
 the queries are pictures that the search's operators make of all of them, compared as the filter ``ssim`` compares them.
 Groups of near-duplicates among all images of a set, as ``export --for-training`` needs them, are found once each way.
+The filter ``ssim``, calibrated as in a run, is asked about the queries for scores, and for whether it accepts them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from diffgen.config import FilterConfig, GanConfig
 from diffgen.data import load
 from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
+from diffgen.filters import FilterPipeline, SsimFilter
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import DcganGenerator, folded
 from diffgen.metrics.near_duplicates import directions_of
@@ -72,6 +74,11 @@ def main() -> None:
     for source in arguments.data:
         loaded = load(source).images
         print(f"| {source} | {_size(loaded.shape[1:])} | {grouping(loaded)} |")
+    print("\n| data | pixels | scores, ms | yes or no, ms | yes or no / scores | accepted | decided alike |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for source in arguments.data:
+        images = torch.from_numpy(load(source).images)
+        print(f"| {source} | {_size(images.shape[1:])} | {deciding(images, arguments.queries, arguments.rounds)} |")
 
 
 def drawing(network: DcganGenerator, rounds: int) -> str:
@@ -89,9 +96,8 @@ def drawing(network: DcganGenerator, rounds: int) -> str:
 
 def finding(images: torch.Tensor, queries: int, rounds: int) -> str:
     """What a picture costs with all distances and with :class:`Nearest`, and the share of the nearest that it finds."""
-    source = SeedsSource(Scene(images, None), SeedsSettings(), device=_CPU)
-    asked = _directions(source.draw(random_genes(source.space, queries, torch.Generator().manual_seed(0))))
-    real = _directions(images[torch.from_numpy(random_rows(len(images), len(images) - len(images) // 10))])
+    asked = _directions(_changed(images, queries))
+    real = _directions(_parts(images)[0])
     nearest, energies = Nearest(real), real.square().sum(dim=1)
 
     def all_distances() -> torch.Tensor:
@@ -132,6 +138,28 @@ def grouping(images: UInt8Array) -> str:
     return (
         f"{len(images):,} | {groups:,} | {before:.1f} | {after:.1f} | {after / before:.2f} | {'yes' if same else 'no'}"
     )
+
+
+def deciding(images: torch.Tensor, queries: int, rounds: int) -> str:
+    """What a picture costs with the filter's score and with its decision alone, and the share decided alike."""
+    asked, pipeline = _changed(images, queries), FilterPipeline([SsimFilter()])
+    pipeline.fit(*_parts(images))
+    slow, quick = pipeline.apply(asked).accepted, pipeline.accepts(asked)
+    costs = in_turn([lambda: pipeline.apply(asked), lambda: pipeline.accepts(asked)], rounds)
+    return f"{_costs(costs, queries)} | {slow.mean():.2%} | {(slow == quick).mean():.2%}"
+
+
+def _changed(images: torch.Tensor, count: int) -> torch.Tensor:
+    """Random images as the search's operators change them."""
+    source = SeedsSource(Scene(images, None), SeedsSettings(), device=_CPU)
+    return source.draw(random_genes(source.space, count, torch.Generator().manual_seed(0)))
+
+
+def _parts(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Nine tenths of the images, at random, and the others."""
+    chosen = torch.zeros(len(images), dtype=torch.bool)
+    chosen[torch.from_numpy(random_rows(len(images), len(images) - len(images) // 10))] = True
+    return images[chosen], images[~chosen]
 
 
 def in_turn(ways: list[Callable[[], object]], rounds: int) -> list[tuple[float, ...]]:
