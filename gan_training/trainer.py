@@ -42,7 +42,7 @@ _Network = TypeVar("_Network", bound=nn.Module)
 _REPORT_EVERY = 10
 _SECONDS_BETWEEN_SAVES = 60.0
 # batch norm's averages are gathered anew for the averaged weights, over this many batches
-_BATCH_NORM_BATCHES = 20
+_BATCH_NORM_BATCHES = 5
 _BATCH_NORM_BATCH_SIZE = 256
 # Learning rates decay linearly to zero over the last (1 - share) of the steps, but never before step 1,000: short
 # runs do better with constant rates (benchmarks/results/gan.md).
