@@ -44,10 +44,10 @@ _SECONDS_BETWEEN_SAVES = 60.0
 # batch norm's averages are gathered anew for the averaged weights, over this many batches
 _BATCH_NORM_BATCHES = 5
 _BATCH_NORM_BATCH_SIZE = 256
-# Learning rates decay linearly to zero over the last (1 - share) of the steps, but never before step 1,000: short
+# Learning rates decay linearly to zero over the last (1 - share) of the steps, but never before step 2,000: shorter
 # runs do better with constant rates (benchmarks/results/gan.md).
 _DECAY_FROM = 0.5
-_DECAY_AFTER = 1_000
+_DECAY_AFTER = 2_000
 
 
 @dataclass(frozen=True)

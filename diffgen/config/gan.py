@@ -20,7 +20,7 @@ class GanConfig:
 
     latent_dim: int = setting(64, "Continuous values in a latent vector of the GAN; 100 in the paper.", ge=1, le=65_536)
     width: int = setting(
-        32,
+        24,
         "Channels of the narrowest feature map; the widest has four times as many, eight times at 64 pixels.",
         ge=1,
         le=4096,
