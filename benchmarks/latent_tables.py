@@ -125,7 +125,8 @@ class Run:
     @cached_property
     def steps(self) -> list[dict[str, float]]:
         """The strengths of the step that made each trigger; none for a seed that was encoded and drawn again."""
-        assert self.triggers.recipes is not None
+        if self.triggers.recipes is None:  # it found nothing
+            return []
         return [dict(read_recipe(each.decode())[0].strengths) for each in self.triggers.recipes.tolist()]
 
 
@@ -157,7 +158,8 @@ def ends_of(run: Run) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     A search ends with its nearest picture that is what it was after; for GIFTbench that is the first one. Where all
     models give the same other label, it is no disagreement, and the run does not have it.
     """
-    assert run.triggers.seeds is not None
+    if run.triggers.seeds is None:  # it found nothing
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     away = np.array([step.get("distance", np.nan) for step in run.steps])
     rows, places = [], []
     for place in np.flatnonzero(run.counted["reached"]).tolist():
@@ -322,10 +324,9 @@ def interpolations(runs: Sequence[Run]) -> list[str]:
     """Argus' tables 1 and 3 (and 4, with a line for each source)."""
     rows = []
     for run in runs:
-        if run.technique not in ("argus", "latte"):
+        if run.technique not in ("argus", "latte") or run.triggers.seeds is None:  # None: it found nothing
             continue
         counted, steps = run.counted, run.steps
-        assert run.triggers.seeds is not None
         share = np.array([step["share"] for step in steps])
         for kind, asked in enumerate(counted["asked"].tolist()):
             own = np.flatnonzero(np.isclose(share, SHARES[kind])) if run.technique == "argus" else np.arange(len(share))
