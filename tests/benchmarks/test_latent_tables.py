@@ -45,7 +45,7 @@ def test_latent_tables(bench: Bench, models: tuple[Path, Path], tmp_path: Path) 
     walk = replace(SMALL, technique="giftbench", search=SearchConfig().with_technique(_SEARCHES["walk"][1]))
     walk = replace(walk, source=replace(source, family="vae"), batch_size=16)
     compare(models[0], models[0], data="digits:test", config=walk, output=tmp_path / "nothing")
-    assert "| vae | high | A |" in bench("latent_tables", tmp_path / "nothing")
+    assert "| vae | high | disagreement |" in bench("latent_tables", tmp_path / "nothing")
     said = bench("latent_tables", *(tmp_path / name for name in _SEARCHES))
     assert said.count("\n## ") + said.startswith("## ") == 6
     assert said.count("| argus, vae | 1x28x28 |") == 6  # three shares, two models
