@@ -3,13 +3,13 @@
     python -m benchmarks.argus_retraining DATA MODELS [--each 100] [--seeds 5] [--epochs 10] > table.md
 
 DATA and MODELS are those of benchmarks/retraining.py, whose pair is fine-tuned here, too, on the same 10,000 images of
-the training split (P: on all of it). The source ``vq``, with the two discriminators of Argus, learns from these images,
-and draws the pictures from them: an image that the model gets right is led a share of the way towards one of another
-class, as ``diffgen/techniques/argus.py`` does. What the model then gives another label than the seed's is an
+the training split (the paper: on all of it). The source ``vq``, with the two discriminators of Argus, learns from these
+images, and draws the pictures from them: an image that the model gets right is led a share of the way towards one of
+another class, as ``diffgen/techniques/argus.py`` does. What the model then gives another label than the seed's is an
 adversarial sample, and the seed's label is its own. Each share brings as many of each class, as far as the source draws
-so many: there are at most 256 times as many tries. "Random", as in P, adds as many images of the test split in their
-place, which nothing is measured on; two ways that P does not have add images of the training split again, as they are
-or changed as in benchmarks/retraining.py. All ways are measured on the same rest of the test split.
+so many: there are at most 256 times as many tries. "Random", as in the paper, adds as many images of the test split in
+their place, which nothing is measured on; two ways that the paper does not have add images of the training split again,
+as they are or changed as in benchmarks/retraining.py. All ways are measured on the same rest of the test split.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import torch
 
 from benchmarks.families import prepared
 from benchmarks.pairs import PAIRS
-from benchmarks.retraining import PAIR, SEED_IMAGES, Pictures, answers, augmented, fine_tune, network_of
+from benchmarks.quick import add_quick
+from benchmarks.retraining import PAIR, SEED_IMAGES, Pictures, answers, augmented, fine_tune, network_of, spread
 from diffgen.config import CompareConfig, applied
 from diffgen.data import load
 from diffgen.sampling import random_rows
@@ -129,9 +130,9 @@ class Measurement:
                 self.source, self.images, self.genes, network_of(self.files[role], recipe), share, self.each, seed=seed
             )
         found = {}
+        before = self.accuracy(network_of(self.files[role], recipe), rest)
         for way, more in ways.items():
             network = network_of(self.files[role], recipe)
-            before = self.accuracy(network, rest)
             fine_tune(network, self.images.with_more(more), recipe, epochs=self.epochs, seed=seed)
             after = self.accuracy(network, rest)
             found[way] = {"before": before, "after": after, "added": len(more), "drawn": tries[way]}
@@ -158,16 +159,11 @@ def table(found: Mapping[str, Sequence[Mapping[str, Mapping[str, float]]]]) -> s
             gained = [b - a for a, b in zip(before, after, strict=True)]
             published = "{:.2f} and {:.2f}".format(*PUBLISHED[way]) if way in PUBLISHED else ""
             lines.append(
-                f"| {role.upper()} | {way} | {_spread(added, '{:,.0f}')} | {_spread(drawn, '{:,.0f}')} "
-                f"| {_spread(before, '{:.2f}')} | {_spread(after, '{:.2f}')} | {_spread(gained, '{:+.2f}')} "
+                f"| {role.upper()} | {way} | {spread(added, '{:,.0f}')} | {spread(drawn, '{:,.0f}')} "
+                f"| {spread(before, '{:.2f}')} | {spread(after, '{:.2f}')} | {spread(gained, '{:+.2f}')} "
                 f"| {published} |"
             )
     return "\n".join(lines)
-
-
-def _spread(values: Sequence[float], shown: str) -> str:
-    middle, low, high = (shown.format(each) for each in (np.median(values), min(values), max(values)))
-    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -177,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--each", type=int, default=100, help="pictures of each class that are added")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--quick", action="store_true", help="hardly train the source: shows whether it runs")
+    add_quick(parser)
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
     started = time.process_time()

@@ -4,9 +4,9 @@
 
 RUN is the folder of a run of a technique that searches from encoded images (``--technique latte``, ``argus``,
 ``giftbench``, ``sinvad``). OUT gets a sheet for each run, named after its folder: ten distinct valid finds at random,
-those that the jury recognises first, each in a column, under its seed and what the run's source draws of that seed's
-genes. The seeds are real images, so that sheets of data that are not one's own are to be looked at and not published.
-Prints how many finds each sheet was drawn from.
+of those that the jury recognises where the run has one, each in a column, under its seed and what the run's source
+draws of that seed's genes. The seeds are real images, so that sheets of data that are not one's own are to be looked at
+and not published. Prints how many finds each sheet was drawn from.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SIDE = 96  # pixels that a picture has at least
 
 
 def chosen(table: TriggerTable) -> tuple[Int64Array, int]:
-    """int64 (n,), at most ten rows of a table, and how many they were drawn from: the recognised ones, if any."""
+    """int64 (n,), at most ten rows, and of how many: of what the jury recognises, where there is one."""
     says = jury_says(table)
     rows = np.flatnonzero(table.distinct if says is None else table.distinct & says)
     return np.random.default_rng(0).permutation(rows)[:_COLUMNS], len(rows)

@@ -48,7 +48,7 @@ VARIANTS = {
     "not conditional": replace(QUICK, conditional=False),
     "no transformations": replace(QUICK, augment=False),
     # without them the images are fewer, and so are the updates of a schedule; as many as "quick" has for MNIST
-    "no transformations, 844 updates": replace(QUICK, augment=False, steps=844),
+    "no transformations, 1,055 updates": replace(QUICK, augment=False, steps=1_055),
     "no moving average": replace(QUICK, ema_decay=0.0),
     "slower generator": replace(QUICK, learning_rate_generator=2e-4),
     "float32": replace(QUICK, bfloat16=False),

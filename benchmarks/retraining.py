@@ -208,7 +208,12 @@ def table(found: Mapping[str, Sequence[Mapping[str, Mapping[str, float]]]]) -> s
 
 
 def _cell(values: Sequence[float], name: str) -> str:
-    shown = "{:,.0f}" if name in ("regressions", "repaired") else "{:.2%}" if name == "accuracy" else "{:.1%}"
+    counts = name in ("regressions", "repaired")
+    return spread(values, "{:,.0f}" if counts else "{:.2%}" if name == "accuracy" else "{:.1%}")
+
+
+def spread(values: Sequence[float], shown: str) -> str:
+    """The median, and where they differ, the lowest and highest in brackets."""
     middle, low, high = (shown.format(each) for each in (np.median(values), min(values), max(values)))
     return middle if low == high else f"{middle} ({low} to {high})"
 

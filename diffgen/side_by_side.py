@@ -1,7 +1,8 @@
 """Does several parts of a work at the same time, each with one thread of the processor.
 
 The networks of a data set are so small that two threads train one of them no sooner than one thread does, and often
-later (docs/decisions/055). So each is trained with one thread, and as many at once as there are threads.
+later (docs/decisions/055). So each is trained with one thread, and of a block at most as many at once as there are
+threads.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def stand_still(readings: Sequence[Measurement], steps: int) -> bool:
     """Whether training that was planned for so many steps has nothing more to gain, going by its readings so far.
 
     So it is when the latest ``_PATIENCE`` readings are no better than those before by ``_GAIN``, from the middle of the
-    plan on: until then the learning rates are at their height, and marks swing.
+    plan on: before it marks swing.
     """
     earlier, latest = readings[:-_PATIENCE], readings[-_PATIENCE:]
     if not earlier or readings[-1].step < steps / 2:

@@ -25,6 +25,11 @@ SCHEDULES: dict[str, Schedule] = {
 }
 
 
+def steps_between_readings(config: GanConfig, steps: int) -> int:
+    """Updates from one reading of the collapse guard to the next, in a training of so many; the last comes sooner."""
+    return math.ceil(steps / max(1, config.monitor_checks))
+
+
 def number_of_steps(config: GanConfig, training_images: int) -> int:
     """Updates for a training set of this size (transformations included)."""
     if config.steps is not None:

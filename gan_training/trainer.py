@@ -8,7 +8,6 @@ docs/decisions/007-the-gan.md.
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from diffgen.gan_training.networks import (
     check_image_shape,
     to_uint8,
 )
-from diffgen.gan_training.schedule import number_of_steps
+from diffgen.gan_training.schedule import number_of_steps, steps_between_readings
 from diffgen.gan_training.training_state import TrainingState
 from diffgen.seeding import seeded
 
@@ -128,7 +127,7 @@ def train(
     training = _begin(image_shape, batches.classes, config, steps, rng, device)
     if state is not None and state.is_file():
         training_state.load(state, training, progress)
-    every = math.ceil(steps / config.monitor_checks) if monitor is not None and config.monitor_checks else None
+    every = steps_between_readings(config, steps) if monitor is not None and config.monitor_checks else None
     saved = time.monotonic()
     with progress.stage("Training the GAN", total=steps) as task:
         while training.step < steps:

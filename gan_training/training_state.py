@@ -18,7 +18,7 @@ from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
 from diffgen.runs.artifacts import read_tensors, write_tensors
 from diffgen.runs.networks import restore_training, training_tensors, under
 
-_FORMAT = "diffgen-gan-training-1"
+_FORMAT = "diffgen-gan-training-2"
 
 
 @dataclass

@@ -36,7 +36,7 @@ from diffgen.gan_training.tuning_space import own_values, suggest
 from diffgen.runs.lock import RunLock
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
-_FORMAT = "diffgen-gan-study-1"
+_FORMAT = "diffgen-gan-study-2"
 _PATIENCE = 120.0  # seconds; another process begins its trial in much less
 
 

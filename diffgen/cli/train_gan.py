@@ -46,8 +46,8 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--force", action="store_true", help="replace FILE and its page")
     training = parser.add_argument_group("training")
     long = training.add_mutually_exclusive_group()
-    long.add_argument("--quick", action="store_true", help="a minute or two for 10,000 images of 28 pixels")
-    long.add_argument("--thorough", action="store_true", help="a quarter of an hour for as many")
+    long.add_argument("--quick", action="store_true", help="two minutes, not four, for 10,000 images of 28 pixels")
+    long.add_argument("--thorough", action="store_true", help="some twenty minutes for as many")
     training.add_argument("--steps", type=int, metavar="N", help="number of updates (default: by schedule and size)")
     training.add_argument("--seed", type=int, metavar="N", help=f"seed (default: {defaults.gan.seed})")
     training.add_argument(

@@ -14,8 +14,9 @@ from diffgen.errors import UserError
 class GanConfig:
     """The GAN and its training (paper, sections 3.1 and 3.2). Why these values: docs/decisions/007-the-gan.md.
 
-    For 10,000 images of 28 pixels the schedule "quick" takes two minutes, "default" four, "thorough" up to twenty on
-    one core that does not compute in bfloat16 (benchmarks/results/gan.md); see :mod:`diffgen.gan_training.schedule`.
+    For 10,000 images of 28 pixels the schedule "default" takes four minutes on one core that does not compute in
+    bfloat16 (benchmarks/results/gan.md), and by the number of their updates "quick" two and "thorough" some twenty;
+    see :mod:`diffgen.gan_training.schedule`.
     """
 
     latent_dim: int = setting(64, "Continuous values in a latent vector of the GAN; 100 in the paper.", ge=1, le=65_536)
@@ -55,7 +56,7 @@ class GanConfig:
     )
     bfloat16: Maybe[bool] = setting(None, "Compute layers in bfloat16 (default: where the hardware does that fast).")
     monitor_checks: int = setting(
-        12, "How often the collapse guard measures the generator during training; 0 for never.", ge=0, le=1000
+        12, "How often the collapse guard measures the generator during training, at most; 0 for never.", ge=0, le=1000
     )
     seed: int = setting(
         0,

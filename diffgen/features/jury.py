@@ -143,12 +143,12 @@ def train(
             coming = next(lessons) if early else None
             for result in reversed(learned):
                 result()
-            lesson = coming or next(lessons, lesson)
+            lesson = next(lessons, lesson) if coming is None else coming
             task.advance()
     return jury.ready()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Lesson:
     """What the members are shown at a time.
 
@@ -249,7 +249,7 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
 
 
 class _Dropout(nn.Module):
-    """Dropout (Srivastava et al. 2014) of what it is told: torch's draws from the generator that all threads share.
+    """Dropout (Srivastava et al. 2014) whose masks are handed to it: torch's draws from the generator of all threads.
 
     Args:
         length: number of values of a picture.

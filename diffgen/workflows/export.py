@@ -16,7 +16,6 @@ from diffgen.config import roles
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.metrics.counting import ACCEPTED
 from diffgen.origins import recipe_text
-from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import BATCH
 from diffgen.runs.outputs import filled, output_folder, write_new
@@ -94,7 +93,7 @@ def export(
             with folder.reading():
                 rows = [row_of(some, row, results.class_names, filters) for row in range(len(some))]
             for name in {str(row["file"].rpartition("/")[0]) for row in rows}:
-                make_folder(unfinished / name)
+                (unfinished / name).mkdir(parents=True, exist_ok=True)
             for row, image in zip(rows, some.images, strict=True):
                 write_new(unfinished / row["file"], png_bytes(image))
                 task.advance()

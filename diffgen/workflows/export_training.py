@@ -18,7 +18,7 @@ from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.counting import is_distinct_among
 from diffgen.metrics.relatives import divided, groups_of_relatives
 from diffgen.origins import NO_SEED, recipe_text
-from diffgen.runs.files import make_folder, write_json
+from diffgen.runs.files import json_text
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import BATCH
 from diffgen.runs.outputs import filled, output_folder, write_new
@@ -120,10 +120,10 @@ def export_for_training(
     with filled(place) as unfinished:
         for part in (_TRAIN, _TEST):
             for name in made.classes:
-                make_folder(unfinished / part / name)
+                (unfinished / part / name).mkdir(parents=True)
         with (unfinished / _TABLE).open("x", encoding="utf-8", newline="") as table:
             _write(folder, made, unfinished, table, progress)
-        write_json(unfinished / _ABOUT, about)
+        write_new(unfinished / _ABOUT, json_text(about).encode())
     missing = tuple(
         name
         for label, name in enumerate(results.class_names)

@@ -23,7 +23,7 @@ from diffgen.gan_training.augmentation import TRANSFORMATIONS
 from diffgen.gan_training.header import add_to_header, read_header
 from diffgen.gan_training.kid_monitor import KidMonitor
 from diffgen.gan_training.monitor import MIN_HELD_OUT, Measurement, collapse
-from diffgen.gan_training.schedule import number_of_steps
+from diffgen.gan_training.schedule import number_of_steps, steps_between_readings
 from diffgen.gan_training.scores import GeneratorScores, score_generator
 from diffgen.runs.files import write_whole
 from diffgen.sources import gan as gan_loader
@@ -136,7 +136,7 @@ class _Work:
     def evaluate(self, settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
         """See :class:`diffgen.gan_training.tuning.Evaluate`."""
         split, context, tuning, monitor = self._split, self._context, self._config.tuning, self._monitor
-        every = max(1, number_of_steps(settings, self._images) // max(1, settings.monitor_checks))
+        every = steps_between_readings(settings, number_of_steps(settings, self._images))
 
         def after_measurement(measurement: Measurement) -> None:
             # trials of different length are compared at the same share of their training

@@ -51,11 +51,13 @@ def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Pat
     assert said.count("\n| preset paper |") == 3  # all, by generator, wrecked
 
 
+@pytest.mark.slow
 def test_many_classes(bench: Bench) -> None:
     said = bench("many_classes", "--classes", 1_000, "--queries", 200)
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
 
 
+@pytest.mark.slow
 def test_side_by_side(bench: Bench) -> None:
     words = ("--pairs", "digits", "--rounds", 1, "--budget", "100q", "--share", 0.02, *HARDLY_TRAINED)
     said = bench("side_by_side", *words)
@@ -153,6 +155,7 @@ def test_gan_training_time(bench: Bench, tmp_path: Path) -> None:
     assert (tmp_path / "gan-time.png").is_file()
 
 
+@pytest.mark.slow
 def test_gan_tuning(bench: Bench, tmp_path: Path) -> None:
     few = ("--quick", "--trials", 2, "--seeds", 1, "--draws", 2, "--images", 100)
     bench("gan_tuning", "digits:test", *few, "--out", tmp_path / "page.md")
@@ -281,7 +284,7 @@ def test_selector_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) 
     for subject in ("random", "by behaviour", "real disagreements"):
         for rule in ("soft vote", "stacking", "selector, pixels", "any is right"):
             assert said.count(f"\n| {subject} | {rule} |") == 1
-        assert said.count(f"\n| {subject} | best single model (") == 1
+        assert f"\n| {subject} | best single model (" in said  # which one that is may differ from seed to seed
 
 
 @pytest.mark.slow
@@ -331,6 +334,7 @@ def test_mixed(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, 
     assert all(f"\n| {way} |" in said for way in ("mixed", "seeds"))
 
 
+@pytest.mark.slow
 def test_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
     bench("pairs", shared_of_digits / "data", tmp_path / "models", "--only", "optimizer")
     words = (shared_of_digits / "data" / "mnist", tmp_path / "models", tmp_path / "out")
@@ -341,6 +345,7 @@ def test_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> Non
     assert "449 real images" in said
 
 
+@pytest.mark.slow
 def test_argus_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
     bench("pairs", shared_of_digits / "data", tmp_path / "models", "--only", "optimizer")
     words = (shared_of_digits / "data" / "mnist", tmp_path / "models", "--each", 3, "--seeds", 1, "--epochs", 1)

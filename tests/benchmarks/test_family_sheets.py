@@ -28,4 +28,8 @@ def test_family_sheets(bench: Bench, models: tuple[Path, Path], tmp_path: Path) 
     assert run.triggers.seeds is not None
     assert torch.equal(drawn[: len(rows)], torch.from_numpy(run.data.images[run.triggers.seeds[rows]]))
     assert torch.equal(drawn[2 * len(rows) :], torch.from_numpy(run.triggers.images[rows]))
+    seeds, again = drawn[: len(rows)].float(), drawn[len(rows) : 2 * len(rows)].float()
+    away = (again - seeds).square().mean(dim=(1, 2, 3))
+    # drawn again from its genes, a seed is not quite itself, and nearer to itself than to another
+    assert (away > 0).all() and away.mean() < (again - seeds.roll(1, dims=0)).square().mean()
     assert Image.open(tmp_path / "sheets" / "latte.png").size == (len(rows) * 86 + 2, 3 * 86 + 2)

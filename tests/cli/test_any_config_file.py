@@ -42,7 +42,7 @@ tables = st.dictionaries(names, scalars | st.lists(scalars, max_size=3), max_siz
 documents = st.dictionaries(names, scalars | st.lists(scalars, max_size=3) | tables, max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(document=documents)
 def test_any_toml_gives_settings_or_a_user_error(document: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "any.toml"

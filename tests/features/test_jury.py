@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.fixture(scope="module")
 def jury(digits: tuple[torch.Tensor, torch.Tensor]) -> Jury:
     images, labels = digits
-    return juries.train(images[:1400], labels[:1400])
+    return juries.train(images[:1400], labels[:1400], shown=15_000)
 
 
 def test_it_names_images_that_it_has_never_seen(jury: Jury, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -114,6 +116,29 @@ def slowly_trained(images: torch.Tensor, labels: torch.Tensor, *, steps: int, se
         optimiser.step()
         schedule.step()
     return jury.ready()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_members_are_asked_about_mirrored_images_when_all_have_learned_the_lessons_before(
+    digits: tuple[torch.Tensor, torch.Tensor], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned: Counter[int] = Counter()
+    at_the_question = []
+    learn, ask = juries._Pupil.learn, juries._may_be_mirrored
+
+    def learning(self: Any, *given: Any) -> None:
+        learn(self, *given)
+        learned[id(self)] += 1
+
+    def asking(*given: Any) -> bool:
+        at_the_question.extend(learned.values())
+        return ask(*given)
+
+    monkeypatch.setattr(juries._Pupil, "learn", learning)
+    monkeypatch.setattr(juries, "_may_be_mirrored", asking)
+    with own_threads(threads):
+        juries.train(*digits, shown=32 * 20, seed=5)
+    assert at_the_question == [8, 8, 8]  # two fifths of 20 steps
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

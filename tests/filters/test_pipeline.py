@@ -74,14 +74,18 @@ def test_real_filters_equal_one_image_at_a_time(
 
 
 def test_what_is_accepted_is_told_without_whole_scores() -> None:
+    wanted: list[float] = []
+
     class UpToEnough(PixelFilter):
         def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+            wanted.append(enough)
             return super().score(images).clamp(max=enough)
 
     filters = [UpToEnough(0, 5.0), UpToEnough(1, 9.0)]
     images = torch.tensor([[4, 20, 0], [5, 9, 1], [200, 8, 2], [250, 250, 3]], dtype=torch.uint8).view(4, 1, 1, 3)
     assert FilterPipeline(filters).accepts(images).tolist() == [False, True, False, True]
     assert filters[1].asked[-3:] == [1, 2, 3]  # the first was rejected before
+    assert wanted == [5.0, 9.0]
     assert FilterPipeline([]).accepts(images).all() and FilterPipeline(filters).accepts(images[:0]).shape == (0,)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.config import GanConfig
-from diffgen.gan_training.schedule import SCHEDULES, number_of_steps
+from diffgen.gan_training.schedule import SCHEDULES, number_of_steps, steps_between_readings
 
 schedules = st.sampled_from(sorted(SCHEDULES))
 
@@ -35,3 +37,12 @@ def test_a_longer_schedule_is_longer(training_images: int) -> None:
 def test_steps_that_are_named_are_taken(name: str, steps: int, training_images: int) -> None:
     config = GanConfig(schedule=name, steps=steps)  # type: ignore[arg-type]
     assert number_of_steps(config, training_images) == steps
+
+
+@given(steps=st.integers(1, 30_000), checks=st.integers(1, 40))
+def test_readings_are_counted_one_after_the_other(steps: int, checks: int) -> None:
+    every = steps_between_readings(GanConfig(monitor_checks=checks), steps)
+    read = [*range(every, steps, every), steps]
+    assert len(read) <= checks
+    # as the tuning numbers them
+    assert [math.ceil(step / every) - 1 for step in read] == list(range(len(read)))

@@ -177,6 +177,7 @@ def test_what_was_picked_stays_while_another_tab_is_looked_at(
     playwright.expect(page.get_by_label("Model", exact=True).locator("visible=true")).to_have_value("any model")
 
 
+@pytest.mark.slow
 def test_a_page_that_was_used_in_a_hurry_comes_to_rest(opened: Callable[..., Any]) -> None:
     """Of an event that comes again while functions listen to it still, each is called once more, and not for ever."""
     page = opened()

@@ -47,7 +47,9 @@ def _no_gan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("checkpoint_after_every_generation")
-@pytest.mark.parametrize("family", SMALL)
+@pytest.mark.parametrize(
+    "family", [each if each == "vae" else pytest.param(each, marks=pytest.mark.slow) for each in SMALL]
+)
 def test_a_whole_run_broken_off_and_gone_on_with(
     family: str,
     model_files: dict[str, Path],
