@@ -22,7 +22,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("script", ["diffgen doctor | true", "diffgen doctor --json | head -c 10 >/dev/null"])
+@pytest.mark.parametrize("script", ["diffgen compare --print-config | true", "diffgen doctor --json | head -c 10 >/dev/null"])
 def test_a_reader_that_goes_away_is_no_failure(script, unbuffered):
     done = run(f'{script}; exit "${{PIPESTATUS[0]}}"', PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -31,7 +31,7 @@ def test_a_reader_that_goes_away_is_no_failure(script, unbuffered):
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_output_that_cannot_be_written_is_said_and_no_failed_gate(unbuffered):
-    done = run("diffgen doctor >/dev/full", PYTHONUNBUFFERED=unbuffered)
+    done = run("diffgen compare --print-config >/dev/full", PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 3
     assert done.stderr == b"diffgen: the output cannot be written (No space left on device); free some space.\n"
     done = run("diffgen export nowhere 2>/dev/full", PYTHONUNBUFFERED=unbuffered)
@@ -40,7 +40,7 @@ def test_output_that_cannot_be_written_is_said_and_no_failed_gate(unbuffered):
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_stream_that_was_closed_changes_no_exit_code(unbuffered):
-    done = run("diffgen --version >&-; diffgen doctor >&-", PYTHONUNBUFFERED=unbuffered)
+    done = run("diffgen --version >&-; diffgen compare --print-config >&-", PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stderr) == (0, b"")
     done = run("diffgen export nowhere 2>&-", PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stdout) == (2, b"")
