@@ -50,13 +50,12 @@ from benchmarks.recognised_page import page
 from benchmarks.recognised_pairs import Pair, find_pairs, said
 from benchmarks.recognised_sheet import count_names, draw_sheets
 from diffgen.runs.files import write_text
-from diffgen.sources.operators import OPERATORS
-from diffgen.sources.seeds import SeedsSettings
+from diffgen.sources.operators import OPERATORS, usual_operators
 
 CONDITIONS = ("warm", "cold")
 
 
-_USUAL = SeedsSettings().operators
+_USUAL = {"": usual_operators(1), "-of-photographs": usual_operators(3)}
 
 
 def _operators(names: Iterable[str]) -> tuple[str, str]:
@@ -80,7 +79,11 @@ WAYS = {
     "no-turns": ("--set", "search.niche_parents=0"),
     "near-finds": ("--set", "search.skip_near_finds=false"),
     "inverted": ("--gan", "now", "--set", "search.inverted=250"),
-    **{f"no-{name}": _operators(other for other in _USUAL if other != name) for name in _USUAL},
+    **{
+        f"no-{name}{whose}": _operators(other for other in usual if other != name)
+        for whose, usual in _USUAL.items()
+        for name in usual
+    },
     "every-operator": _operators(OPERATORS),
 }
 STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")

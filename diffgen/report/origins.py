@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from diffgen.origins import Step
@@ -73,6 +74,31 @@ def _thicker(strengths: Mapping[str, float]) -> str:
     return f"strokes {_count(abs(pixels), 'pixel')} {'thicker' if pixels >= 0 else 'thinner'}"
 
 
+def _on_one_side(what: str) -> Callable[[Mapping[str, float]], str]:
+    """Of shares to the right and down, which may be negative."""
+
+    def said(by: Mapping[str, float]) -> str:
+        ways = (_share(by["right"], "on the right", "on the left"), _share(by["down"], "below", "above"))
+        return f"{what} by {' and '.join(filter(None, ways))}" if any(ways) else f"not {what}"
+
+    return said
+
+
+def _share(value: float, more: str, less: str) -> str:
+    """A share as a percentage and a word for its sign; nothing for 0."""
+    return f"{_short(100 * abs(value))}% {more if value > 0 else less}" if value else ""
+
+
+def _tinted(by: Mapping[str, float]) -> str:
+    ways = (_share(by["warmer"], "warmer", "colder"), _share(by["greener"], "greener", "more purple"))
+    return " and ".join(filter(None, ways)) or "not tinted"
+
+
+def _smeared(by: Mapping[str, float]) -> str:
+    length = math.hypot(by["right"], by["down"])
+    return f"smeared by a motion of {_count(length, 'pixel')}"
+
+
 # operator -> its strengths, and what is said of them
 _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] | None]] = {
     "shift": (("right", "down"), _moved),
@@ -84,6 +110,18 @@ _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] 
     "gamma": (("exponent",), lambda by: f"gamma {_short(by['exponent'])}"),
     "blur": (("sigma",), lambda by: f"blurred by {_count(by['sigma'], 'pixel')}"),
     "sharpen": (("amount",), lambda by: f"sharpened by {_short(by['amount'])}"),
+    "stretch": (
+        ("width", "height"),
+        lambda by: (
+            f"stretched to {_short(100 * by['width'])}% of its width and {_short(100 * by['height'])}% of its height"
+        ),
+    ),
+    "perspective": (("right", "down"), _on_one_side("smaller")),
+    "shade": (("right", "down"), _on_one_side("lighter")),
+    "tint": (("warmer", "greener"), _tinted),
+    "saturation": (("factor",), lambda by: f"saturation times {_short(by['factor'])}"),
+    "motion": (("right", "down"), _smeared),
+    "jpeg": (("loss",), lambda by: f"saved as JPEG of quality {_short(100 - by['loss'])}"),
     "elastic": (("pixels",), lambda by: f"bent by {_count(by['pixels'], 'pixel')}"),
     "stroke": (("pixels",), _thicker),
     "noise": (("levels",), lambda by: f"noise of {_count(by['levels'], 'grey level')}"),

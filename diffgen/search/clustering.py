@@ -10,6 +10,7 @@ from diffgen.config import SearchConfig
 from diffgen.types import Float32Array, Int64Array
 
 _NOISE = -1
+_SHORT = 256  # numbers of a vector
 
 
 def representative_rows(points: Float32Array, config: SearchConfig, *, seed: int) -> Int64Array:
@@ -59,7 +60,9 @@ def _reduce(points: Float32Array, config: SearchConfig, seed: int) -> Float32Arr
     if config.reducer == "pca":
         from sklearn.decomposition import PCA
 
-        return np.asarray(PCA(dim, svd_solver="randomized", random_state=seed).fit_transform(points), dtype=np.float32)
+        # of short vectors the covariance matrix gives the same directions in a third of the time
+        solver = "covariance_eigh" if points.shape[1] <= _SHORT else "randomized"
+        return np.asarray(PCA(dim, svd_solver=solver, random_state=seed).fit_transform(points), dtype=np.float32)
     from umap import UMAP
 
     # UMAP begins with one eigenvector more than there are dimensions, and eigsh finds fewer than there are points

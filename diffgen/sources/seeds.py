@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from diffgen.config import CompareConfig
-from diffgen.config.schema import Many, setting, settings
+from diffgen.config.schema import Many, Maybe, setting, settings
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError, did_you_mean
@@ -21,14 +22,22 @@ from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
 from diffgen.sources.clearness import prepare_clearness
 from diffgen.sources.energy import seed_weights
-from diffgen.sources.operators import OPERATORS, STRENGTHS, ImageRows, Scene, step_of
+from diffgen.sources.operators import OPERATORS, STRENGTHS, ImageRows, Operator, Scene, step_of, usual_operators
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
 from diffgen.types import Int64Array
 
-# Those that ask an auto-encoder cost a good part of a search's time, and the auto-encoder; in as many queries a search
-# finds hardly more with them (docs/decisions/033).
-_USUAL = tuple(name for name, each in OPERATORS.items() if not each.learned)
 _CALIBRATED = f"as far as the jury gives {KEPT:.0%} of held-out real images the names that it gave them unchanged"
+
+
+def _named(which: Callable[[Operator], bool]) -> str:
+    """Operators, as a list in words."""
+    return ", ".join(name for name, each in OPERATORS.items() if which(each))
+
+
+def _limited() -> str:
+    """Which operators are for some images alone, in words."""
+    grey, colour = _named(lambda each: each.only == "grey"), _named(lambda each: each.only == "colour")
+    return f"for grey images alone: {grey}; for colour: {colour}"
 
 
 @settings("source.seeds")
@@ -39,11 +48,11 @@ class SeedsSettings:
         UserError: an operator that is not known, or none.
     """
 
-    operators: Many[str] = setting(
-        _USUAL,
-        "The operators that real images are changed by; stroke is for grey images alone. To use those that ask an "
-        f"auto-encoder, which is trained for them ({', '.join(name for name in OPERATORS if name not in _USUAL)}), "
-        "name them beside the others.",
+    operators: Maybe[Many[str]] = setting(
+        None,
+        f"The operators that real images are changed by ({_limited()}); auto: all but those that ask an auto-encoder, "
+        f"which is trained for them ({_named(lambda each: each.learned)}), and for grey images but those that befall "
+        f"photographs ({_named(lambda each: each.photographic)}).",
     )
     steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
     explain: float = setting(
@@ -55,10 +64,10 @@ class SeedsSettings:
     )
 
     def __post_init__(self) -> None:
-        for name in self.operators:
+        for name in self.operators or ():
             if name not in OPERATORS:
                 raise UserError(f"The operator {name!r} is not known; {did_you_mean(name, OPERATORS, quoted=True)}")
-        if not self.operators:
+        if self.operators == ():
             raise UserError("The source seeds needs an operator; name one under source.seeds.operators.")
 
     def fitting(self, image_shape: tuple[int, int, int], *, learned: bool) -> tuple[str, ...]:
@@ -67,13 +76,14 @@ class SeedsSettings:
         Raises:
             UserError: there is none.
         """
-        usable = [OPERATORS[name] for name in self.operators]
-        fits = [(image_shape[0] == 1 or not each.grey) and (learned or not each.learned) for each in usable]
-        names = tuple(name for name, fit in zip(self.operators, fits, strict=True) if fit)
+        named = usual_operators(image_shape[0]) if self.operators is None else self.operators
+        names = tuple(
+            name for name in named if OPERATORS[name].fits(image_shape[0]) and (learned or not OPERATORS[name].learned)
+        )
         if not names:
             raise UserError(
-                f"The operator {self.operators[0]} does not fit these images (stroke is for grey ones); name another "
-                "one under source.seeds.operators."
+                f"The operator {named[0]} does not fit these images ({_limited()}); name another one under "
+                "source.seeds.operators."
             )
         return names
 
@@ -206,7 +216,7 @@ class SeedsFamily(Family):
     def uses_auto_encoder(self, config: CompareConfig) -> bool:
         """See the base class."""
         own = settings_among(SeedsSettings, config.source.families)
-        return any(OPERATORS[name].learned for name in own.operators)
+        return any(OPERATORS[name].learned for name in own.operators or ())
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""

@@ -34,7 +34,7 @@ from diffgen.config.schema import setting, settings
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Step
 from diffgen.sampling import affordable_rows
-from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, step_of
+from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, step_of, usual_operators
 from diffgen.sources.seeds import applied
 from diffgen.techniques.populations import UNKNOWN, Populations
 from diffgen.types import Float32Array
@@ -101,9 +101,7 @@ class DiverGet(Populations):
     def prepare(self, lanes: int) -> None:
         images = self._real.images
         channels, *sides = images.shape[1:]
-        self._names = [
-            name for name, each in OPERATORS.items() if not each.learned and (channels == 1 or not each.grey)
-        ]
+        self._names = list(usual_operators(channels))
         self._ranges = {name: OPERATORS[name].usual((sides[0], sides[1])) for name in self._names}
         rows = affordable_rows(images)
         # these operators know of no other image

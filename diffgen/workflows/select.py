@@ -117,13 +117,14 @@ def select(
     finds = read_valid_triggers(folder, triggers)
     examples, sources = _labelled(folder, finds, config)
     opened = OpenedRun(folder, device)
-    boxes = opened.models(models, options=options)
-    for model in boxes:
-        model.prepare(finds.images)
+    # before the models: to open those takes seconds, and what is wrong with the images is found without them
     own = own_data(folder, opened.config, progress)
     more = None if data is None else load_stored(data, opened.config, progress)
     if more is not None:
         more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
+    boxes = opened.models(models, options=options)
+    for model in boxes:
+        model.prepare(finds.images)
     given = _Given(opened, config, finds, examples, sources, tuple(boxes), own, more, progress)
     result, content = _train(given)
     behaviours, shown = trusted_behaviours(finds, examples)

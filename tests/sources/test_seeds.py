@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from scipy.ndimage import correlate1d
 from sklearn.datasets import load_sample_image
 from sklearn.neighbors import KNeighborsClassifier
@@ -50,7 +51,7 @@ def source_of(colour: bool, **given: object) -> SeedsSource:
 
 
 def fitting(colour: bool) -> tuple[str, ...]:
-    return tuple(name for name, each in OPERATORS.items() if not (colour and each.grey))
+    return tuple(name for name, each in OPERATORS.items() if each.fits(3 if colour else 1))
 
 
 EVERY = [(name, colour) for colour in (False, True) for name in fitting(colour)]
@@ -165,6 +166,7 @@ def seen_at(image: np.ndarray, across: float, down: float) -> np.ndarray:
         ("scale", {"factor": 0.5}, lambda x, y: (2 * x, 2 * y)),
         ("shift", {"right": 5.0, "down": -3.0}, lambda x, y: (x - 5, y + 3)),
         ("shear", {"degrees": -40.0}, lambda x, y: (x - np.tan(np.radians(40)) * y, y)),
+        ("stretch", {"width": 0.5, "height": 1.25}, lambda x, y: (2 * x, y / 1.25)),
     ],
 )
 def test_photographs_of_any_size_are_mirrored_as_far_as_an_operator_reaches(
@@ -180,6 +182,71 @@ def test_photographs_of_any_size_are_mirrored_as_far_as_an_operator_reaches(
             for number in range(2):
                 wanted[number, :, row, column] = seen_at(images[number].numpy().astype(float), *at)
     assert np.abs(made - wanted).max() <= 0.51
+
+
+@pytest.mark.parametrize("sides", [(16, 16), (24, 8), (8, 32)])
+def test_in_perspective_one_side_is_further_away(sides: tuple[int, int]) -> None:
+    height, width = sides
+    images = torch.from_numpy(np.random.default_rng(0).integers(50, 256, (2, 3, height, width), dtype=np.uint8))
+    strengths = {"right": 0.4, "down": -0.2}
+    made = OPERATORS["perspective"].apply(images, Scene(images, None), [strengths] * 2).numpy()
+    for row in range(height):
+        for column in range(width):
+            x, y = column - (width - 1) / 2, row - (height - 1) / 2
+            away = 1 + 0.4 * x / (width / 2) - 0.2 * y / (height / 2)
+            for number in range(2):
+                wanted = seen_at(images[number].numpy().astype(float), x * away, y * away)
+                assert np.abs(made[number, :, row, column] - wanted).max() <= 0.51
+
+
+def test_light_from_one_side_has_a_slope_and_leaves_the_middle() -> None:
+    images = torch.full((1, 3, 9, 15), 100, dtype=torch.uint8)
+    made = OPERATORS["shade"].apply(images, Scene(images, None), [{"right": 0.3, "down": 0.0}])[0].int()
+    assert (made == made[:1, :1]).all()
+    line = made[0, 0].tolist()
+    assert line == [round(100 * (1 + 0.3 * (2 * column - 14) / 15)) for column in range(15)]
+    below = OPERATORS["shade"].apply(images, Scene(images, None), [{"right": 0.0, "down": -0.3}])[0, 0, :, 0].tolist()
+    assert below == sorted(below, reverse=True) and below[4] == 100
+
+
+def test_tint_and_saturation_change_colours_alone() -> None:
+    scene = scene_of(True)
+    images = scene.seeds
+    grey = OPERATORS["saturation"].apply(images, scene, [{"factor": 0.0}] * len(images))
+    for image, found in zip(images, grey, strict=True):
+        wanted = np.asarray(Image.fromarray(image.permute(1, 2, 0).numpy()).convert("L")).astype(int)
+        assert np.abs(found.numpy() - wanted).max() <= 1
+    # what has no colour keeps none
+    assert torch.equal(OPERATORS["saturation"].apply(grey, scene, [{"factor": 2.0}] * len(grey)), grey)
+    even = torch.full((1, 3, 4, 4), 100, dtype=torch.uint8)
+    warm = OPERATORS["tint"].apply(even, scene, [{"warmer": 0.2, "greener": -0.1}])
+    assert warm[0, :, 0, 0].tolist() == [120, 90, 80]
+
+
+@pytest.mark.parametrize("sides", [(28, 28), (32, 20), (120, 30)])
+def test_a_motion_is_the_mean_along_a_line(sides: tuple[int, int]) -> None:
+    height, width = sides
+    images = torch.from_numpy(np.random.default_rng(0).integers(256, size=(1, 1, height, width), dtype=np.uint8))
+    right, down = 0.15 * width, -0.08 * height
+    made = OPERATORS["motion"].apply(images, Scene(images, None), [{"right": right, "down": down}])[0, 0].numpy()
+    looks = {28: 6, 32: 6, 120: 17}[height]
+    repeated = np.pad(images[0].numpy().astype(float), ((0, 0), (40, 40), (40, 40)), mode="symmetric")
+    for row, column in ((0, 0), (height // 2, width // 2), (height - 1, 3), (5, width - 1)):
+        x, y = column - (width - 1) / 2, row - (height - 1) / 2
+        seen = [seen_at(repeated, x + share * right, y + share * down) for share in np.linspace(-0.5, 0.5, looks)]
+        assert abs(made[row, column] - np.mean(seen)) <= 0.51
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_a_jpeg_of_less_quality_keeps_less(colour: bool) -> None:
+    scene = scene_of(colour)
+    images = scene.seeds[:12]
+    lost = []
+    for loss in (0, 1, 30, 60, 85):
+        made = OPERATORS["jpeg"].apply(images, scene, [{"loss": float(loss)}] * 12)
+        lost.append(float((made.int() - images.int()).abs().float().mean()))
+    assert lost[0] == 0
+    assert lost == sorted(lost) and lost[-1] > 2 * lost[1]
 
 
 @pytest.mark.parametrize("name", [name for name, each in OPERATORS.items() if each.patterned])
@@ -342,3 +409,5 @@ def test_settings_that_cannot_be() -> None:
         SeedsSettings(operators=())
     with pytest.raises(UserError, match="stroke does not fit"):
         source_of(True, operators=("stroke",))
+    with pytest.raises(UserError, match="tint does not fit"):
+        source_of(False, operators=("tint",))

@@ -10,4 +10,29 @@ OPERATORS: dict[str, Operator] = {
     **learned.OPERATORS,
 }
 
-__all__ = ["OPERATORS", "STRENGTHS", "Axis", "ImageRows", "Operator", "Range", "Scene", "Strengths", "step_of"]
+
+def usual_operators(channels: int) -> tuple[str, ...]:
+    """Names of the operators that images of so many channels are changed by where none are named.
+
+    Those that ask an auto-encoder cost a good part of a search's time, and the auto-encoder; in as many queries a
+    search finds hardly more with them (docs/decisions/033).
+    """
+    return tuple(
+        name
+        for name, each in OPERATORS.items()
+        if each.fits(channels) and not each.learned and not (each.photographic and channels == 1)
+    )
+
+
+__all__ = [
+    "OPERATORS",
+    "STRENGTHS",
+    "Axis",
+    "ImageRows",
+    "Operator",
+    "Range",
+    "Scene",
+    "Strengths",
+    "step_of",
+    "usual_operators",
+]

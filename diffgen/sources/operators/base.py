@@ -131,7 +131,8 @@ class Operator:
         patterned: its second gene chooses a random pattern, the strength ``seed``.
         towards: it leads towards another real image, the strength ``other``.
         learned: it needs the auto-encoder.
-        grey: it is for grey images only.
+        photographic: grey images are changed by it only where it is named: it is what befalls photographs.
+        only: the images that it is for, or None: all.
     """
 
     axes: tuple[Axis, ...]
@@ -139,7 +140,12 @@ class Operator:
     patterned: bool = False
     towards: bool = False
     learned: bool = False
-    grey: bool = False
+    photographic: bool = False
+    only: Literal["grey", "colour"] | None = None
+
+    def fits(self, channels: int) -> bool:
+        """Whether images of so many channels can be changed by it."""
+        return self.only is None or (self.only == "grey") == (channels == 1)
 
     def usual(self, sides: tuple[int, int]) -> dict[str, Range]:
         """The range of every strength of images of (H, W) that no jury has calibrated."""
@@ -172,6 +178,14 @@ def step_of(name: str, operator: Operator, genes: tuple[float, float], other: in
 def column(strengths: Strengths, name: str) -> torch.Tensor:
     """One strength of every image, float64 (N, 1, 1, 1)."""
     return torch.tensor([each[name] for each in strengths], dtype=torch.float64)[:, None, None, None]
+
+
+def places(sides: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """float64 (1, 1, W) and (1, H, 1): how far right and down of the middle the pixels lie, for images of (H, W)."""
+    height, width = sides
+    across = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
+    down = torch.arange(height, dtype=torch.float64) - (height - 1) / 2
+    return across[None, None, :], down[None, :, None]
 
 
 def to_bytes(images: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Operators that move the pixels of an image: rotation, shift, shear, scale, and an elastic displacement."""
+"""Operators that move the pixels of an image: turns, shifts, shears, scales, perspective, and bending."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import torch
 import torch.nn.functional as F
 
 from diffgen.gan_training.augmentation import ROTATION_DEGREES, SHEAR_DEGREES, SHIFT_PERCENT, Background
-from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengths, column, normal_patterns, to_bytes
+from diffgen.sources.operators.base import (
+    Axis,
+    Operator,
+    Range,
+    Scene,
+    Strengths,
+    column,
+    normal_patterns,
+    places,
+    to_bytes,
+)
 
 _KNOTS = 4  # of an elastic displacement, each way: strokes bend, and do not break
 
@@ -52,14 +62,6 @@ def _mirrored(places: torch.Tensor, side: int, border: int) -> torch.Tensor:
     return torch.where(places.abs() > last + border, seen, places)
 
 
-def _places(sides: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """float64 (1, 1, W) and (1, H, 1): the pixels' places from the middle."""
-    height, width = sides
-    across = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
-    down = torch.arange(height, dtype=torch.float64) - (height - 1) / 2
-    return across[None, None, :], down[None, :, None]
-
-
 def _warp(images: torch.Tensor, background: Background, matrices: list[list[float]]) -> torch.Tensor:
     """Each image under an affine map of its own, about its middle.
 
@@ -71,7 +73,7 @@ def _warp(images: torch.Tensor, background: Background, matrices: list[list[floa
     a, b, c, d, x, y = (
         torch.tensor(values, dtype=torch.float64)[:, None, None] for values in zip(*matrices, strict=True)
     )
-    across, down = _places((images.shape[2], images.shape[3]))
+    across, down = places((images.shape[2], images.shape[3]))
     across, down = across - x, down - y
     # no product of matrices: its last digits may depend on how many there are
     return _sampled(images, background, a * across + b * down, c * across + d * down)
@@ -96,13 +98,27 @@ def _scale(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Te
     return _warp(images, scene.background, [[share, 0, 0, share, 0, 0] for share in shares])
 
 
+def _stretch(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
+    return _warp(images, scene.background, [[1 / each["width"], 0, 0, 1 / each["height"], 0, 0] for each in strengths])
+
+
+def _tilt(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
+    """As if the picture were turned away on the side where it becomes smaller."""
+    height, width = images.shape[-2:]
+    across, down = places((height, width))
+    right, below = column(strengths, "right")[:, :, 0], column(strengths, "down")[:, :, 0]
+    # how far away each place is, as a multiple of the middle's distance
+    away = 1 + right * across * 2 / width + below * down * 2 / height
+    return _sampled(images, scene.background, across * away, down * away)
+
+
 def _bend(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     """Simard et al. (2003), "Best practices for convolutional neural networks", with a field between a few knots."""
     height, width = images.shape[-2:]
     knots = normal_patterns(strengths, (2, _KNOTS, _KNOTS))
     field = F.interpolate(knots, size=(height, width), mode="bicubic", align_corners=True)
     field = field * column(strengths, "pixels")
-    across, down = _places((height, width))
+    across, down = places((height, width))
     return _sampled(images, scene.background, across + field[:, 0], down + field[:, 1])
 
 
@@ -118,6 +134,19 @@ OPERATORS = {
     ),
     "shear": Operator((Axis("degrees", _both_ways(SHEAR_DEGREES), _both_ways(40), unit=" degrees"),), _shear),
     "scale": Operator((Axis("factor", Range(0.85, 1, 1.15), Range(0.5, 1, 1.6)),), _scale),
+    "stretch": Operator(
+        (
+            Axis("width", Range(0.85, 1, 1.15), Range(0.5, 1, 1.6)),
+            Axis("height", Range(0.85, 1, 1.15), Range(0.5, 1, 1.6)),
+        ),
+        _stretch,
+        photographic=True,
+    ),
+    "perspective": Operator(
+        (Axis("right", _both_ways(0.15), _both_ways(0.4)), Axis("down", _both_ways(0.15), _both_ways(0.4))),
+        _tilt,
+        photographic=True,
+    ),
     "elastic": Operator(
         (Axis("pixels", Range(0, 0, 3), Range(0, 0, 10), percent_of="width", unit=" pixels"),), _bend, patterned=True
     ),

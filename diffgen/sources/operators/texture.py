@@ -1,7 +1,8 @@
-"""Operators on a pixel and its surroundings: blur, sharpen, the thickness of strokes, and noise."""
+"""Operators on a pixel and its surroundings: blurs, sharpen, the thickness of strokes, noise, and JPEG."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
 
@@ -9,12 +10,26 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from PIL import Image
 
 from diffgen.gan_training.augmentation import BLUR_PERCENT
-from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengths, column, normal_patterns, to_bytes
+from diffgen.sources.operators.base import (
+    Axis,
+    Operator,
+    Range,
+    Scene,
+    Strengths,
+    column,
+    normal_patterns,
+    places,
+    to_bytes,
+)
 from diffgen.types import Int64Array
 
 _WIDEST_BLUR = 7.0  # percent of the width
+_WIDEST_SMEAR = 15.0  # percent of a side
+_SMEARED, _SMEARED_AT_MOST = Range(-6, 0, 6), Range(-_WIDEST_SMEAR, 0, _WIDEST_SMEAR)  # both ways are the same
+_LOOKS = 17  # along a line, at most
 _SHARPENED = 3.0  # percent of the width: standard deviation of the blur that sharpening takes away
 _PIXELS_AT_ONCE = 1 << 20  # of images that are blurred together
 _SMALLEST_SIGMA = 0.05  # pixels; a narrower Gaussian weighs the pixel alone
@@ -67,6 +82,44 @@ def _sharpen(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.
     return to_bytes(images + (images - soft) * column(strengths, "amount"))
 
 
+def _smear(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
+    """A camera that moves while it looks: the mean along a line."""
+    height, width = images.shape[-2:]
+    # as many looks for every image, so that none depends on another's strength
+    looks = min(_LOOKS, math.ceil(_WIDEST_SMEAR / 100 * max(height, width)) + 1)
+    pixels, total = images.to(torch.float32), torch.zeros(images.shape, dtype=torch.float64)
+    across, down = places((height, width))
+    right, below = column(strengths, "right")[:, :, 0], column(strengths, "down")[:, :, 0]
+    for place in range(looks):
+        share = place / (looks - 1) - 0.5
+        grid = torch.stack(
+            [
+                ((across + share * right).expand(-1, height, -1) * 2 / width),
+                ((down + share * below).expand(-1, -1, width) * 2 / height),
+            ],
+            dim=3,
+        )
+        total += F.grid_sample(pixels, grid.to(torch.float32), padding_mode="reflection", align_corners=False)
+    return to_bytes(total / looks)
+
+
+def _jpeg(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
+    """Saved as a JPEG and opened again."""
+    made = images.clone()
+    for number, each in enumerate(strengths):
+        if each["loss"] > 0:
+            made[number] = _saved(images[number], quality=100 - int(each["loss"]))
+    return made
+
+
+def _saved(image: torch.Tensor, quality: int) -> torch.Tensor:
+    """uint8 (C, H, W): what a JPEG file of this quality keeps."""
+    pixels, file = image.permute(1, 2, 0).numpy(), io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if len(image) == 1 else pixels).save(file, "JPEG", quality=quality)
+    opened = np.array(Image.open(file, formats=("JPEG",)))
+    return torch.from_numpy(opened.reshape(pixels.shape)).permute(2, 0, 1)
+
+
 def _noise(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     shape = tuple(images.shape[1:])
     return to_bytes(images + normal_patterns(strengths, shape) * column(strengths, "levels"))
@@ -74,30 +127,27 @@ def _noise(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Te
 
 def _thicken(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     """Strokes grow (above zero) or shrink by a number of pixels; what lies between two whole numbers is mixed."""
-    pixels = images.to(torch.float64)
     # strokes are what is not background: light ones on black, as in MNIST, or dark ones on paper
     dark_strokes = scene.background is not None and sum(scene.background) / len(scene.background) >= 128
-    if dark_strokes:
-        pixels = 255 - pixels
     wanted = column(strengths, "pixels")
-    result = pixels
-    for sign in (1.0, -1.0):
-        grown, amount = sign * pixels, (sign * wanted).clamp_min(0)
-        for ring in range(math.ceil(_reach(images.shape[-1]))):
-            share = (amount - ring).clamp(0, 1)
-            grown = grown + share * (_ring(grown) - grown)
-        result = torch.where(sign * wanted > 0, sign * grown, result)
-    return to_bytes(255 - result if dark_strokes else result)
+    # light strokes shrink where everything else grows
+    turned = (wanted < 0) != dark_strokes
+    pixels = images.to(torch.float64)
+    grown, amount = torch.where(turned, 255 - pixels, pixels), wanted.abs()
+    for ring in range(math.ceil(float(amount.max())) if len(images) else 0):
+        grown = grown + (amount - ring).clamp(0, 1) * (_ring(grown) - grown)
+    return to_bytes(torch.where(turned, 255 - grown, grown))
 
 
 def _ring(pixels: torch.Tensor) -> torch.Tensor:
     """The largest of a pixel and its four neighbours."""
-    across = F.max_pool2d(pixels, (1, 3), stride=1, padding=(0, 1))
-    return torch.maximum(across, F.max_pool2d(pixels, (3, 1), stride=1, padding=(1, 0)))
-
-
-def _reach(width: int) -> float:
-    return OPERATORS["stroke"].widest((width, width))["pixels"].high
+    most = pixels.clone()
+    for side in (2, 3):
+        end = pixels.shape[side] - 1
+        first, last = pixels.narrow(side, 0, end), pixels.narrow(side, 1, end)
+        for own, other in ((most.narrow(side, 0, end), last), (most.narrow(side, 1, end), first)):
+            torch.maximum(own, other, out=own)
+    return most
 
 
 OPERATORS = {
@@ -105,9 +155,18 @@ OPERATORS = {
         (Axis("sigma", Range(0, 0, BLUR_PERCENT[1]), Range(0, 0, _WIDEST_BLUR), percent_of="width", unit=" pixels"),),
         _blur,
     ),
+    "motion": Operator(
+        (
+            Axis("right", _SMEARED, _SMEARED_AT_MOST, percent_of="width", unit=" pixels"),
+            Axis("down", _SMEARED, _SMEARED_AT_MOST, percent_of="height", unit=" pixels"),
+        ),
+        _smear,
+        photographic=True,
+    ),
+    "jpeg": Operator((Axis("loss", Range(0, 0, 70), Range(0, 0, 85), whole=True),), _jpeg, photographic=True),
     "sharpen": Operator((Axis("amount", Range(0, 0, 1), Range(0, 0, 5)),), _sharpen),
     "stroke": Operator(
-        (Axis("pixels", Range(-1.5, 0, 2), Range(-7, 0, 7), percent_of="width", unit=" pixels"),), _thicken, grey=True
+        (Axis("pixels", Range(-1.5, 0, 2), Range(-7, 0, 7), percent_of="width", unit=" pixels"),), _thicken, only="grey"
     ),
     "noise": Operator((Axis("levels", Range(0, 0, 10), Range(0, 0, 30), unit=" grey levels"),), _noise, patterned=True),
 }
