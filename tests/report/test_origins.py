@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from diffgen.origins import Step, read_recipe, recipe_text
 from diffgen.report.origins import origin_sentence, step_phrase
 from diffgen.runs.triggers import Origin
+from diffgen.sources.operators import OPERATORS
 from diffgen.techniques.mutation import Mutator
 from diffgen.techniques.mutation.geometry import rotation, scale, shear, translation
 from diffgen.techniques.mutation.levels import brightness, contrast, pixels, salt_and_pepper
@@ -32,12 +33,30 @@ STRENGTHS = st.lists(st.tuples(WORDS, st.floats(-1e6, 1e6)), max_size=3, unique_
         ("median_blur(side=3)", "median blur (side 3)"),
         ("rotation(turns=2)", "rotation (turns 2)"),
         ("unchanged()", "unchanged"),
+        ("stretch(width=0.9, height=1.15)", "stretched to 90% of its width and 115% of its height"),
+        ("perspective(right=0.2, down=-0.1)", "smaller by 20% on the right and 10% above"),
+        ("shade(right=-0.3, down=0)", "lighter by 30% on the left"),
+        ("shade(right=0, down=0)", "not lighter"),
+        ("tint(warmer=-0.1, greener=0.05)", "10% colder and 5% greener"),
+        ("tint(warmer=0, greener=0)", "not tinted"),
+        ("saturation(factor=0.5)", "saturation times 0.5"),
+        ("motion(right=3, down=-4)", "smeared by a motion of 5 pixels"),
+        ("jpeg(loss=70)", "saved as JPEG of quality 30"),
     ],
 )
 def test_phrases(recipe: str, wanted: str) -> None:
     origin = Origin(seed=4311, seed_label=4, recipe=read_recipe(recipe), generation=3)
     assert origin.source == "real image"
     assert origin_sentence(origin, NAMES, "the GAN") == f"made from real image 4,311, labelled 4: {wanted}"
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_has_a_phrase_of_its_own(name: str) -> None:
+    """None of them names its strengths otherwise than its phrase expects; then its bare name would be said."""
+    operator = OPERATORS[name]
+    strengths = operator.strengths((1.0, 0.2), 3, operator.usual((28, 28)))
+    phrase = step_phrase(Step(name, tuple(strengths.items())))
+    assert "(" not in phrase and phrase != name.replace("_", " ")
 
 
 def test_what_is_not_known_is_not_said() -> None:
