@@ -33,10 +33,10 @@ def origin_sentence(origin: Origin, names: Sequence[str], drawn_by: str) -> str:
 def step_phrase(step: Step) -> str:
     """One operator and its strengths: ``turned 11 degrees``; of an operator without a phrase its own name."""
     strengths = dict(step.strengths)
-    names, phrase = _PHRASES.get(step.operator, ((), None))
     # another version may have named its strengths otherwise
-    if phrase is not None and strengths.keys() >= set(names):
-        return phrase(strengths)
+    for names, phrase in filter(None, (_PHRASES.get(step.operator), _OTHERWISE.get(step.operator))):
+        if phrase is not None and strengths.keys() >= set(names):
+            return phrase(strengths)
     words = step.operator.replace("_", " ")
     if not strengths:
         return words
@@ -138,4 +138,8 @@ _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] 
     "random_pixels": (("count",), lambda by: f"{_count(by['count'], 'pixel')} replaced at random"),
     "evolved_pixels": (("rounds",), lambda by: f"pixels evolved in {_count(by['rounds'], 'round')}"),
     "salt_and_pepper": (("share",), lambda by: f"{_short(100 * by['share'])}% of the pixels made black or white"),
+}
+# the same for operators of the same name that measure themselves otherwise
+_OTHERWISE: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] | None]] = {
+    "brightness": (("factor",), lambda by: f"brightness times {_short(by['factor'])}"),
 }

@@ -28,6 +28,7 @@ STRENGTHS = st.lists(st.tuples(WORDS, st.floats(-1e6, 1e6)), max_size=3, unique_
         ("shift(right=2, down=-1)", "moved 2 pixels right and 1 pixel up"),
         ("shift(right=0, down=0)", "not moved"),
         ("brightness(levels=-12.5)", "made 12.5 grey levels darker"),
+        ("brightness(factor=1.2)", "brightness times 1.2"),
         ("scale(factor=0.9)", "scaled to 90%"),
         ("contrast(factor=1.25); random_pixels(count=3)", "contrast times 1.25, then 3 pixels replaced at random"),
         ("median_blur(side=3)", "median blur (side 3)"),
