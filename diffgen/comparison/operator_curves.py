@@ -25,7 +25,7 @@ from diffgen.tasks.classification import disagree
 from diffgen.types import Int64Array, UInt8Array
 
 _MOST, _FEWEST = 200, 20  # real images; fewer say nothing
-_STEPS = (3, 2)  # strengths a direction, the first number of them that leaves enough images for each
+_STEPS = (3, 2, 1)  # strengths a direction, the first number of them that leaves enough images for each
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ def write_operator_curves(prepared: Prepared, queries: int) -> None:
     left = [model.answers.images_left for model in prepared.models]
     needed = len(points) * len(images)
     if len(images) < _FEWEST or any(each is not None and each < needed for each in left):
+        if points:
+            prepared.progress.say("Operators have no curves: the models may be asked about too few pictures for that.")
         return
     accuracy, apart = [], []
     with prepared.progress.stage("Asking how each operator changes the answers", total=len(points)) as task:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from diffgen.config import CompareConfig, replace
-from diffgen.config.tables import check_tables, settings_among, with_table
+from diffgen.config.tables import check_tables, settings_among, table_name, with_table
+from diffgen.sources.operators import usual_operators
 from diffgen.sources.registry import family_of
 from diffgen.sources.registry import settings_classes as settings_of_sources
+from diffgen.sources.seeds import SeedsSettings
 from diffgen.techniques import check_settings_tables, with_settings_written_out
 
 
@@ -21,6 +23,25 @@ def check_own_settings(config: CompareConfig, *, settled: bool = True) -> None:
     """
     check_settings_tables(config.search, config.technique if settled else None)
     check_tables(config.source.families, settings_of_sources(), prefix="source", all_known=True)
+
+
+def with_named_operators(config: CompareConfig, channels: int) -> CompareConfig:
+    """The same with the operators of the source ``seeds`` by their names, where its settings are written out.
+
+    Genes are numbers of that list, which other versions may have otherwise.
+
+    Args:
+        config: see :func:`with_own_settings`.
+        channels: of the images.
+    """
+    families = config.source.families
+    if table_name(SeedsSettings) not in families:
+        return config
+    own = settings_among(SeedsSettings, families)
+    if own.operators is not None:
+        return config
+    named = replace(own, operators=usual_operators(channels))
+    return replace(config, source=replace(config.source, families=with_table(families, named)))
 
 
 def with_own_settings(config: CompareConfig) -> CompareConfig:

@@ -60,9 +60,11 @@ def _reduce(points: Float32Array, config: SearchConfig, seed: int) -> Float32Arr
     if config.reducer == "pca":
         from sklearn.decomposition import PCA
 
-        # of short vectors the covariance matrix gives the same directions in a third of the time
+        # of short vectors the covariance matrix gives the directions in a third of the time
         solver = "covariance_eigh" if points.shape[1] <= _SHORT else "randomized"
-        return np.asarray(PCA(dim, svd_solver=solver, random_state=seed).fit_transform(points), dtype=np.float32)
+        # about their mean, since that matrix is a difference of sums
+        centred = points - points.mean(axis=0)
+        return np.asarray(PCA(dim, svd_solver=solver, random_state=seed).fit_transform(centred), dtype=np.float32)
     from umap import UMAP
 
     # UMAP begins with one eigenvector more than there are dimensions, and eigsh finds fewer than there are points

@@ -101,7 +101,8 @@ class DiverGet(Populations):
     def prepare(self, lanes: int) -> None:
         images = self._real.images
         channels, *sides = images.shape[1:]
-        self._names = list(usual_operators(channels))
+        # more than these at once, and pictures are hardly ones any more
+        self._names = [name for name in usual_operators(channels) if not OPERATORS[name].photographic]
         self._ranges = {name: OPERATORS[name].usual((sides[0], sides[1])) for name in self._names}
         rows = affordable_rows(images)
         # these operators know of no other image

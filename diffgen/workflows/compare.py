@@ -19,7 +19,7 @@ from diffgen.comparison.learned_from import answers_digest
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.named_settings import settled
-from diffgen.comparison.own_settings import with_own_settings
+from diffgen.comparison.own_settings import with_named_operators, with_own_settings
 from diffgen.comparison.pace import with_affordable_population
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
@@ -145,7 +145,8 @@ def run_comparison(
         config = with_affordable_population(config, black_boxes, images, progress)
         hooks.models_ready(black_boxes, images, config)
         # what was detected becomes part of the settings: a replay must not guess again
-        config = replace(with_own_settings(config), batch_size=size)
+        config = with_named_operators(with_own_settings(config), images.image_shape[0])
+        config = replace(config, batch_size=size)
         config = recorded(config, black_boxes, specs)
         manifest = {
             "status": "running",

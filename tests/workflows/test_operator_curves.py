@@ -89,7 +89,17 @@ def test_none_where_the_jury_lets_no_operator_go_anywhere() -> None:
     assert _plan(source, 10_000) == ([], 0)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2])
+@pytest.mark.parametrize(("pictures", "strengths", "images"), [(20_000, 153, 130), (2_300, 110, 20), (1_400, 67, 20)])
+def test_colour_images_have_curves_of_fewer_strengths_before_they_have_none(
+    pictures: int, strengths: int, images: int
+) -> None:
+    seeds = torch.zeros((2, 3, 64, 64), dtype=torch.uint8)
+    source = SeedsSource(Scene(seeds, None), SeedsSettings(), device=torch.device("cpu"))
+    points, count = _plan(source, pictures)
+    assert (len(points), count) == (strengths, images)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
 def test_none_where_they_are_not_wanted_or_would_cost_too_much(
     share: float, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:

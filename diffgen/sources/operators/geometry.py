@@ -103,12 +103,12 @@ def _stretch(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.
 
 
 def _tilt(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    """As if the picture were turned away on the side where it becomes smaller."""
+    """As if the picture were turned away on the side where it becomes smaller: lines stay straight."""
     height, width = images.shape[-2:]
     across, down = places((height, width))
     right, below = column(strengths, "right")[:, :, 0], column(strengths, "down")[:, :, 0]
-    # how far away each place is, as a multiple of the middle's distance
-    away = 1 + right * across * 2 / width + below * down * 2 / height
+    # how far away each place is, as a multiple of the middle's distance; a projective map
+    away = 1 / (1 - right * across * 2 / width - below * down * 2 / height)
     return _sampled(images, scene.background, across * away, down * away)
 
 

@@ -67,8 +67,11 @@ OPERATORS = {
             Axis("greener", Range(-0.1, 0, 0.1), Range(-0.25, 0, 0.25)),
         ),
         _tint,
+        photographic=True,
         only="colour",
     ),
-    "saturation": Operator((Axis("factor", Range(0.6, 1, 1.4), Range(0, 1, 2)),), _saturate, only="colour"),
+    "saturation": Operator(
+        (Axis("factor", Range(0.6, 1, 1.4), Range(0, 1, 2)),), _saturate, photographic=True, only="colour"
+    ),
     "gamma": Operator((Axis("exponent", Range(0.7, 1, 1.4), Range(0.3, 1, 3)),), _gamma),
 }

@@ -29,7 +29,6 @@ from diffgen.types import Int64Array
 _WIDEST_BLUR = 7.0  # percent of the width
 _WIDEST_SMEAR = 15.0  # percent of a side
 _SMEARED, _SMEARED_AT_MOST = Range(-6, 0, 6), Range(-_WIDEST_SMEAR, 0, _WIDEST_SMEAR)  # both ways are the same
-_LOOKS = 17  # along a line, at most
 _SHARPENED = 3.0  # percent of the width: standard deviation of the blur that sharpening takes away
 _PIXELS_AT_ONCE = 1 << 20  # of images that are blurred together
 _SMALLEST_SIGMA = 0.05  # pixels; a narrower Gaussian weighs the pixel alone
@@ -83,24 +82,38 @@ def _sharpen(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.
 
 
 def _smear(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    """A camera that moves while it looks: the mean along a line."""
+    """A camera that moves while it looks: the mean along a line.
+
+    The mean of two copies a half of the way apart, then of two of that a quarter apart, and so on, until less than a
+    pixel is left: as many looks as pixels, in few steps.
+    """
     height, width = images.shape[-2:]
-    # as many looks for every image, so that none depends on another's strength
-    looks = min(_LOOKS, math.ceil(_WIDEST_SMEAR / 100 * max(height, width)) + 1)
-    pixels, total = images.to(torch.float32), torch.zeros(images.shape, dtype=torch.float64)
+    # as many halvings for every image, so that none depends on another's strength
+    halvings = max(1, math.ceil(math.log2(_WIDEST_SMEAR / 100 * math.hypot(height, width))) + 1)
+    smeared = torch.empty(images.shape, dtype=torch.uint8)
+    for rows in torch.arange(len(images)).split(max(1, _PIXELS_AT_ONCE // (height * width))):
+        own = [strengths[row] for row in rows.tolist()]
+        right, below = column(own, "right")[:, :, 0], column(own, "down")[:, :, 0]
+        pixels = images[rows].to(torch.float32)
+        for halving in range(halvings):
+            share = 0.5 ** (halving + 2)
+            pixels = (_moved(pixels, share * right, share * below) + _moved(pixels, -share * right, -share * below)) / 2
+        smeared[rows] = to_bytes(pixels)
+    return smeared
+
+
+def _moved(pixels: torch.Tensor, right: torch.Tensor, below: torch.Tensor) -> torch.Tensor:
+    """float32 (N, C, H, W): each image read so far from where it was, mirrored at its edges; float64 (N, 1, 1) each."""
+    height, width = pixels.shape[-2:]
     across, down = places((height, width))
-    right, below = column(strengths, "right")[:, :, 0], column(strengths, "down")[:, :, 0]
-    for place in range(looks):
-        share = place / (looks - 1) - 0.5
-        grid = torch.stack(
-            [
-                ((across + share * right).expand(-1, height, -1) * 2 / width),
-                ((down + share * below).expand(-1, -1, width) * 2 / height),
-            ],
-            dim=3,
-        )
-        total += F.grid_sample(pixels, grid.to(torch.float32), padding_mode="reflection", align_corners=False)
-    return to_bytes(total / looks)
+    grid = torch.stack(
+        [
+            ((across + right) * 2 / width).expand(-1, height, -1),
+            ((down + below) * 2 / height).expand(-1, -1, width),
+        ],
+        dim=3,
+    )
+    return F.grid_sample(pixels, grid.to(torch.float32), padding_mode="reflection", align_corners=False)
 
 
 def _jpeg(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
