@@ -79,7 +79,7 @@ def _on_one_side(what: str) -> Callable[[Mapping[str, float]], str]:
 
     def said(by: Mapping[str, float]) -> str:
         ways = (_share(by["right"], "on the right", "on the left"), _share(by["down"], "below", "above"))
-        return f"{what} by {' and '.join(filter(None, ways))}" if any(ways) else f"not {what}"
+        return f"{what} by {' and '.join(filter(None, ways))}" if any(ways) else "unchanged"
 
     return said
 
@@ -91,7 +91,7 @@ def _share(value: float, more: str, less: str) -> str:
 
 def _tinted(by: Mapping[str, float]) -> str:
     ways = (_share(by["warmer"], "warmer", "colder"), _share(by["greener"], "greener", "more purple"))
-    return " and ".join(filter(None, ways)) or "not tinted"
+    return " and ".join(filter(None, ways)) or "unchanged"
 
 
 def _smeared(by: Mapping[str, float]) -> str:

@@ -51,7 +51,7 @@ class SeedsSettings:
     operators: Maybe[Many[str]] = setting(
         None,
         f"The operators that real images are changed by ({_limited()}); auto: all but those that ask an auto-encoder, "
-        f"which is trained for them ({_named(lambda each: each.learned)}), and for grey images not those that befall "
+        f"trained for them ({_named(lambda each: each.learned)}), and of grey images not those that happen to "
         f"photographs ({_named(lambda each: each.photographic)}).",
     )
     steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)

@@ -11,7 +11,8 @@ for one hyperspectral network that is built alike, has a vector with a switch an
 Jensen-Shannon divergence as fitness, and the particle swarm of the package pyswarm. So much is followed:
 
 * a particle has three numbers for each operator: a switch, and up to two strengths. The operators are those of
-  ``--source seeds`` that no network has to be trained for, in their usual ranges; they are applied in one order.
+  ``--source seeds`` that no network has to be trained for, without those that happen to photographs, in their usual
+  ranges, whatever ``source.seeds.operators`` names; they are applied in one order.
 * fitness is the Jensen-Shannon divergence of all models' answers: of two or of more.
 * the swarm is pyswarm's: velocity = 0.5 x velocity + 0.5 r (own best - place) + 0.5 r' (swarm's best - place), for r
   and r' uniform in 0..1 of each number; what leaves the bounds is put onto them; velocities begin uniform, as large as

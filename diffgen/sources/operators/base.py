@@ -131,7 +131,7 @@ class Operator:
         patterned: its second gene chooses a random pattern, the strength ``seed``.
         towards: it leads towards another real image, the strength ``other``.
         learned: it needs the auto-encoder.
-        photographic: grey images are changed by it only where it is named: it is what befalls photographs.
+        photographic: grey images are changed by it only where it is named: it is what happens to photographs.
         only: the images that it is for, or None: all.
     """
 
