@@ -20,6 +20,7 @@ import diffgen
 from diffgen.cli import main
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.line import CompareResult
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
@@ -212,6 +213,19 @@ def test_nothing_is_overwritten_by_a_mistake(
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before, message
     with pytest.raises(UserError, match="No trigger of the run has a label"):
         select(finished.run, config=CONFIG)
+
+
+def test_images_that_cannot_judge_are_refused_before_a_model_is_opened(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open the models takes seconds."""
+    monkeypatch.setattr(OpenedRun, "models", lambda *given, **named: pytest.fail("a model was opened"))
+    for data, message in (
+        (replace(load("digits:train"), labels=None), "have no labels"),
+        ("digits:test", "All images"),
+    ):
+        with pytest.raises(UserError, match=message):
+            select(run, config=OTHER, data=data, force=True)
 
 
 def test_all_triggers_of_one_kind(finished: CompareResult, tmp_path: Path) -> None:
