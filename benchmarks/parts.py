@@ -1,4 +1,4 @@
-"""Parts beside what they stand in for: folded network, nearest real images, near-duplicates of all, yes or no of SSIM.
+"""Parts beside what they stand in for: folded network, nearest real images, near-duplicates, SSIM; and operators.
 
     python -m benchmarks.parts DATA... --gan GAN.safetensors...
 
@@ -8,6 +8,8 @@ pixels, not trained, and those of the files. Of each data set all images but a t
 the queries are pictures that the search's operators make of all of them, compared as the filter ``ssim`` compares them.
 Groups of near-duplicates among all images of a set, as ``export --for-training`` needs them, are found once each way.
 The filter ``ssim``, calibrated as in a run, is asked about the queries for scores, and for whether it accepts them.
+Last come the operators that need no network: what each takes for a picture at half of its usual strength, 30 at once,
+as many as a generation of 500 pictures has of one.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -31,20 +34,21 @@ from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
 from diffgen.filters import FilterPipeline, SsimFilter
 from diffgen.gan_training import checkpoint
+from diffgen.gan_training.augmentation import plain_background
 from diffgen.gan_training.networks import DcganGenerator, folded
 from diffgen.metrics.near_duplicates import directions_of
 from diffgen.metrics.relatives import groups_of_relatives
 from diffgen.origins import NO_SEED
 from diffgen.runs.images import ImageColumn
 from diffgen.sampling import random_rows
-from diffgen.sources.operators import Scene
+from diffgen.sources.operators import OPERATORS, Scene
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.sources.space import latent_space, random_genes
 from diffgen.types import UInt8Array
 
 _DRAWN, _AT_ONCE = 640, 32  # pictures a round
 _WANTED = 10  # nearest images
-_ASKED_AT_ONCE, _COMPARED_AT_ONCE = 100, 512
+_ASKED_AT_ONCE, _COMPARED_AT_ONCE, _CHANGED_AT_ONCE = 100, 512, 30
 _CPU = torch.device("cpu")
 
 
@@ -79,6 +83,11 @@ def main() -> None:
     for source in arguments.data:
         images = torch.from_numpy(load(source).images)
         print(f"| {source} | {_size(images.shape[1:])} | {deciding(images, arguments.queries, arguments.rounds)} |")
+    print("\n| data | pixels | operator | ms |\n|---|---|---|---:|")
+    for source in arguments.data:
+        images = torch.from_numpy(load(source).images)
+        for name, cost in changing(images, arguments.rounds):
+            print(f"| {source} | {_size(images.shape[1:])} | {name} | {cost} |")
 
 
 def drawing(network: DcganGenerator, rounds: int) -> str:
@@ -147,6 +156,21 @@ def deciding(images: torch.Tensor, queries: int, rounds: int) -> str:
     slow, quick = pipeline.apply(asked).accepted, pipeline.accepts(asked)
     costs = in_turn([lambda: pipeline.apply(asked), lambda: pipeline.accepts(asked)], rounds)
     return f"{_costs(costs, queries)} | {slow.mean():.2%} | {(slow == quick).mean():.2%}"
+
+
+def changing(images: torch.Tensor, rounds: int) -> list[tuple[str, str]]:
+    """What a picture costs with each operator that needs no network."""
+    some = images[torch.from_numpy(random_rows(len(images), _CHANGED_AT_ONCE))]
+    scene = Scene(images, plain_background(images))
+    sides = (images.shape[2], images.shape[3])
+    ways: dict[str, Callable[[], object]] = {}
+    for name, operator in OPERATORS.items():
+        if operator.fits(images.shape[1]) and not operator.learned:
+            ranges = operator.usual(sides)
+            strengths = [operator.strengths((0.5, row / len(some)), 0, ranges) for row in range(len(some))]
+            ways[name] = partial(operator.apply, some, scene, strengths)
+    seconds = in_turn(list(ways.values()), rounds)
+    return [(name, f"{1000 * median(each[way] for each in seconds) / len(some):.3f}") for way, name in enumerate(ways)]
 
 
 def _changed(images: torch.Tensor, count: int) -> torch.Tensor:

@@ -55,7 +55,7 @@ from diffgen.sources.operators import OPERATORS, usual_operators
 CONDITIONS = ("warm", "cold")
 
 
-_USUAL = {"": usual_operators(1), "-of-photographs": usual_operators(3)}
+_USUAL = {"": usual_operators(1), "-of-colour": usual_operators(3)}
 
 
 def _operators(names: Iterable[str]) -> tuple[str, str]:

@@ -35,7 +35,7 @@ def step_phrase(step: Step) -> str:
     strengths = dict(step.strengths)
     # another version may have named its strengths otherwise
     for names, phrase in filter(None, (_PHRASES.get(step.operator), _OTHERWISE.get(step.operator))):
-        if phrase is not None and strengths.keys() >= set(names):
+        if strengths.keys() >= set(names):
             return phrase(strengths)
     words = step.operator.replace("_", " ")
     if not strengths:
@@ -100,7 +100,7 @@ def _smeared(by: Mapping[str, float]) -> str:
 
 
 # operator -> its strengths, and what is said of them
-_PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] | None]] = {
+_PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str]]] = {
     "shift": (("right", "down"), _moved),
     "brightness": (("levels",), _lighter),
     "rotation": (("degrees",), lambda by: f"turned {_count(by['degrees'], 'degree')}"),
@@ -140,6 +140,6 @@ _PHRASES: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] 
     "salt_and_pepper": (("share",), lambda by: f"{_short(100 * by['share'])}% of the pixels made black or white"),
 }
 # the same for operators of the same name that measure themselves otherwise
-_OTHERWISE: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str] | None]] = {
+_OTHERWISE: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], str]]] = {
     "brightness": (("factor",), lambda by: f"brightness times {_short(by['factor'])}"),
 }

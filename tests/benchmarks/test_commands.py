@@ -81,6 +81,7 @@ def test_parts(bench: Bench) -> None:
     assert "| 809 |" in lines[0] and lines[0].endswith("| 100.00% | 100.00% |")
     assert "| 898 |" in lines[1] and lines[1].endswith("| yes |")
     assert lines[2].endswith("% | 100.00% |")
+    assert len(lines[3:]) == sum(each.fits(1) and not each.learned for each in OPERATORS.values())
 
 
 def test_large_run(bench: Bench, repository: Path, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_colour_images_have_curves_of_fewer_strengths_before_they_have_none(
 def test_none_where_they_are_not_wanted_or_would_cost_too_much(
     share: float, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:
-    """A few hundredths of 600 queries are too few images for each strength to say anything."""
+    """A tenth of 600 queries is too few images for each strength to say anything."""
     files = model_files["a"], model_files["b"]
     config = config_of(small_config, explain=share)
     run = RunFolder.open(compare(*files, data="digits:test", config=config, output=tmp_path).run)

@@ -180,14 +180,6 @@ def column(strengths: Strengths, name: str) -> torch.Tensor:
     return torch.tensor([each[name] for each in strengths], dtype=torch.float64)[:, None, None, None]
 
 
-def places(sides: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """float64 (1, 1, W) and (1, H, 1): how far right and down of the middle the pixels lie, for images of (H, W)."""
-    height, width = sides
-    across = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
-    down = torch.arange(height, dtype=torch.float64) - (height - 1) / 2
-    return across[None, None, :], down[None, :, None]
-
-
 def to_bytes(images: torch.Tensor) -> torch.Tensor:
     """Grey levels as images have them."""
     return images.round().clamp(0, 255).to(torch.uint8)

@@ -1,4 +1,4 @@
-"""Operators that move the pixels of an image: turns, shifts, shears, scales, perspective, and bending."""
+"""Operators that move the pixels of an image: turns, shifts, shears, scales, perspective, bending, and motion."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from diffgen.gan_training.augmentation import ROTATION_DEGREES, SHEAR_DEGREES, SHIFT_PERCENT, Background
-from diffgen.sources.operators.base import (
-    Axis,
-    Operator,
-    Range,
-    Scene,
-    Strengths,
-    column,
-    normal_patterns,
-    places,
-    to_bytes,
-)
+from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengths, column, normal_patterns, to_bytes
 
+_WIDEST_SMEAR = 15.0  # percent of a side
+_LOOKS = 8  # along a motion, at most
 _KNOTS = 4  # of an elastic displacement, each way: strokes bend, and do not break
 
 
@@ -42,10 +34,18 @@ def _sampled(images: torch.Tensor, background: Background, across: torch.Tensor,
     if background is None:
         pixels = F.pad(pixels, [beside, beside, above, above], mode="reflect")
         across, down = _mirrored(across, width, beside), _mirrored(down, height, above)
-    high, wide = height + 2 * above, width + 2 * beside
-    grid = torch.stack([across * 2 / wide, down * 2 / high], dim=3).to(torch.float32)
     # background becomes zero, which is what comes in
-    return to_bytes(F.grid_sample(pixels - level, grid, padding_mode="zeros", align_corners=False) + level)
+    return to_bytes(_seen(pixels - level, across, down) + level)
+
+
+def _seen(pixels: torch.Tensor, across: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
+    """float32 (N, C, h, w): pixels (N, C, H, W) at places right and down of their middle, zero beyond their edges.
+
+    The places are float64 and together (N, h, w).
+    """
+    height, width = pixels.shape[-2:]
+    grid = torch.stack(torch.broadcast_tensors(across * 2 / width, down * 2 / height), dim=3).to(torch.float32)
+    return F.grid_sample(pixels, grid, padding_mode="zeros", align_corners=False)
 
 
 def _mirrored(places: torch.Tensor, side: int, border: int) -> torch.Tensor:
@@ -62,6 +62,14 @@ def _mirrored(places: torch.Tensor, side: int, border: int) -> torch.Tensor:
     return torch.where(places.abs() > last + border, seen, places)
 
 
+def _places(sides: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """float64 (1, 1, W) and (1, H, 1): how far right and down of the middle the pixels lie, for images of (H, W)."""
+    height, width = sides
+    across = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
+    down = torch.arange(height, dtype=torch.float64) - (height - 1) / 2
+    return across[None, None, :], down[None, :, None]
+
+
 def _warp(images: torch.Tensor, background: Background, matrices: list[list[float]]) -> torch.Tensor:
     """Each image under an affine map of its own, about its middle.
 
@@ -73,7 +81,7 @@ def _warp(images: torch.Tensor, background: Background, matrices: list[list[floa
     a, b, c, d, x, y = (
         torch.tensor(values, dtype=torch.float64)[:, None, None] for values in zip(*matrices, strict=True)
     )
-    across, down = places((images.shape[2], images.shape[3]))
+    across, down = _places((images.shape[2], images.shape[3]))
     across, down = across - x, down - y
     # no product of matrices: its last digits may depend on how many there are
     return _sampled(images, background, a * across + b * down, c * across + d * down)
@@ -105,11 +113,40 @@ def _stretch(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.
 def _tilt(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     """As if the picture were turned away on the side where it becomes smaller: lines stay straight."""
     height, width = images.shape[-2:]
-    across, down = places((height, width))
+    across, down = _places((height, width))
     right, below = column(strengths, "right")[:, :, 0], column(strengths, "down")[:, :, 0]
     # how far away each place is, as a multiple of the middle's distance; a projective map
     away = 1 / (1 - right * across * 2 / width - below * down * 2 / height)
     return _sampled(images, scene.background, across * away, down * away)
+
+
+def _smear(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
+    """A camera that moves while it looks: the mean along a line, of what is mirrored at the edges.
+
+    The mean of a few copies along the line, each of which is filled up to the next before: by the mean of two copies a
+    half of that way apart, of two of these a quarter apart, and so on, until less than a pixel is left.
+    """
+    height, width = images.shape[-2:]
+    # as far and as finely as the widest strength needs, so that no image depends on another's
+    above, beside = (min(math.ceil(_WIDEST_SMEAR / 200 * side) + 1, side - 1) for side in (height, width))
+    longest = _WIDEST_SMEAR / 100 * max(height, width)
+    looks = min(_LOOKS, math.ceil(longest))
+    pixels = F.pad(images.to(torch.float32), [beside, beside, above, above], mode="reflect")
+    across, down = _places((pixels.shape[2], pixels.shape[3]))
+    right, below = column(strengths, "right")[:, :, 0], column(strengths, "down")[:, :, 0]
+
+    def mean_of(shares: list[float]) -> torch.Tensor:
+        """Of copies that lie so far along the line."""
+        total = torch.zeros_like(pixels)
+        for share in shares:
+            total += _seen(pixels, across + share * right, down + share * below)
+        return total / len(shares)
+
+    for halving in range(max(0, math.ceil(math.log2(longest / looks)))):
+        share = 0.5 ** (halving + 2) / looks
+        pixels = mean_of([-share, share])
+    pixels = mean_of([(look + 0.5) / looks - 0.5 for look in range(looks)])
+    return to_bytes(pixels[:, :, above : above + height, beside : beside + width])
 
 
 def _bend(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
@@ -118,7 +155,7 @@ def _bend(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Ten
     knots = normal_patterns(strengths, (2, _KNOTS, _KNOTS))
     field = F.interpolate(knots, size=(height, width), mode="bicubic", align_corners=True)
     field = field * column(strengths, "pixels")
-    across, down = places((height, width))
+    across, down = _places((height, width))
     return _sampled(images, scene.background, across + field[:, 0], down + field[:, 1])
 
 
@@ -149,5 +186,14 @@ OPERATORS = {
     ),
     "elastic": Operator(
         (Axis("pixels", Range(0, 0, 3), Range(0, 0, 10), percent_of="width", unit=" pixels"),), _bend, patterned=True
+    ),
+    # both ways are the same
+    "motion": Operator(
+        (
+            Axis("right", _both_ways(6), _both_ways(_WIDEST_SMEAR), percent_of="width", unit=" pixels"),
+            Axis("down", _both_ways(6), _both_ways(_WIDEST_SMEAR), percent_of="height", unit=" pixels"),
+        ),
+        _smear,
+        photographic=True,
     ),
 }

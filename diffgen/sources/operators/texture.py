@@ -1,4 +1,4 @@
-"""Operators on a pixel and its surroundings: blurs, sharpen, the thickness of strokes, noise, and JPEG."""
+"""Operators on a pixel and its surroundings: blur, sharpen, the thickness of strokes, noise, and JPEG."""
 
 from __future__ import annotations
 
@@ -8,27 +8,14 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image
 
 from diffgen.gan_training.augmentation import BLUR_PERCENT
-from diffgen.sources.operators.base import (
-    Axis,
-    Operator,
-    Range,
-    Scene,
-    Strengths,
-    column,
-    normal_patterns,
-    places,
-    to_bytes,
-)
+from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengths, column, normal_patterns, to_bytes
 from diffgen.types import Int64Array
 
 _WIDEST_BLUR = 7.0  # percent of the width
-_WIDEST_SMEAR = 15.0  # percent of a side
-_SMEARED, _SMEARED_AT_MOST = Range(-6, 0, 6), Range(-_WIDEST_SMEAR, 0, _WIDEST_SMEAR)  # both ways are the same
 _SHARPENED = 3.0  # percent of the width: standard deviation of the blur that sharpening takes away
 _PIXELS_AT_ONCE = 1 << 20  # of images that are blurred together
 _SMALLEST_SIGMA = 0.05  # pixels; a narrower Gaussian weighs the pixel alone
@@ -79,41 +66,6 @@ def _sharpen(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.
     """Unsharp masking."""
     soft = _blurred(images, [_SHARPENED / 100 * images.shape[-1]] * len(images))
     return to_bytes(images + (images - soft) * column(strengths, "amount"))
-
-
-def _smear(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    """A camera that moves while it looks: the mean along a line.
-
-    The mean of two copies a half of the way apart, then of two of that a quarter apart, and so on, until less than a
-    pixel is left: as many looks as pixels, in few steps.
-    """
-    height, width = images.shape[-2:]
-    # as many halvings for every image, so that none depends on another's strength
-    halvings = max(1, math.ceil(math.log2(_WIDEST_SMEAR / 100 * math.hypot(height, width))) + 1)
-    smeared = torch.empty(images.shape, dtype=torch.uint8)
-    for rows in torch.arange(len(images)).split(max(1, _PIXELS_AT_ONCE // (height * width))):
-        own = [strengths[row] for row in rows.tolist()]
-        right, below = column(own, "right")[:, :, 0], column(own, "down")[:, :, 0]
-        pixels = images[rows].to(torch.float32)
-        for halving in range(halvings):
-            share = 0.5 ** (halving + 2)
-            pixels = (_moved(pixels, share * right, share * below) + _moved(pixels, -share * right, -share * below)) / 2
-        smeared[rows] = to_bytes(pixels)
-    return smeared
-
-
-def _moved(pixels: torch.Tensor, right: torch.Tensor, below: torch.Tensor) -> torch.Tensor:
-    """float32 (N, C, H, W): each image read so far from where it was, mirrored at its edges; float64 (N, 1, 1) each."""
-    height, width = pixels.shape[-2:]
-    across, down = places((height, width))
-    grid = torch.stack(
-        [
-            ((across + right) * 2 / width).expand(-1, height, -1),
-            ((down + below) * 2 / height).expand(-1, -1, width),
-        ],
-        dim=3,
-    )
-    return F.grid_sample(pixels, grid.to(torch.float32), padding_mode="reflection", align_corners=False)
 
 
 def _jpeg(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
@@ -167,14 +119,6 @@ OPERATORS = {
     "blur": Operator(
         (Axis("sigma", Range(0, 0, BLUR_PERCENT[1]), Range(0, 0, _WIDEST_BLUR), percent_of="width", unit=" pixels"),),
         _blur,
-    ),
-    "motion": Operator(
-        (
-            Axis("right", _SMEARED, _SMEARED_AT_MOST, percent_of="width", unit=" pixels"),
-            Axis("down", _SMEARED, _SMEARED_AT_MOST, percent_of="height", unit=" pixels"),
-        ),
-        _smear,
-        photographic=True,
     ),
     "jpeg": Operator((Axis("loss", Range(0, 0, 70), Range(0, 0, 85), whole=True),), _jpeg, photographic=True),
     "sharpen": Operator((Axis("amount", Range(0, 0, 1), Range(0, 0, 5)),), _sharpen),
