@@ -180,7 +180,7 @@ OPERATORS = {
         photographic=True,
     ),
     "perspective": Operator(
-        (Axis("right", _both_ways(0.15), _both_ways(0.4)), Axis("down", _both_ways(0.15), _both_ways(0.4))),
+        (Axis("right", _both_ways(0.15), _both_ways(0.3)), Axis("down", _both_ways(0.15), _both_ways(0.3))),
         _tilt,
         photographic=True,
     ),
