@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -78,9 +80,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.name: path for path in folder.iterdir()}
 
 
+@cache
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line: to build it takes longer than to ask it, and properties ask it often."""
+    return build_parser()
+
+
 def both_from(words: list[str]) -> tuple[CompareConfig, CompareConfig]:
     """The settings that a command line gives, and what they would be if it named none."""
-    arguments = build_parser().parse_args(words)
+    arguments = parser().parse_args(words)
     arguments.progress = Progress()
     file = compare.job_from(arguments, CompareConfig)
     return compare.config_from(arguments, file, arguments.options.settings(arguments), CompareConfig())

@@ -9,12 +9,12 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from diffgen.cli import build_parser, compare
+from diffgen.cli import compare
 from diffgen.comparison.settings_file import read_settings_file
 from diffgen.config import CompareConfig, to_dict
 from diffgen.config.layers import written
 from diffgen.errors import UserError
-from tests.cli.conftest import both_from
+from tests.cli.conftest import both_from, parser
 
 scalars = st.one_of(
     st.booleans(),
@@ -53,7 +53,7 @@ def test_any_toml_gives_settings_or_a_user_error(document: dict[str, Any], tmp_p
     except UserError as error:
         assert "\n" not in str(error) or "\n" in repr(document)
         return
-    printed = compare.to_toml(written(config, base), build_parser().parse_args(words))
+    printed = compare.to_toml(written(config, base), parser().parse_args(words))
     file.write_text(printed, encoding="utf-8")
     assert both_from(words)[0] == config
 
