@@ -17,6 +17,7 @@ from diffgen.sources.learned.training import Plan
 
 FORMAT = "diffgen-denoiser-source-1"
 _BATCH, _STEPS = 64, 1_500
+_PIXELS = _BATCH * 32 * 32  # of an update, at most: with 64 images of 64x64 a training takes 25 minutes of two cores
 
 
 @settings("source.denoiser")
@@ -50,9 +51,10 @@ class DenoiserFamily(Family):
         self.supports(shape)
         with seeded(own.seed):
             denoiser = Denoiser(shape).to(device)
-        steps = own.steps or default_steps(len(split.rows[0]), _BATCH, _STEPS)
+        batch = _batch(shape)
+        steps = own.steps or default_steps(len(split.rows[0]), batch, _STEPS)
         kept = obtain(
-            Recipe(FORMAT, {}, Plan("the denoiser", steps, _BATCH, own.seed, ends_early=own.steps is None)),
+            Recipe(FORMAT, {}, Plan("the denoiser", steps, batch, own.seed, ends_early=own.steps is None)),
             split,
             context,
             {"denoiser": denoiser},
@@ -70,3 +72,9 @@ class DenoiserFamily(Family):
             **kept.facts(split),
         }
         return ImageSource(source, artifact=kept.path, facts=facts, real=True)
+
+
+def _batch(image_shape: tuple[int, int, int]) -> int:
+    """Images of an update: fewer where they are larger than 32x32, since every pixel costs as much."""
+    _, height, width = image_shape
+    return min(_BATCH, _PIXELS // (height * width))

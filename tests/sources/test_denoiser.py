@@ -18,6 +18,7 @@ from diffgen.sources.check import checked_source
 from diffgen.sources.denoiser import DenoiserFamily, DenoiserSettings
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.learned.denoising import Denoiser, DenoisingSource, restored
+from diffgen.sources.learned.kept import Recipe
 from diffgen.sources.learned.noise_space import SeedsAndNoise
 from diffgen.sources.space import Mutating, random_genes
 from diffgen.types import ImageSet
@@ -123,6 +124,25 @@ def test_strength_and_steps_change_what_is_drawn_but_not_what_is_trained(
     far = {name: float((each - seeds).square().mean()) for name, each in drawn.items()}
     assert far["high"] > far["low"]
     assert not torch.equal(drawn[1], drawn[4])
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch"), [((1, 28, 28), 64), ((3, 32, 32), 64), ((3, 32, 64), 32), ((3, 64, 64), 16)]
+)
+def test_an_update_sees_no_more_pixels_of_large_images_than_of_small_ones(
+    shape: tuple[int, int, int], batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = []
+
+    def stop(recipe: Recipe, *others: object) -> None:
+        batches.append(recipe.plan.batch)
+        raise InterruptedError
+
+    monkeypatch.setattr("diffgen.sources.denoiser.obtain", stop)
+    images = np.random.default_rng(0).integers(0, 256, (20, *shape), dtype=np.uint8)
+    with pytest.raises(InterruptedError):
+        prepared(ImageSet(images, None, None, "random"))
+    assert batches == [batch]
 
 
 def test_it_learns_to_take_noise_away(digits: ImageSet) -> None:
