@@ -2,11 +2,12 @@
 
     python -m benchmarks.family_sheets OUT RUN [RUN ...]
 
-RUN is the folder of a run of a technique that searches from encoded images (``--technique latte``, ``argus``,
-``giftbench``, ``sinvad``). OUT gets a sheet for each run, named after its folder: ten distinct valid finds at random,
-of those that the jury recognises where the run has one, each in a column, under its seed and what the run's source
-draws of that seed's genes. The seeds are real images, so that sheets of data that are not one's own are to be looked at
-and not published. Prints how many finds each sheet was drawn from.
+RUN is the folder of a run over a family that encodes: of a technique that searches from encoded images (``--technique
+latte``, ``argus``, ``giftbench``, ``sinvad``) or, over the source ``denoiser``, of the default one. OUT gets a sheet
+for each run, named after its folder: ten distinct valid finds at random, of those that the jury recognises where the
+run has one, each in a column, under its seed and what the run's source draws of that seed's genes. The seeds are real
+images, so that sheets of data that are not one's own are to be looked at and not published. Prints how many finds each
+sheet was drawn from.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ import numpy as np
 import torch
 from torchvision.utils import save_image
 
-from benchmarks.latent_tables import Run
 from benchmarks.recognised_cells import jury_says
 from diffgen.comparison.device import resolve_device
+from diffgen.comparison.opened_run import OpenedRun
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.base import EncodingSource, FamilyContext
-from diffgen.types import Int64Array
+from diffgen.types import ImageSet, Int64Array
 
 _COLUMNS = 10
 _SIDE = 96  # pixels that a picture has at least
@@ -39,19 +41,22 @@ def chosen(table: TriggerTable) -> tuple[Int64Array, int]:
     return np.random.default_rng(0).permutation(rows)[:_COLUMNS], len(rows)
 
 
-def sheet(run: Run, rows: Int64Array) -> torch.Tensor:
+def sheet(run: OpenedRun, finds: TriggerTable) -> torch.Tensor:
     """uint8 (3 n, C, H, W): the seeds of n finds, what is drawn of their genes, and the finds."""
-    assert run.triggers.seeds is not None
-    config, device = run.opened.config, resolve_device("cpu")
-    split = DataSplit(run.data, config.split)
-    encoder = cells.prepare(run.data, device=device, progress=Progress()).encoder
-    source = run.opened.source(split, FamilyContext(encoder, device, Progress(), encoding=True)).source
+    assert finds.seeds is not None
+    data, device = _data(run), resolve_device("cpu")
+    split = DataSplit(data, run.config.split)
+    encoder = cells.prepare(data, device=device, progress=Progress()).encoder
+    source = run.source(split, FamilyContext(encoder, device, Progress(), encoding=True)).source
     assert isinstance(source, EncodingSource)
-    seeds = run.triggers.seeds[rows]
-    images = torch.from_numpy(run.data.images[seeds])
-    labels = None if run.data.labels is None else torch.from_numpy(run.data.labels[seeds])
+    images = torch.from_numpy(data.images[finds.seeds])
+    labels = None if data.labels is None else torch.from_numpy(data.labels[finds.seeds])
     again = source.draw(source.encode(images, labels)).cpu()
-    return torch.cat([images, again, torch.from_numpy(run.triggers.images[rows])])
+    return torch.cat([images, again, torch.from_numpy(finds.images)])
+
+
+def _data(run: OpenedRun) -> ImageSet:
+    return run.data(None, purpose="draw its seeds", progress=Progress())
 
 
 def main() -> None:
@@ -61,10 +66,11 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for path in arguments.run:
-        run = Run.open(path)
-        rows, among = chosen(run.triggers)
+        folder = RunFolder.open(path)
+        triggers = folder.read_judged()
+        rows, among = chosen(triggers)
         if len(rows):
-            pictures = sheet(run, rows)
+            pictures = sheet(OpenedRun(folder, "cpu"), triggers[rows])
             times = max(1, _SIDE // pictures.shape[-1])
             large = pictures.repeat_interleave(times, dim=2).repeat_interleave(times, dim=3)
             save_image(large / 255, arguments.out / f"{path.name}.png", nrow=len(rows))
