@@ -16,6 +16,7 @@ def test_there_are_many_cases_of_every_kind():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_few_uses_end_as_promised(capsys):
     assert main(["--every", "150", "--slowness", "15"]) == 0, capsys.readouterr().out

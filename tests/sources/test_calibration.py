@@ -109,12 +109,20 @@ def test_directions_differ(scene: Scene) -> None:
     assert found.high < 1.1
 
 
-def test_ranges_are_kept_in_the_cache(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path))
+@pytest.fixture(scope="module")
+def taught() -> tuple[DataSplit, juries.Jury]:
+    """Digits, three tenths of them held out, and a jury that learned the others."""
     data = load("digits:test")
     split = DataSplit(data, SplitConfig(holdout=0.3))
-    labels = torch.from_numpy(data.labels)[split.rows[0]]
-    jury = juries.train(split.reference, labels, shown=6_000)
+    assert data.labels is not None
+    return split, juries.train(split.reference, torch.from_numpy(data.labels)[split.rows[0]], shown=6_000)
+
+
+def test_ranges_are_kept_in_the_cache(
+    scene: Scene, taught: tuple[DataSplit, juries.Jury], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path))
+    split, jury = taught
     recogniser = Recogniser(jury, threshold=-1.0)
     found = prepare_ranges(split, scene, NAMES, recogniser, Progress())
     assert found is not None
@@ -148,17 +156,15 @@ def test_how_sure_the_jury_must_be_is_part_of_what_is_kept(
 
 
 def test_with_a_jury_that_needs_help_no_range_is_shorter_than_usual(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, taught: tuple[DataSplit, juries.Jury], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path))
-    data = load("digits:test")
-    split = DataSplit(data, SplitConfig(holdout=0.3))
-    jury = juries.train(split.reference, torch.from_numpy(data.labels)[split.rows[0]], shown=6_000)
+    split, jury = taught
     named = [prepare_ranges(split, scene, NAMES, Recogniser(jury, -1.0, each), Progress()) for each in (-1.0, -0.9)]
     alone, helped = named
     assert alone is not None and helped is not None and alone != helped
     for name, own in helped.items():
-        for axis, usual in OPERATORS[name].usual(data.image_shape[1:]).items():
+        for axis, usual in OPERATORS[name].usual(split.data.image_shape[1:]).items():
             found = alone[name][axis]
             assert own[axis] == Range(min(found.low, usual.low), usual.neutral, max(found.high, usual.high))
 

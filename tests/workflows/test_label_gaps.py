@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig
 from diffgen.config.filters import JurySettings
@@ -15,6 +16,7 @@ from diffgen.workflows.label import label_intended, read_store
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 
+@pytest.mark.slow
 def test_threes_and_sevens(digits: ImageSet, model_files: dict[str, Path], tmp_path: Path) -> None:
     assert digits.labels is not None
     rows = np.isin(digits.labels, (3, 7))

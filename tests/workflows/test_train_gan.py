@@ -160,6 +160,7 @@ def start(repository: Path, storage: Path, trials: int) -> subprocess.Popen[str]
     return subprocess.Popen(command, text=True, env=environment, cwd=repository, stderr=subprocess.PIPE)
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on(repository: Path, tmp_path: Path, digits: ImageSet) -> None:
     cells.prepare(digits)  # not in the process that is killed
     journal = tmp_path / "study.log"
