@@ -45,15 +45,9 @@ settings.load_profile("diffgen")
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Puts diffgen's cache, and what Keras writes when it is imported, into folders of this test session.
-
-    The processes of a session share one cache, as those of a user do, so that nothing is trained in each of them.
-    """
-    folder = tmp_path_factory.getbasetemp()
-    cache = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "shared-cache"
-    cache.mkdir(exist_ok=True)
+    """Puts diffgen's cache, and what Keras writes when it is imported, into folders of this test session."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DIFFGEN_CACHE", str(cache))
+        patch.setenv("DIFFGEN_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
         yield
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diffgen.config import Budget, CompareConfig, GanConfig, SearchConfig, SourceConfig, replace
+from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig, SourceConfig, replace
+from diffgen.config.filters import JurySettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.types import ImageSet
@@ -24,6 +25,7 @@ SMALL = CompareConfig(
     source=SourceConfig(family="gan"),
     gan=GanConfig(width=4, steps=25, batch_size=16, augment=False, monitor_checks=0),
     search=SearchConfig(population=30),
+    filters=FilterConfig(jury=JurySettings(shown=640)),
 )
 
 
