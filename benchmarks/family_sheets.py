@@ -28,7 +28,7 @@ from diffgen.features import cells
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.base import EncodingSource, FamilyContext
-from diffgen.types import ImageSet, Int64Array
+from diffgen.types import Int64Array
 
 _COLUMNS = 10
 _SIDE = 96  # pixels that a picture has at least
@@ -44,7 +44,7 @@ def chosen(table: TriggerTable) -> tuple[Int64Array, int]:
 def sheet(run: OpenedRun, finds: TriggerTable) -> torch.Tensor:
     """uint8 (3 n, C, H, W): the seeds of n finds, what is drawn of their genes, and the finds."""
     assert finds.seeds is not None
-    data, device = _data(run), resolve_device("cpu")
+    data, device = run.data(None, purpose="draw its seeds", progress=Progress()), resolve_device("cpu")
     split = DataSplit(data, run.config.split)
     encoder = cells.prepare(data, device=device, progress=Progress()).encoder
     source = run.source(split, FamilyContext(encoder, device, Progress(), encoding=True)).source
@@ -53,10 +53,6 @@ def sheet(run: OpenedRun, finds: TriggerTable) -> torch.Tensor:
     labels = None if data.labels is None else torch.from_numpy(data.labels[finds.seeds])
     again = source.draw(source.encode(images, labels)).cpu()
     return torch.cat([images, again, torch.from_numpy(finds.images)])
-
-
-def _data(run: OpenedRun) -> ImageSet:
-    return run.data(None, purpose="draw its seeds", progress=Progress())
 
 
 def main() -> None:

@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    data = {source: torch.from_numpy(load(source).images) for source in arguments.data}
     gan = GanConfig()
     networks = {"not trained": DcganGenerator((1, 28, 28), latent_dim=gan.latent_dim, width=gan.width, classes=10)}
     networks |= {path.stem: checkpoint.load(path, device=_CPU).generator for path in arguments.gan}
@@ -70,22 +71,18 @@ def main() -> None:
         print(f"| {name} | {_size(network.image_shape)} | {drawing(network, arguments.rounds)} |")
     print("\n| data | pixels | real | exact, ms | `Nearest`, ms | `Nearest` / exact | the nearest | the ten nearest |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
-    for source in arguments.data:
-        images = torch.from_numpy(load(source).images)
+    for source, images in data.items():
         print(f"| {source} | {_size(images.shape[1:])} | {finding(images, arguments.queries, arguments.rounds)} |")
     print("\n| data | pixels | images | groups | all with all, s | cells, s | cells / all with all | same groups |")
     print("|---|---|---:|---:|---:|---:|---:|---|")
-    for source in arguments.data:
-        loaded = load(source).images
-        print(f"| {source} | {_size(loaded.shape[1:])} | {grouping(loaded)} |")
+    for source, images in data.items():
+        print(f"| {source} | {_size(images.shape[1:])} | {grouping(images.numpy())} |")
     print("\n| data | pixels | scores, ms | yes or no, ms | yes or no / scores | accepted | decided alike |")
     print("|---|---|---:|---:|---:|---:|---:|")
-    for source in arguments.data:
-        images = torch.from_numpy(load(source).images)
+    for source, images in data.items():
         print(f"| {source} | {_size(images.shape[1:])} | {deciding(images, arguments.queries, arguments.rounds)} |")
     print("\n| data | pixels | operator | ms |\n|---|---|---|---:|")
-    for source in arguments.data:
-        images = torch.from_numpy(load(source).images)
+    for source, images in data.items():
         for name, cost in changing(images, arguments.rounds):
             print(f"| {source} | {_size(images.shape[1:])} | {name} | {cost} |")
 

@@ -21,6 +21,7 @@ from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
+from diffgen.models.loading import file_digest
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.store import read_store
@@ -271,7 +272,7 @@ def test_a_model_against_itself_passes_with_a_gan_from_a_file(
     failed: tuple[CheckResult, Path], model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
 ) -> None:
     used = RunFolder.open(failed[0].run).manifest["gan"]
-    gan = next(file for file in (cache_folder() / "gan").glob("*.safetensors") if digest(file) == used)
+    gan = next(file for file in (cache_folder() / "gan").glob("*.safetensors") if file_digest(file) == used)
     copy = tmp_path / "kept.safetensors"
     copy.write_bytes(gan.read_bytes())
     limited = replace(config, limits=Limits(max_disagreement=0.02, max_accuracy_drop=0.02, max_shift=1e-4))
@@ -283,12 +284,6 @@ def test_a_model_against_itself_passes_with_a_gan_from_a_file(
     assert result.values.real is not None and result.values.random is not None
     assert (result.values.real.count, result.values.random.count) == (0, 0)
     assert RunFolder.open(result.run).manifest["gan"] == used
-
-
-def digest(file: Path) -> str:
-    import hashlib
-
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from itertools import pairwise
@@ -19,6 +18,7 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import Budget, CompareConfig, from_dict, replace
 from diffgen.errors import RunError, UserError
 from diffgen.metrics.counting import CONFIRMED_SINGLE
+from diffgen.models.loading import file_digest
 from diffgen.report.reading.run import report_data
 from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
@@ -118,7 +118,7 @@ def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResul
     folder = RunFolder.open(finished.run)
     parts, used = folder.read_triggers(), folder.manifest["gan"]
     kept = (cache.cache_folder() / "gan").glob("*.safetensors")
-    checkpoint = next(file for file in kept if hashlib.sha256(file.read_bytes()).hexdigest() == used)
+    checkpoint = next(file for file in kept if file_digest(file) == used)
     generator, _, _ = load(checkpoint, device=torch.device("cpu"))
     again = generator.draw(torch.from_numpy(parts.genes)).numpy().astype(int)
     difference = np.abs(again - parts.images)
@@ -129,6 +129,7 @@ def test_same_seed_same_run_and_nothing_is_trained_again(
     finished: CompareResult, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:
     listener = Recording()
+    before = sorted(cache.cache_folder().rglob("*.safetensors"))
     again = compare(
         model_files["a"],
         model_files["b"],
@@ -137,6 +138,7 @@ def test_same_seed_same_run_and_nothing_is_trained_again(
         output=tmp_path / "again",
         events=listener,
     )
+    assert sorted(cache.cache_folder().rglob("*.safetensors")) == before
     trainings = ("Training", "Learning")
     assert [stage for stage in listener.totals if stage.startswith(trainings)] == []
     assert any("nothing to train" in line for line in listener.lines)

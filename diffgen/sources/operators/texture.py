@@ -121,7 +121,7 @@ OPERATORS = {
         _blur,
     ),
     "jpeg": Operator((Axis("loss", Range(0, 0, 70), Range(0, 0, 85), whole=True),), _jpeg, photographic=True),
-    "sharpen": Operator((Axis("amount", Range(0, 0, 1), Range(0, 0, 2)),), _sharpen),
+    "sharpen": Operator((Axis("amount", Range(0, 0, 1), Range(0, 0, 5)),), _sharpen),
     "stroke": Operator(
         (Axis("pixels", Range(-1.5, 0, 2), Range(-7, 0, 7), percent_of="width", unit=" pixels"),), _thicken, only="grey"
     ),
