@@ -7,6 +7,8 @@ import io
 import re
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,10 +24,11 @@ _IDENTIFIER = re.compile(r"t[0-9a-f]{12}")
 
 @dataclass
 class Sheets:
-    """The label sheets of the runs of a place."""
+    """The label sheets of the runs of a place; several pages, each with its own process, may write them at once."""
 
     place: Place
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _alone: bool = False  # read and written by the thread that holds the lock
 
     def folder(self, run: str) -> Path:
         """Where the sheet of a run lies: one that was made later under the same name has another place.
@@ -47,7 +50,7 @@ class Sheets:
             UserError: see :func:`diffgen.label_export`; or somebody has begun to label.
         """
         folder = self.folder(run)
-        with self._lock:
+        with self._writing():
             if self.people(run):
                 raise UserError("Somebody has begun with the present sheet; label its pictures, or clear its labels.")
             self.clear(run)
@@ -57,7 +60,7 @@ class Sheets:
     def clear(self, run: str) -> None:
         """Forget the sheet and what was said on it; labels that were put into the run stay there."""
         folder = self.folder(run)
-        with self._lock:
+        with self._writing():
             for pattern in ("pictures/*.png", "*.csv", ".by-*.tmp", "label.html", ".diffgen-made-this.json"):
                 for file in folder.glob(pattern):
                     file.unlink()
@@ -68,7 +71,7 @@ class Sheets:
     def forget(self, run: str) -> None:
         """A run was deleted: nobody can ask for its sheet any more."""
         folder = self.place.runs / HIDDEN / "labels" / self.place.run(run).name
-        with self._lock:
+        with self._writing():
             if folder.is_dir():
                 shutil.rmtree(folder)
 
@@ -89,7 +92,7 @@ class Sheets:
         Raises:
             UserError: there is no such picture, or the name is none.
         """
-        with self._lock:
+        with self._writing():
             rows = dict.fromkeys(self.ids(run), "")
             if identifier not in rows:
                 raise UserError("There is no such picture on the sheet.")
@@ -109,7 +112,7 @@ class Sheets:
         Raises:
             UserError: nobody has labelled, or see :func:`diffgen.label_import`.
         """
-        with self._lock:
+        with self._writing():
             files = [self._file(run, person) for person, count in self.people(run).items() if count]
             if not files:
                 raise UserError("Nobody has labelled a picture yet.")
@@ -125,6 +128,26 @@ class Sheets:
         if not _IDENTIFIER.fullmatch(identifier) or not file.is_file():
             raise UserError("There is no such picture on the sheet.")
         return file
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Alone among the threads of this page and among other pages: a vote reads a file and writes it again."""
+        import fcntl
+
+        with self._lock:
+            if self._alone:
+                yield
+                return
+            folder = self.place.runs / HIDDEN
+            folder.mkdir(exist_ok=True)
+            with (folder / "labels.lock").open("wb") as file:
+                with suppress(OSError):  # this file system has no locks: the page is alone among its threads
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                self._alone = True
+                try:
+                    yield
+                finally:
+                    self._alone = False
 
     def _file(self, run: str, person: str) -> Path:
         if not _PERSON.fullmatch(person or ""):

@@ -327,6 +327,9 @@ def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(
     held = _first_vote(page)
     page.keyboard.press("x")
     ids = sheets.ids("anew")
+    while not held:
+        page.wait_for_timeout(50)
+    assert held[0].request.post_data_json == {"id": ids[1], "label": "invalid"}
     sheets.vote("anew", "Ada", ids[3], "9")
     page.get_by_label("Who labels").focus()
     page.locator(".dg-label").focus()

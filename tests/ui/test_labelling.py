@@ -68,6 +68,28 @@ def test_a_run_of_a_name_that_was_used_before_starts_anew(tmp_path: Path) -> Non
     assert [*tmp_path.glob(".ui/labels/*")] == []
 
 
+def test_two_pages_lose_no_vote_of_each_other(tmp_path: Path) -> None:
+    """One person in two windows, each of a page of its own: every vote reads the file and writes it again."""
+    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    place = Place(tmp_path, (tmp_path,))
+    Sheets(place).make("run", 6)
+    ids = Sheets(place).ids("run")
+    halves = (ids[:3], ids[3:])
+
+    def vote(own: tuple[str, ...], label: str) -> None:
+        sheets = Sheets(place)
+        for each in own:
+            sheets.vote("run", "Ada", each, label)
+
+    for label in ("1", "2", "3", "4", "5", "6", "7", "8"):
+        pages = [threading.Thread(target=vote, args=(half, label)) for half in halves]
+        for page in pages:
+            page.start()
+        for page in pages:
+            page.join()
+        assert Sheets(place).said("run", "Ada") == dict.fromkeys(ids, label)
+
+
 def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
     httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
     from diffgen.ui.routes import add_routes
