@@ -84,6 +84,7 @@ def test_parts(bench: Bench) -> None:
     assert len(lines[3:]) == sum(each.fits(1) and not each.learned for each in OPERATORS.values())
 
 
+@pytest.mark.slow
 def test_large_run(bench: Bench, repository: Path, tmp_path: Path) -> None:
     run = repository / "tests" / "assets" / "run-0.1.0-near-duplicates"
     words = (run, tmp_path / "out", "--triggers", 3_000, "--only", "report", "export")
@@ -107,6 +108,7 @@ def test_isolation(bench: Bench) -> None:
     assert said["isolated_over_own"] > 0
 
 
+@pytest.mark.slow
 def test_augmentation(bench: Bench, tmp_path: Path) -> None:
     said = bench("augmentation", "digits", "--out", tmp_path)
     assert "898 test images" in said and said.count("\n| ") == 7
@@ -130,11 +132,13 @@ def test_formats(bench: Bench, shared_folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "page.md").read_text().count("\n| ") == 26
 
 
+@pytest.mark.slow
 def test_fuzz_doors(bench: Bench, tmp_path: Path) -> None:
     said = bench("fuzz_doors", "--seconds", 1, "--only", "idx", "npz", "sidecar", "--output", tmp_path / "found")
     assert "0 different findings" in said
 
 
+@pytest.mark.slow
 def test_families(bench: Bench, tmp_path: Path) -> None:
     words = ("digits", tmp_path, "--family", "vae", "--set", "source.vae.steps=30", "--set", "source.vae.latent_dim=4")
     assert bench("families", *words, "--train-only").count("\n| vae") == 0
@@ -144,6 +148,7 @@ def test_families(bench: Bench, tmp_path: Path) -> None:
     assert (tmp_path / "vae.png").is_file()
 
 
+@pytest.mark.slow
 def test_gan(bench: Bench, tmp_path: Path) -> None:
     words = ("digits", tmp_path, "--variant", "quick", "--quick")
     (tmp_path / "gan.jsonl").write_text('{"variant": "quick", "seed": 0, "coverage": 0.9}\n')  # of an older version
@@ -280,6 +285,7 @@ def test_selector(bench: Bench, models: tuple[Path, Path], shared_of_digits: Pat
     assert "optimizer: not judged: No trigger of the run has a label" in said
 
 
+@pytest.mark.slow
 def test_selector_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
     nets = [*models, tmp_path / "c.onnx"]
     save_onnx(train_classifier(dense_classifier(10), load("digits:train"), seed=5, passes=1), nets[2])

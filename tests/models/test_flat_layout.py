@@ -63,7 +63,9 @@ def saved(net: torch.nn.Module, kind: str, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-column", "pt", "pt-column", "pt2", "pt2-column"])
+@pytest.mark.parametrize(
+    "kind", ["onnx", "onnx-column", "pt", "pt-column", "pt2", pytest.param("pt2-column", marks=pytest.mark.slow)]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_a_row_of_values_is_found_and_answered_as_by_the_network_itself(kind, trained, tmp_path):
     data = load_data("digits:test")

@@ -215,7 +215,7 @@ def test_one_of_several_outputs_is_read_by_name(kind, net, images, expected, tmp
     np.testing.assert_allclose(box.predict(images), expected(net, images), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["torchscript", "export"])
+@pytest.mark.parametrize("kind", ["torchscript", pytest.param("export", marks=pytest.mark.slow)])
 def test_unnamed_outputs_have_numbers(kind, net, images, expected, tmp_path):
     path = in_format(kind, Pair(net).eval(), tmp_path)
     with pytest.raises(
@@ -227,7 +227,7 @@ def test_unnamed_outputs_have_numbers(kind, net, images, expected, tmp_path):
     np.testing.assert_allclose(box.predict(images), expected(net, images), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["torchscript", "export"])
+@pytest.mark.parametrize("kind", ["torchscript", pytest.param("export", marks=pytest.mark.slow)])
 def test_a_dict_of_one_output_needs_no_name(kind, net, images, expected, tmp_path):
     box = load(in_format(kind, Single(net).eval(), tmp_path))
     box.prepare(images)

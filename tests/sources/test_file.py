@@ -86,7 +86,7 @@ def latents(count: int = 20) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-@pytest.mark.parametrize("maps", [False, True])
+@pytest.mark.parametrize("maps", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_it_draws_what_the_network_draws(ending: str, maps: bool, tmp_path: Path) -> None:
     network = Drawer(maps=maps).eval()
     path = save(network, tmp_path / f"g.{ending}", shape=(DIM, 1, 1) if maps else (DIM,))
