@@ -1,8 +1,10 @@
 """What it costs to ask models in processes of their own.
 
     python -m benchmarks.isolation
+    python -m benchmarks.isolation --format export
 
-The fixed networks of benchmarks.throughput, traced and saved as TorchScript, are opened with and without ``--isolate``.
+The fixed networks of benchmarks.throughput, saved as TorchScript or by torch.export, are opened with and without
+``--isolate``.
 Seconds to open two files are those of a process that has imported torch; with isolation the first file waits for the
 server to start, and later ones do not. Then generations of the default search are timed in turn, one without and one
 with isolation, in one sitting: ``isolated_over_own`` is the median over the rounds of images a second with isolation
@@ -35,14 +37,19 @@ from diffgen.techniques import preset
 _CPU = torch.device("cpu")
 
 
-def save(networks: FixedNetworks, kind: str, folder: Path) -> list[Path]:
-    """Both classifiers as TorchScript files."""
+def save(networks: FixedNetworks, kind: str, form: str, folder: Path) -> list[Path]:
+    """Both classifiers as files of a format."""
     files = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, network in zip("ab", networks.classifiers, strict=True):
-            files.append(folder / f"{name}.pt")
-            torch.jit.save(torch.jit.trace(network, torch.zeros(2, *SHAPE[kind])), str(files[-1]))
+            example = torch.zeros(2, *SHAPE[kind])
+            files.append(folder / f"{name}.{'pt2' if form == 'export' else 'pt'}")
+            if form == "export":
+                shapes = ({0: torch.export.Dim("n")},)
+                torch.export.save(torch.export.export(network, (example,), dynamic_shapes=shapes), files[-1])
+            else:
+                torch.jit.save(torch.jit.trace(network, example), str(files[-1]))
     return files
 
 
@@ -58,15 +65,20 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", choices=("lenet5", "resnet20"), default="lenet5")
+    parser.add_argument("--format", choices=("torchscript", "export"), default="torchscript")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--archive", type=int, default=5_000, help="triggers in the archive")
     arguments = parser.parse_args()
     networks = make_networks(arguments.models, _CPU)
     config = preset("diffgan", "default")
-    result: dict[str, object] = {"models": arguments.models, "threads": torch.get_num_threads()}
+    result: dict[str, object] = {
+        "models": arguments.models,
+        "format": arguments.format,
+        "threads": torch.get_num_threads(),
+    }
     searches = {}
     with tempfile.TemporaryDirectory() as folder:
-        files = save(networks, arguments.models, Path(folder))
+        files = save(networks, arguments.models, arguments.format, Path(folder))
         _, result["open_own_s"] = opened(files, "off")
         _, result["open_isolated_first_s"] = opened(files, "on")
         _, result["open_isolated_later_s"] = opened(files, "on")

@@ -104,8 +104,8 @@ def test_islands(bench: Bench) -> None:
 
 
 def test_isolation(bench: Bench) -> None:
-    said = json.loads(bench("isolation", "--rounds", 1, "--archive", 300).splitlines()[-1])
-    assert said["isolated_over_own"] > 0
+    said = json.loads(bench("isolation", "--rounds", 1, "--archive", 300, "--format", "export").splitlines()[-1])
+    assert said["isolated_over_own"] > 0 and said["format"] == "export"
 
 
 @pytest.mark.slow

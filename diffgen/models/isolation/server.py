@@ -20,6 +20,7 @@ from diffgen.models.isolation.wall import die_with_parent
 # What only some files need, by the name of their kind; imported once, and before a wall is up: it makes folders on the
 # way in.
 _IMPORTS = {
+    "TORCH_EXPORT": ("torch.export.pt2_archive",),
     "KERAS_ZIP": ("keras", "h5py", "diffgen.models.keras"),
     "KERAS_HDF5": ("keras", "h5py", "diffgen.models.keras"),
     "TFLITE": ("ai_edge_litert.interpreter", "diffgen.models.tflite"),

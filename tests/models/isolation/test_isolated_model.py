@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import torch
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.isolation.server import _IMPORTS
+from diffgen.models.isolation.starting import start
 from diffgen.models.network import Network
+from diffgen.models.sniffing import FileKind
 from tests.models.isolation.isolated import Images, prepared, save
 
 
@@ -26,6 +30,15 @@ def test_the_answers_are_the_same_bit_for_bit(name: str, net: torch.nn.Module, i
         np.testing.assert_array_equal(inside.predict(images[:count]), outside.predict(images[:count]))
     told = ("format", "name", "digest", "preprocessing", "num_classes", "class_names", "fixed_batch", "remarks")
     assert {each: getattr(inside, each) for each in told} == {each: getattr(outside, each) for each in told}
+
+
+def test_what_a_format_needs_is_imported_once_and_leaves_the_server_one_thread(
+    net: torch.nn.Module, images: Images, tmp_path: Path
+) -> None:
+    """A fork takes one thread with it; a lock that another one held would stay taken in the child."""
+    prepared(save(net, tmp_path / "net.pt2"), images)
+    assert len(os.listdir(f"/proc/{start()._process.pid}/task")) == 1
+    assert _IMPORTS.keys() <= FileKind.__members__.keys()
 
 
 def test_other_preprocessing_and_order_of_classes(net: torch.nn.Module, images: Images, tmp_path: Path) -> None:
