@@ -140,7 +140,7 @@ class Sheets:
                 return
             folder = self.place.runs / HIDDEN
             folder.mkdir(exist_ok=True)
-            with (folder / "labels.lock").open("wb") as file:
+            with (folder / "labels.lock").open("ab") as file:  # not emptied: it may be a link
                 with suppress(OSError):  # this file system has no locks: the page is alone among its threads
                     fcntl.flock(file, fcntl.LOCK_EX)
                 self._alone = True
