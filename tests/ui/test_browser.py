@@ -293,7 +293,7 @@ def _begin(page: Any, person: str) -> None:
     """Say who labels, and wait for the sheet of that person."""
     who = page.get_by_label("Who labels")
     who.fill(person)
-    who.press("Enter")
+    who.blur()  # not Enter: whatever takes the focus from the field next would have the sheet drawn a second time
     page.wait_for_function(
         "who => JSON.parse(document.querySelector('[data-sheet]')?.dataset.sheet || '{}').person === who", arg=person
     )
