@@ -18,6 +18,8 @@ from diffgen.ui.shared import EACH, LAST, QUIET, Shared, told, written
 KEYS = "0123456789abcdefghijklmnopqrstuvwyz"  # one for each class, as long as they last
 INVALID, INVALID_KEY = "invalid", "x"
 _MOST_BUTTONS = 60
+# What draws the same parts does so in turn: else a drawing that was begun before a vote could be shown after its count.
+_IN_TURN: dict[str, Any] = {"concurrency_id": "sheet", "concurrency_limit": 1}
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
@@ -47,9 +49,9 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         return sheet_html(shared, name, who), people_html(shared, name), known_html(shared, name)
 
     shown = [sheet, people, outcome]
-    gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **EACH)
+    gr.on([run.change, tab.select, person.submit, person.blur], all_of, [run, person], shown, **{**EACH, **_IN_TURN})
     # of votes in quick succession the last is counted too
-    sheet.input(lambda name: people_html(shared, name), [run], [people], **LAST)
+    sheet.input(lambda name: people_html(shared, name), [run], [people], **LAST, **_IN_TURN)
 
     def make(name: str | None, who: str, count: float | None) -> tuple[Markup, Markup, Markup]:
         made = shared.sheets.make(_chosen(name), None if not count else int(count))
@@ -60,16 +62,17 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         shared.sheets.clear(_chosen(name))
         return all_of(name, who)
 
-    draw.click(told(make), [run, person, count], shown, api_name="draw_sheet")
+    draw.click(told(make), [run, person, count], shown, api_name="draw_sheet", **_IN_TURN)
     clear.click(
         told(forget),
         [run, person],
         shown,
         api_name=False,
+        **_IN_TURN,
         js="(...all) => { if (!confirm('Clear the sheet, and what "
         "all people said on it?')) throw new Error('kept'); return all; }",
     )
-    put.click(told(lambda name: _put(shared, name)), [run], [outcome], api_name="put_labels")
+    put.click(told(lambda name: _put(shared, name)), [run], [outcome], api_name="put_labels", **_IN_TURN)
 
     def learn(name: str | None) -> tuple[Any, Markup]:
         chosen = _chosen(name)

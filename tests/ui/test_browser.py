@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
 from diffgen import api
-from diffgen.ui import tab_behaviours
+from diffgen.ui import tab_behaviours, tab_label
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
+from diffgen.ui.shared import Shared
+from diffgen.ui.tab_label import known_html, sheet_html
 from tests.ui.steps import TABS, choose, figure, go
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
@@ -293,7 +297,7 @@ def _begin(page: Any, person: str) -> None:
     """Say who labels, and wait for the sheet of that person."""
     who = page.get_by_label("Who labels")
     who.fill(person)
-    who.blur()  # not Enter: whatever takes the focus from the field next would have the sheet drawn a second time
+    who.press("Enter")
     page.wait_for_function(
         "who => JSON.parse(document.querySelector('[data-sheet]')?.dataset.sheet || '{}').person === who", arg=person
     )
@@ -338,6 +342,36 @@ def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(
     page.keyboard.press("7")
     held[0].continue_()
     _until_said(page, sheets, "anew", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "7", ids[3]: "9"})
+
+
+def test_a_late_drawing_takes_no_count_back(
+    labelling: Callable[[str, int], tuple[Any, Sheets]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ada leaves the field of her name, the sheet is drawn again, and she labels before that drawing is shown."""
+    page, sheets = labelling("late", 4)
+    drawn: list[str] = []
+    counted, shown = threading.Event(), threading.Event()
+
+    def drawing(shared: Shared, name: str | None, who: str) -> Markup:
+        drawn.append(who)
+        return sheet_html(shared, name, who)
+
+    def known(shared: Shared, name: str | None) -> Markup:  # the last of what is drawn: people were counted
+        if drawn.count("Ada") == 3:
+            counted.set()
+            assert shown.wait(60)
+        return known_html(shared, name)
+
+    monkeypatch.setattr(tab_label, "sheet_html", drawing)
+    monkeypatch.setattr(tab_label, "known_html", known)
+    _begin(page, "Ada")
+    assert counted.wait(60)
+    page.keyboard.press("3")
+    _until_said(page, sheets, "late", "Ada", {sheets.ids("late")[0]: "3"})
+    page.wait_for_timeout(1000)
+    shown.set()
+    page.wait_for_timeout(1000)
+    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 4")
 
 
 def test_votes_that_wait_stay_with_who_gave_them(labelling: Callable[[str, int], tuple[Any, Sheets]]) -> None:
