@@ -4,11 +4,10 @@
     python -m benchmarks.isolation --format export
 
 The fixed networks of benchmarks.throughput, saved as TorchScript or by torch.export, are opened with and without
-``--isolate``.
-Seconds to open two files are those of a process that has imported torch; with isolation the first file waits for the
-server to start, and later ones do not. Then generations of the default search are timed in turn, one without and one
-with isolation, in one sitting: ``isolated_over_own`` is the median over the rounds of images a second with isolation
-over those without. The last line is one JSON object.
+``--isolate``. Seconds to open two files are those of a process that has imported torch; with isolation the first file
+waits for the server to start, and later ones do not. Then generations of the default search are timed in turn, one
+without and one with isolation, in one sitting: ``isolated_over_own`` is the median over the rounds of images a second
+with isolation over those without. The last line is one JSON object.
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ import csv
 import io
 import re
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from filelock import FileLock
 
 from diffgen import api
 from diffgen.config import LabelConfig
@@ -24,11 +23,17 @@ _IDENTIFIER = re.compile(r"t[0-9a-f]{12}")
 
 @dataclass
 class Sheets:
-    """The label sheets of the runs of a place; several pages, each with its own process, may write them at once."""
+    """The label sheets of the runs of a place.
+
+    Whoever writes one holds a lock, since a vote reads a file and writes it again: the threads of this page, and other
+    pages over the same runs. Files are replaced whole, so that whoever reads needs none.
+    """
 
     place: Place
-    _lock: threading.RLock = field(default_factory=threading.RLock)
-    _alone: bool = False  # read and written by the thread that holds the lock
+    _lock: FileLock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = FileLock(self.place.runs / HIDDEN / "labels.lock")
 
     def folder(self, run: str) -> Path:
         """Where the sheet of a run lies: one that was made later under the same name has another place.
@@ -50,7 +55,7 @@ class Sheets:
             UserError: see :func:`diffgen.label_export`; or somebody has begun to label.
         """
         folder = self.folder(run)
-        with self._writing():
+        with self._lock:
             if self.people(run):
                 raise UserError("Somebody has begun with the present sheet; label its pictures, or clear its labels.")
             self.clear(run)
@@ -60,7 +65,7 @@ class Sheets:
     def clear(self, run: str) -> None:
         """Forget the sheet and what was said on it; labels that were put into the run stay there."""
         folder = self.folder(run)
-        with self._writing():
+        with self._lock:
             for pattern in ("pictures/*.png", "*.csv", ".by-*.tmp", "label.html", ".diffgen-made-this.json"):
                 for file in folder.glob(pattern):
                     file.unlink()
@@ -71,20 +76,18 @@ class Sheets:
     def forget(self, run: str) -> None:
         """A run was deleted: nobody can ask for its sheet any more."""
         folder = self.place.runs / HIDDEN / "labels" / self.place.run(run).name
-        with self._writing():
+        with self._lock:
             if folder.is_dir():
                 shutil.rmtree(folder)
 
     def people(self, run: str) -> dict[str, int]:
         """Who has labelled, and how many pictures."""
-        with self._lock:
-            files = sorted(self.folder(run).glob("by-*.csv"))
-            return {file.stem.removeprefix("by-"): sum(map(bool, _read(file).values())) for file in files}
+        files = sorted(self.folder(run).glob("by-*.csv"))
+        return {file.stem.removeprefix("by-"): sum(map(bool, _read(file).values())) for file in files}
 
     def said(self, run: str, person: str) -> dict[str, str]:
         """What a person said: picture -> name of a class, or "invalid"."""
-        with self._lock:
-            return {name: label for name, label in _read(self._file(run, person)).items() if label}
+        return {name: label for name, label in _read(self._file(run, person)).items() if label}
 
     def vote(self, run: str, person: str, identifier: str, label: str) -> None:
         """Note what a person says of a picture; an empty label takes it back.
@@ -92,7 +95,7 @@ class Sheets:
         Raises:
             UserError: there is no such picture, or the name is none.
         """
-        with self._writing():
+        with self._lock:
             rows = dict.fromkeys(self.ids(run), "")
             if identifier not in rows:
                 raise UserError("There is no such picture on the sheet.")
@@ -112,7 +115,7 @@ class Sheets:
         Raises:
             UserError: nobody has labelled, or see :func:`diffgen.label_import`.
         """
-        with self._writing():
+        with self._lock:
             files = [self._file(run, person) for person, count in self.people(run).items() if count]
             if not files:
                 raise UserError("Nobody has labelled a picture yet.")
@@ -128,26 +131,6 @@ class Sheets:
         if not _IDENTIFIER.fullmatch(identifier) or not file.is_file():
             raise UserError("There is no such picture on the sheet.")
         return file
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Alone among the threads of this page and among other pages: a vote reads a file and writes it again."""
-        import fcntl
-
-        with self._lock:
-            if self._alone:
-                yield
-                return
-            folder = self.place.runs / HIDDEN
-            folder.mkdir(exist_ok=True)
-            with (folder / "labels.lock").open("ab") as file:  # not emptied: it may be a link
-                with suppress(OSError):  # this file system has no locks: the page is alone among its threads
-                    fcntl.flock(file, fcntl.LOCK_EX)
-                self._alone = True
-                try:
-                    yield
-                finally:
-                    self._alone = False
 
     def _file(self, run: str, person: str) -> Path:
         if not _PERSON.fullmatch(person or ""):

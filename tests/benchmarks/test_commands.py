@@ -37,22 +37,6 @@ def test_archive_size(bench: Bench) -> None:
     assert json.loads(said)["triggers"] == 200
 
 
-def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Path, tmp_path: Path) -> None:
-    judged = shared_folder / "data" / "human-labelled"
-    if not (judged / "mnist.npz").is_file():
-        pytest.skip(f"There is no {judged / 'mnist.npz'}.")
-    places = {
-        "human-labelled": judged,
-        **dict.fromkeys(("mnist", "fashion-mnist"), shared_of_digits / "data" / "mnist"),
-    }
-    (tmp_path / "data").mkdir()
-    for name, place in places.items():
-        (tmp_path / "data" / name).symlink_to(place)
-    said = bench("human_labelled", tmp_path, "--quick")
-    assert "459 valid pictures, 19 invalid ones" in said
-    assert said.count("\n| preset paper |") == 3  # all, by generator, wrecked
-
-
 @pytest.mark.slow
 def test_many_classes(bench: Bench) -> None:
     said = bench("many_classes", "--classes", 1_000, "--queries", 200)

@@ -23,7 +23,12 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.parametrize(
     ("script", "unbuffered"),
-    [("diffgen compare --print-config | true", "1"), ("diffgen doctor --json | head -c 10 >/dev/null", "")],
+    [
+        ("diffgen compare --print-config | true", "1"),
+        ("diffgen doctor --json | head -c 10 >/dev/null", ""),
+        pytest.param("diffgen compare --print-config | true", "", marks=pytest.mark.slow),
+        pytest.param("diffgen doctor --json | head -c 10 >/dev/null", "1", marks=pytest.mark.slow),
+    ],
 )
 def test_a_reader_that_goes_away_is_no_failure(script, unbuffered):
     done = run(f'{script}; exit "${{PIPESTATUS[0]}}"', PYTHONUNBUFFERED=unbuffered)

@@ -55,8 +55,21 @@ def rank_sum(first: list[int], second: list[int]) -> float:
     return min(sum(rank(abs(d)) for d in differences if d * sign > 0) for sign in (1, -1))
 
 
-@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=9))
+_PAIR = st.tuples(st.integers(-9, 9), st.integers(-9, 9))
+
+
+@given(st.lists(_PAIR, min_size=1, max_size=9))
 def test_wilcoxon_sums_ranks(pairs: list[tuple[int, int]]) -> None:
+    check_wilcoxon(pairs)
+
+
+@pytest.mark.slow  # every choice of signs is tried
+@given(st.lists(_PAIR, min_size=10, max_size=12))
+def test_wilcoxon_sums_ranks_of_more_pairs(pairs: list[tuple[int, int]]) -> None:
+    check_wilcoxon(pairs)
+
+
+def check_wilcoxon(pairs: list[tuple[int, int]]) -> None:
     first, second = [x for x, _ in pairs], [y for _, y in pairs]
     found = wilcoxon(first, second)
     assert found.statistic == pytest.approx(rank_sum(first, second))

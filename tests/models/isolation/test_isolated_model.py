@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,10 @@ def test_what_a_format_needs_is_imported_once_and_leaves_the_server_one_thread(
     """A fork takes one thread with it; a lock that another one held would stay taken in the child."""
     prepared(save(net, tmp_path / "net.pt2"), images)
     assert len(os.listdir(f"/proc/{start()._process.pid}/task")) == 1
+    # one that is named wrongly would be imported by nobody, and slow in every child
     assert _IMPORTS.keys() <= FileKind.__members__.keys()
+    for name in _IMPORTS[FileKind.TORCH_EXPORT.name]:
+        importlib.import_module(name)
 
 
 def test_other_preprocessing_and_order_of_classes(net: torch.nn.Module, images: Images, tmp_path: Path) -> None:
