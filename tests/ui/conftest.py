@@ -120,16 +120,19 @@ def opened(context: Any, browser: Any, page: str) -> Iterator[Callable[..., Any]
 
     closed, asked, said = [], [], []
 
-    def open_page(run: str = "done", *, width: int = 1440, scheme: str = "light", another: bool = False) -> Any:
-        """A page on a run, in the browser of all tests or in another one."""
+    def open_page(
+        run: str = "done", *, width: int = 1440, scheme: str = "light", another: bool = False, fails: bool = False
+    ) -> Any:
+        """A page on a run, in the browser of all tests or in another one; ``fails``: the test cuts requests off."""
+        usual = (*_USUAL, "net::ERR_FAILED") if fails else _USUAL
         own = known_to(browser, page) if another else context
         found = own.new_page()
         closed.append(own if another else found)
         found.set_viewport_size({"width": width, "height": 900})
         found.emulate_media(color_scheme=scheme)
         found.on("request", lambda request: asked.append(request.url))
-        found.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-        found.on("pageerror", lambda error: said.append(str(error)))
+        found.on("console", lambda message: said.append((message.text, usual)) if message.type == "error" else None)
+        found.on("pageerror", lambda error: said.append((str(error), usual)))
         found.goto(f"{page}?run={run}")
         found.get_by_role("tab", name="Run", exact=True).first.wait_for()
         expect(found.get_by_label("Run", exact=True).first).to_have_value(run)
@@ -139,4 +142,4 @@ def opened(context: Any, browser: Any, page: str) -> Iterator[Callable[..., Any]
     for each in closed:
         each.close()
     assert [each for each in asked if not each.startswith((page, "data:", "blob:"))] == []
-    assert [each for each in said if not any(usual in each for usual in _USUAL)] == []
+    assert [each for each, usual in said if not any(one in each for one in usual)] == []

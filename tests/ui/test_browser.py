@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from markupsafe import Markup
 
 from diffgen import api
-from diffgen.ui import tab_behaviours, tab_label
+from diffgen.ui import tab_behaviours
 from diffgen.ui.jobs import Jobs
-from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
-from diffgen.ui.shared import Shared
-from diffgen.ui.tab_label import known_html, sheet_html
 from tests.ui.steps import TABS, choose, figure, go
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
@@ -276,155 +271,3 @@ def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
     assert "{{constructor}}" in text
     assert "${document.title" in text
     assert page.title() != "hacked"
-
-
-@pytest.fixture
-def labelling(opened: Callable[..., Any], place: Place) -> Callable[[str, int], tuple[Any, Sheets]]:
-    """The tab Label of a run of its own, which has a sheet."""
-
-    def begin(name: str, pictures: int) -> tuple[Any, Sheets]:
-        sheets = Sheets(place)
-        shutil.copytree(place.runs / "done", place.runs / name)
-        sheets.make(name, pictures)
-        page = opened(name)
-        go(page, "Label")
-        return page, sheets
-
-    return begin
-
-
-def _begin(page: Any, person: str) -> None:
-    """Say who labels, and wait for the sheet of that person."""
-    who = page.get_by_label("Who labels")
-    who.fill(person)
-    who.press("Enter")
-    page.wait_for_function(
-        "who => JSON.parse(document.querySelector('[data-sheet]')?.dataset.sheet || '{}').person === who", arg=person
-    )
-    page.locator(".dg-label").focus()
-
-
-def test_labels_by_keyboard_survive_a_reload(labelling: Callable[[str, int], tuple[Any, Sheets]]) -> None:
-    page, sheets = labelling("unlabelled", 6)
-    _begin(page, "Ada")
-    for key in ("3", "x", "7", "ArrowLeft", "8"):
-        page.keyboard.press(key)
-    playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled")
-    ids = sheets.ids("unlabelled")
-    _until_said(page, sheets, "unlabelled", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "8"})
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("3 of 6")
-    page.reload()
-    page.get_by_role("tab", name="Label", exact=True).first.wait_for()
-    go(page, "Label")
-    _begin(page, "Ada")
-    playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture 4 of 6")
-
-
-def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(
-    labelling: Callable[[str, int], tuple[Any, Sheets]],
-) -> None:
-    """The sheet is drawn again while a vote is on its way, and with one that Ada gave in another window."""
-    page, sheets = labelling("anew", 4)
-    _begin(page, "Ada")
-    page.keyboard.press("3")
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 4")
-    held = _first_vote(page)
-    page.keyboard.press("x")
-    ids = sheets.ids("anew")
-    while not held:
-        page.wait_for_timeout(50)
-    assert held[0].request.post_data_json == {"id": ids[1], "label": "invalid"}
-    sheets.vote("anew", "Ada", ids[3], "9")
-    page.get_by_label("Who labels").focus()
-    page.locator(".dg-label").focus()
-    playwright.expect(page.locator(".dg-label-done")).to_have_text("3 labelled")
-    playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 3 of 4")
-    page.keyboard.press("7")
-    held[0].continue_()
-    _until_said(page, sheets, "anew", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "7", ids[3]: "9"})
-
-
-def test_a_late_drawing_takes_no_count_back(
-    labelling: Callable[[str, int], tuple[Any, Sheets]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ada leaves the field of her name, the sheet is drawn again, and she labels before that drawing is shown."""
-    page, sheets = labelling("late", 4)
-    drawn: list[str] = []
-    counted, shown = threading.Event(), threading.Event()
-
-    def drawing(shared: Shared, name: str | None, who: str) -> Markup:
-        drawn.append(who)
-        return sheet_html(shared, name, who)
-
-    def known(shared: Shared, name: str | None) -> Markup:  # the last of what is drawn: people were counted
-        if drawn.count("Ada") == 3:
-            counted.set()
-            assert shown.wait(60)
-        return known_html(shared, name)
-
-    monkeypatch.setattr(tab_label, "sheet_html", drawing)
-    monkeypatch.setattr(tab_label, "known_html", known)
-    _begin(page, "Ada")
-    assert counted.wait(60)
-    page.keyboard.press("3")
-    _until_said(page, sheets, "late", "Ada", {sheets.ids("late")[0]: "3"})
-    page.wait_for_timeout(1000)
-    shown.set()
-    page.wait_for_timeout(1000)
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 4")
-
-
-def test_votes_that_wait_stay_with_who_gave_them(labelling: Callable[[str, int], tuple[Any, Sheets]]) -> None:
-    """Two votes of Ada, the second still in the queue when Bo takes over."""
-    page, sheets = labelling("queued", 4)
-    held = _first_vote(page)
-    for person, keys in (("Ada", "35"), ("Bo", "7")):
-        _begin(page, person)
-        for key in keys:
-            page.keyboard.press(key)
-    held[0].continue_()
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("Bo")
-    first, second, *_ = sheets.ids("queued")
-    _until_said(page, sheets, "queued", "Ada", {first: "3", second: "5"})
-    _until_said(page, sheets, "queued", "Bo", {first: "7"})
-
-
-def test_a_class_beyond_the_buttons_is_written(
-    labelling: Callable[[str, int], tuple[Any, Sheets]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("diffgen.ui.tab_label._MOST_BUTTONS", 7)
-    page, sheets = labelling("wide", 2)
-    _begin(page, "Ada")
-    playwright.expect(page.locator(".dg-key")).to_have_count(8)
-    by_name = page.get_by_label("Another class, by its name")
-    by_name.fill("99")
-    by_name.press("Enter")
-    playwright.expect(page.locator(".dg-label-problem")).to_contain_text("No class is called 99")
-    by_name.fill("9")
-    by_name.press("Enter")
-    playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 2 of 2")
-    playwright.expect(page.locator("#dg-tabs")).to_contain_text("1 of 2")
-    _until_said(page, sheets, "wide", "Ada", {sheets.ids("wide")[0]: "9"})
-
-
-def _until_said(page: Any, sheets: Sheets, run: str, person: str, expected: dict[str, str]) -> None:
-    """Wait for the votes, which the page sends one after the other."""
-    for _ in range(600):
-        if sheets.said(run, person) == expected:
-            return
-        page.wait_for_timeout(100)
-    assert sheets.said(run, person) == expected
-
-
-def _first_vote(page: Any) -> list[Any]:
-    """Will hold the first vote, which waits until it is let through."""
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        if route.request.method == "POST" and not held:
-            held.append(route)
-        else:
-            route.fallback()
-
-    page.route("**/labels/**", hold)
-    return held

@@ -1,5 +1,6 @@
 // Labels by keyboard: shows one picture, posts what is said of it, shows the next.
 (() => {
+  const AGAIN = 1000; // ms until a page that does not answer is asked again
   let sheet = null, at = 0, waiting = Promise.resolve(), unsent = 0;
   const within = (name) => element.querySelector(name);
   const address = () => `labels/${encodeURIComponent(sheet.run)}`;
@@ -42,6 +43,25 @@
     show();
   }
 
+  function tell(text) {
+    const problem = within('.dg-label-problem');
+    if (problem) problem.textContent = text;
+  }
+
+  // For as long as nobody answers; a vote that arrives twice says the same.
+  async function sent(to, asked) {
+    for (let waits = false; ; waits = true) {
+      try {
+        const answer = await fetch(to, asked);
+        if (waits) tell('');
+        return answer;
+      } catch (error) {
+        tell(`The page does not answer; labels that wait: ${unsent}.`);
+        await new Promise((on) => setTimeout(on, AGAIN));
+      }
+    }
+  }
+
   function say(label) {
     // a vote may wait, and meanwhile another run or person be chosen: it belongs to those of now
     const own = sheet, id = own.ids[at], before = own.said[id];
@@ -50,15 +70,14 @@
     const body = JSON.stringify({id, label});
     const asked = {method: 'POST', headers: {'Content-Type': 'application/json'}, body};
     unsent += 1;
-    waiting = waiting.then(() => fetch(to, asked)).then(
+    waiting = waiting.then(() => sent(to, asked)).then(
       (answer) => {
         if (!answer.ok) throw new Error(`it answered ${answer.status}`);
         if (own === sheet) within('.dg-label-problem').textContent = '';
         trigger('input', {done: own.ids.filter((each) => own.said[each]).length});
       }).catch((error) => {
         own.said[id] = before;
-        const problem = within('.dg-label-problem');
-        if (problem) problem.textContent = `A label of ${own.person} was not kept (${error.message}); say it again.`;
+        tell(`A label of ${own.person} was not kept (${error.message}); say it again.`);
         if (own === sheet) go(own.ids.indexOf(id));
       }).finally(() => { unsent -= 1; });
     if (label) go(at + 1); else show();
