@@ -126,7 +126,7 @@ def main() -> None:
     images = torch.from_numpy(data.images)
     network = AutoEncoder(prepare_auto_encoder(split, config, device=_CPU, progress=progress), split.reference)
     scene, every = Scene(images, plain_background(images), network), SeedsSettings(operators=tuple(OPERATORS))
-    names = _STEPS if arguments.codes else every.fitting(data.image_shape, learned=True)
+    names = _STEPS if arguments.codes else every.fitting(scene)
     before = time.process_time()
     ranges = prepare_ranges(split, scene, names, jury, progress)
     print(f"Ranges: {time.process_time() - before:.1f} s of processor time where they are not in the cache.\n")

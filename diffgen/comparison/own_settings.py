@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from diffgen.config import CompareConfig, replace
 from diffgen.config.tables import check_tables, settings_among, table_name, with_table
-from diffgen.sources.operators import usual_operators
+from diffgen.sources.operators import is_grey, usual_operators
 from diffgen.sources.registry import family_of
 from diffgen.sources.registry import settings_classes as settings_of_sources
 from diffgen.sources.seeds import SeedsSettings
 from diffgen.techniques import check_settings_tables, with_settings_written_out
+from diffgen.types import UInt8Array
 
 
 def check_own_settings(config: CompareConfig, *, settled: bool = True) -> None:
@@ -25,14 +26,14 @@ def check_own_settings(config: CompareConfig, *, settled: bool = True) -> None:
     check_tables(config.source.families, settings_of_sources(), prefix="source", all_known=True)
 
 
-def with_named_operators(config: CompareConfig, channels: int) -> CompareConfig:
+def with_named_operators(config: CompareConfig, images: UInt8Array) -> CompareConfig:
     """The same with the operators of the source ``seeds`` by their names, where its settings are written out.
 
     Genes are numbers of that list, which other versions may have otherwise.
 
     Args:
         config: see :func:`with_own_settings`.
-        channels: of the images.
+        images: uint8 (N, C, H, W), the real ones.
     """
     families = config.source.families
     if table_name(SeedsSettings) not in families:
@@ -40,7 +41,7 @@ def with_named_operators(config: CompareConfig, channels: int) -> CompareConfig:
     own = settings_among(SeedsSettings, families)
     if own.operators is not None:
         return config
-    named = replace(own, operators=usual_operators(channels))
+    named = replace(own, operators=usual_operators(images.shape[1], grey=is_grey(images)))
     return replace(config, source=replace(config.source, families=with_table(families, named)))
 
 

@@ -22,7 +22,16 @@ from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
 from diffgen.sources.clearness import prepare_clearness
 from diffgen.sources.energy import seed_weights
-from diffgen.sources.operators import OPERATORS, STRENGTHS, ImageRows, Operator, Scene, step_of, usual_operators
+from diffgen.sources.operators import (
+    OPERATORS,
+    STRENGTHS,
+    ImageRows,
+    Operator,
+    Scene,
+    is_grey,
+    step_of,
+    usual_operators,
+)
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
 from diffgen.types import Int64Array
 
@@ -70,15 +79,19 @@ class SeedsSettings:
         if self.operators == ():
             raise UserError("The source seeds needs an operator; name one under source.seeds.operators.")
 
-    def fitting(self, image_shape: tuple[int, int, int], *, learned: bool) -> tuple[str, ...]:
-        """The operators that images of (C, H, W) can be changed by, with an auto-encoder (``learned``) or without.
+    def fitting(self, scene: Scene) -> tuple[str, ...]:
+        """The operators that the images of a scene can be changed by.
 
         Raises:
             UserError: there is none.
         """
-        named = usual_operators(image_shape[0]) if self.operators is None else self.operators
+        channels = scene.seeds.shape[1]
+        named = usual_operators(channels, grey=scene.grey) if self.operators is None else self.operators
         names = tuple(
-            name for name in named if OPERATORS[name].fits(image_shape[0]) and (learned or not OPERATORS[name].learned)
+            name
+            for name in named
+            if OPERATORS[name].fits(channels, grey=scene.grey)
+            and (scene.auto_encoder is not None or not OPERATORS[name].learned)
         )
         if not names:
             raise UserError(
@@ -116,7 +129,7 @@ class SeedsSource:
         count, channels, height, width = scene.seeds.shape
         self.image_shape = (channels, height, width)
         self.scene = scene
-        names = config.fitting(self.image_shape, learned=scene.auto_encoder is not None)
+        names = config.fitting(scene)
         every = {name: OPERATORS[name].usual((height, width)) for name in names} | dict(ranges or {})
         # what the jury lets go nowhere changes nothing
         self.operators = tuple(name for name in names if any(each.low < each.high for each in every[name].values()))
@@ -229,10 +242,10 @@ class SeedsFamily(Family):
         network = None
         if context.auto_encoder is not None and self.uses_auto_encoder(config):
             network = AutoEncoder(context.auto_encoder(), split.reference)
-        scene = Scene(images, plain_background(sample), network)
+        scene = Scene(images, plain_background(sample), network, is_grey(real))
         ranges, clear = None, None
         if context.recogniser is not None:
-            names = own.fitting(split.data.image_shape, learned=network is not None)
+            names = own.fitting(scene)
             ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
             if context.answers is not None and not large:
                 clear = prepare_clearness(split, context.recogniser.jury, context.progress)

@@ -35,7 +35,7 @@ from diffgen.config.schema import setting, settings
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Step
 from diffgen.sampling import affordable_rows
-from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, step_of, usual_operators
+from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, is_grey, step_of, usual_operators
 from diffgen.sources.seeds import applied
 from diffgen.techniques.populations import UNKNOWN, Populations
 from diffgen.types import Float32Array
@@ -101,13 +101,17 @@ class DiverGet(Populations):
 
     def prepare(self, lanes: int) -> None:
         images = self._real.images
-        channels, *sides = images.shape[1:]
+        (channels, *sides), grey = images.shape[1:], is_grey(images)
         # more than these at once, and pictures are hardly ones any more
-        self._names = [name for name in usual_operators(channels) if not OPERATORS[name].photographic]
+        self._names = [name for name in usual_operators(channels, grey=grey) if not OPERATORS[name].photographic]
         self._ranges = {name: OPERATORS[name].usual((sides[0], sides[1])) for name in self._names}
         rows = affordable_rows(images)
         # these operators know of no other image
-        self._scene = Scene(torch.empty((0, *images.shape[1:]), dtype=torch.uint8), plain_background(_of(images, rows)))
+        self._scene = Scene(
+            torch.empty((0, *images.shape[1:]), dtype=torch.uint8),
+            plain_background(_of(images, rows)),
+            grey=grey,
+        )
         size, genes = self.settings.population, _GENES * len(self._names)
         self._places, self._velocities, self._best_places = np.zeros((3, lanes, size, genes))
         self._best_fitness = np.full((lanes, size), UNKNOWN, dtype=np.float32)

@@ -145,7 +145,7 @@ def run_comparison(
         config = with_affordable_population(config, black_boxes, images, progress)
         hooks.models_ready(black_boxes, images, config)
         # what was detected becomes part of the settings: a replay must not guess again
-        config = with_named_operators(with_own_settings(config), images.image_shape[0])
+        config = with_named_operators(with_own_settings(config), images.images)
         config = replace(config, batch_size=size)
         config = recorded(config, black_boxes, specs)
         manifest = {

@@ -12,8 +12,9 @@ from PIL import Image
 from scipy.ndimage import correlate1d, generate_binary_structure, grey_dilation, grey_erosion
 
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
-from diffgen.sources.operators import OPERATORS, Scene, usual_operators
+from diffgen.sources.operators import OPERATORS, Scene, is_grey, usual_operators
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
+from diffgen.sources.space import random_genes
 from tests.sources.scenes import EVERY, scene_of
 
 CPU = torch.device("cpu")
@@ -134,6 +135,20 @@ def test_usual_operators_are_more_of_colour_images() -> None:
     # what is named is used, of grey images too
     named = SeedsSource(scene_of(False), SeedsSettings(operators=("jpeg", "tint")), device=CPU)
     assert named.operators == ("jpeg",)
+
+
+def test_shades_of_grey_that_are_saved_as_colours_are_changed_as_those_of_one_channel() -> None:
+    one = scene_of(False)
+    seeds = one.seeds.repeat(1, 3, 1, 1)
+    three = Scene(seeds, plain_background(seeds), grey=is_grey(seeds.numpy()))
+    sources = [SeedsSource(scene, SeedsSettings(), device=CPU) for scene in (one, three)]
+    assert sources[0].operators == sources[1].operators == usual_operators(1)
+    genes = random_genes(sources[0].space, 400, torch.Generator().manual_seed(0))
+    grey, colours = (source.draw(genes) for source in sources)
+    # sums over three channels and over one are rounded otherwise
+    assert (colours.int() - grey.int()).abs().max() <= 1
+    assert is_grey(colours.numpy())
+    assert not is_grey(scene_of(True).seeds.numpy())
 
 
 @pytest.mark.parametrize("side", [224, 512])

@@ -1,7 +1,17 @@
 """Operators with explicit strengths: ways to change real images so that their labels stay."""
 
 from diffgen.sources.operators import geometry, learned, levels, texture
-from diffgen.sources.operators.base import STRENGTHS, Axis, ImageRows, Operator, Range, Scene, Strengths, step_of
+from diffgen.sources.operators.base import (
+    STRENGTHS,
+    Axis,
+    ImageRows,
+    Operator,
+    Range,
+    Scene,
+    Strengths,
+    is_grey,
+    step_of,
+)
 
 OPERATORS: dict[str, Operator] = {
     **geometry.OPERATORS,
@@ -11,8 +21,10 @@ OPERATORS: dict[str, Operator] = {
 }
 
 
-def usual_operators(channels: int) -> tuple[str, ...]:
+def usual_operators(channels: int, *, grey: bool = False) -> tuple[str, ...]:
     """Names of the operators that images of so many channels are changed by where none are named.
+
+    Images whose channels are all alike (``grey``) are treated as those that have one.
 
     Those that ask an auto-encoder cost a good part of a search's time, and the auto-encoder; in as many queries a
     search finds hardly more with them (docs/decisions/033).
@@ -20,7 +32,7 @@ def usual_operators(channels: int) -> tuple[str, ...]:
     return tuple(
         name
         for name, each in OPERATORS.items()
-        if each.fits(channels) and not each.learned and not (each.photographic and channels == 1)
+        if each.fits(channels, grey=grey) and not each.learned and not (each.photographic and (grey or channels == 1))
     )
 
 
@@ -33,6 +45,7 @@ __all__ = [
     "Range",
     "Scene",
     "Strengths",
+    "is_grey",
     "step_of",
     "usual_operators",
 ]

@@ -18,10 +18,12 @@ import torch
 from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.gan_training.augmentation import Background
 from diffgen.origins import Step
+from diffgen.sampling import random_rows
 from diffgen.types import Int64Array, UInt8Array
 
 STRENGTHS = 2  # genes of one operator, whichever of them it needs
 _PATTERNS = 1_000_000  # different patterns of noise; as many as a recipe's six digits tell apart
+_LOOKED_AT = 500  # images, for their colour
 Strengths = list[dict[str, float]]
 
 
@@ -114,11 +116,19 @@ class Scene:
         seeds: uint8 (R, C, H, W), all real images.
         background: grey levels of their plain background, or None: they have none.
         auto_encoder: of the real images, or None: no operator asks for it.
+        grey: all channels of an image are alike: it has one, or shades of grey were saved as colours.
     """
 
     seeds: torch.Tensor | ImageRows
     background: Background
     auto_encoder: AutoEncoder | None = None
+    grey: bool = False
+
+
+def is_grey(images: UInt8Array) -> bool:
+    """Whether a random sample of uint8 (N, C, H, W) shows shades of grey alone, however many channels they have."""
+    some = images[np.sort(random_rows(len(images), _LOOKED_AT))]
+    return bool((some == some[:, :1]).all())
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,7 @@ class Operator:
         patterned: its second gene chooses a random pattern, the strength ``seed``.
         towards: it leads towards another real image, the strength ``other``.
         learned: it needs the auto-encoder.
-        photographic: grey images are changed by it only where it is named: it is what happens to photographs.
+        photographic: images without colour are changed by it only where it is named: it is what happens to photographs.
         only: the images that it is for, or None: all.
     """
 
@@ -143,9 +153,9 @@ class Operator:
     photographic: bool = False
     only: Literal["grey", "colour"] | None = None
 
-    def fits(self, channels: int) -> bool:
-        """Whether images of so many channels can be changed by it."""
-        return self.only is None or (self.only == "grey") == (channels == 1)
+    def fits(self, channels: int, *, grey: bool = False) -> bool:
+        """Whether images of so many channels, which are all alike (``grey``) or not, can be changed by it."""
+        return self.only is None or (grey or channels == 1 if self.only == "grey" else channels > 1)
 
     def usual(self, sides: tuple[int, int]) -> dict[str, Range]:
         """The range of every strength of images of (H, W) that no jury has calibrated."""

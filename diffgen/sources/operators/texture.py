@@ -86,7 +86,7 @@ def _saved(image: torch.Tensor, quality: int) -> torch.Tensor:
 
 
 def _noise(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    shape = tuple(images.shape[1:])
+    shape = (1 if scene.grey else images.shape[1], *images.shape[2:])
     return to_bytes(images + normal_patterns(strengths, shape) * column(strengths, "levels"))
 
 
