@@ -74,7 +74,7 @@ def print_result(result: ReplayResult) -> None:
     for verdict, (before, now) in (result.faults or {}).items():
         if before or now:
             wrong = who_is_wrong(verdict, models)
-            print(f"Of those that the jury recognised, {wrong} on {now:,}; it was {before:,}.")
+            print(f"Of the distinct ones that the jury recognised, {wrong} on {now:,}; it was {before:,}.")
     for labels in result.said_again or ():
         said = ", ".join(f"{role} {label}" for role, label in zip(roles(labels), labels, strict=True))
         print(f"Now they say: {said}.")

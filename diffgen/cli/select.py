@@ -10,6 +10,7 @@ from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 from diffgen.config import SelectorConfig, roles
 from diffgen.tasks.classification import those
+from diffgen.wording import count_of
 
 if TYPE_CHECKING:
     from diffgen.selector.evaluation import Evaluation
@@ -114,6 +115,8 @@ def _row(each: Evaluation) -> str:
 
 def _print_real(real: OnRealImages, models: int) -> None:
     print(f"real images ({real.source}): {real.images:,}, {those(models)} differ on {real.disagreements:,}")
+    if real.left_out:
+        print(f"  judged here after learning without {count_of(real.left_out, 'find')} made from these images")
     for name, shares in (("all", real.on_all), ("where they differ", real.on_disagreements)):
         if shares:
             print(f"  right, {name}: " + ", ".join(f"{rule} {share:.4f}" for rule, share in shares.items()))

@@ -24,6 +24,7 @@ from diffgen.config import (
     roles,
 )
 from diffgen.errors import UserError
+from diffgen.home import expanded
 from diffgen.models import BlackBox, read_class_names, read_label_map, read_sidecar
 from diffgen.models import load as load_model
 from diffgen.models.isolation.wall import walls
@@ -295,7 +296,7 @@ def _stored_model(
     elif is_file:
         # another file: what was found out about the old one's layout and answers says nothing about it
         usual = replace(preprocessing, layout="auto", outputs="auto", output="", background="auto")
-        preprocessing = consent.preprocessing.over(read_sidecar(Path(model).expanduser()).preprocessing).over(usual)
+        preprocessing = consent.preprocessing.over(read_sidecar(expanded(model)).preprocessing).over(usual)
     if (same or not is_file) and preprocessing.background is None:
         # an earlier version made the run, which left nothing out
         preprocessing = replace(preprocessing, background="none")

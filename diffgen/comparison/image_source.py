@@ -10,6 +10,7 @@ from diffgen.config import CompareConfig, GeneratorConfig, replace
 from diffgen.config.layers import GAN_WORDS
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
+from diffgen.home import expanded
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext, ImageSource
@@ -53,7 +54,7 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
 
 
 def _whole(path: str | Path | None) -> str | None:
-    return None if path is None else str(Path(path).expanduser().absolute())
+    return None if path is None else str(expanded(path).absolute())
 
 
 def generator_digests(config: GeneratorConfig) -> dict[str, str]:

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.errors import UserError
+from diffgen.home import expanded
 from diffgen.runs.opening import open_regular
 
 # of the colours of ImageNet, for red, green and blue in [0, 1], as torchvision's weights were trained with
@@ -36,7 +37,7 @@ def find_weights(name: str, published: Any, given: str | os.PathLike[str] | None
         UserError: the file cannot be read as weights, or torchvision cannot get at its own.
     """
     if given is not None:
-        return _read(Path(given).expanduser())
+        return _read(expanded(given))
     try:
         weights: dict[str, torch.Tensor] = published.get_state_dict(
             progress=False, check_hash=True, map_location="cpu", weights_only=True

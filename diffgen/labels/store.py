@@ -26,7 +26,8 @@ class LabelStore:
         hashes: uint8 (N, 16), of the pictures' bytes.
         labels: int64 (N,), a class or ``INVALID``.
         sources: str (N,), each one of ``SOURCES``.
-        about: source -> how its labels came about, JSON values.
+        about: source -> how its labels came about, JSON values; the last time, and under "earlier" the times before
+            of which labels are left.
     """
 
     hashes: UInt8Array
@@ -59,25 +60,36 @@ class LabelStore:
     def added(
         self, source: str, hashes: UInt8Array, labels: Int64Array, about: Mapping[str, Any], *, replace: bool
     ) -> LabelStore:
-        """With the labels of one source put in.
+        """With what one source says of pictures put in place of all that it said of them before.
+
+        Args:
+            source: one of ``SOURCES``.
+            hashes: uint8 (n, 16), of the pictures.
+            labels: int64 (n,), a class, ``INVALID``, or ``UNLABELLED``: it does not say.
+            about: how the labels came about, JSON values.
+            replace: allows another label than before, or none where there was one.
 
         Raises:
             UserError: that source has another label for one of the pictures, and ``replace`` is not set.
         """
-        before, _ = self.of(hashes, (source,))
-        changed = int(((before != UNLABELLED) & (before != labels)).sum())
+        known, _ = self.of(hashes, (source,))
+        changed = int(((known != UNLABELLED) & (known != labels)).sum())
         if changed and not replace:
             raise UserError(
                 f"The run has other labels from the source {source!r} for {changed:,} of these pictures; add --force "
                 "to replace them."
             )
-        new = {each.tobytes() for each in hashes}
+        new, said = {each.tobytes() for each in hashes}, labels != UNLABELLED
         kept = [row for row in range(len(self)) if self.sources[row] != source or self.hashes[row].tobytes() not in new]
+        before = self.about.get(source)
+        earlier = (
+            [] if before is None or source not in self.sources[kept] else [*before.get("earlier", []), _alone(before)]
+        )
         return LabelStore(
-            np.concatenate([self.hashes[kept], hashes]),
-            np.concatenate([self.labels[kept], labels]),
-            np.concatenate([self.sources[kept], np.full(len(labels), source, dtype="U8")]),
-            {**self.about, source: dict(about)},
+            np.concatenate([self.hashes[kept], hashes[said]]),
+            np.concatenate([self.labels[kept], labels[said]]),
+            np.concatenate([self.sources[kept], np.full(said.sum(), source, dtype="U8")]),
+            {**self.about, source: {**about, **({"earlier": earlier} if earlier else {})}},
         )
 
     def as_arrays(self) -> dict[str, Any]:
@@ -98,3 +110,8 @@ class LabelStore:
         if not (len(store.hashes) == len(store.labels) == len(store.sources)) or store.hashes.ndim != 2:
             raise ValueError("its columns differ in length")
         return store
+
+
+def _alone(about: Mapping[str, Any]) -> dict[str, Any]:
+    """How labels came about, without the times before."""
+    return {key: value for key, value in about.items() if key != "earlier"}

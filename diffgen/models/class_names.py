@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diffgen.errors import UserError
+from diffgen.home import expanded
 from diffgen.models.wording import counted, spoken_list
 from diffgen.runs.opening import read_text
 
@@ -85,7 +86,7 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     Raises:
         UserError: the file cannot be read, names fewer than two classes, or a name is empty or not printable.
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     try:
         text = read_text(path, encoding="utf-8-sig")
         names = _from_json(json.loads(text)) if path.suffix.lower() == ".json" else _lines(text)

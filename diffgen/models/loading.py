@@ -12,6 +12,7 @@ import torch
 
 from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate, Preprocessing, RemoteConfig, is_address
 from diffgen.errors import UserError
+from diffgen.home import expanded
 from diffgen.models.advice import describe_directory, describe_file
 from diffgen.models.base import BlackBox
 from diffgen.models.callable import CallableModel
@@ -93,7 +94,7 @@ def load(
         named = replace(settings, name=name if name is not None else address.name)
         return RemoteModel(address, named, remote or RemoteConfig())
     if isinstance(model, (str, os.PathLike)):
-        path = Path(model).expanduser()
+        path = expanded(model)
         kind, digest = identify(path)
         settings = replace(settings, path=path, digest=digest)
         if sidecar:
@@ -126,7 +127,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     Raises:
         UserError: there is no such file, or it cannot be read.
     """
-    return identify(Path(path).expanduser())[1]
+    return identify(expanded(path))[1]
 
 
 def identify(path: Path) -> tuple[FileKind, str]:

@@ -138,8 +138,8 @@ def _real(entry: dict[str, Any]) -> RealTable:
     }
     return RealTable(
         lead=(
-            f"{entry['source']}: {count_of(entry['images'], 'real image')} that the selector has not seen; {who} "
-            f"differ on {number(entry['disagreements'])}."
+            f"{entry['source']}: {count_of(entry['images'], 'real image')} that the selector has not seen"
+            f"{_without(entry)}; {who} differ on {number(entry['disagreements'])}."
         ),
         rows=tuple(
             (text, percent(entry["on_all"][rule], 2), percent(differ[rule]) if differ else "")
@@ -147,6 +147,12 @@ def _real(entry: dict[str, Any]) -> RealTable:
             if rule in entry["on_all"]
         ),
     )
+
+
+def _without(entry: dict[str, Any]) -> str:
+    """What the selector of a table did not learn from; reports of earlier versions do not say it."""
+    made = entry.get("left_out", 0)
+    return f" (for this table it learned without {count_of(made, 'find')} made from them)" if made else ""
 
 
 def _cost(cost: dict[str, float]) -> str:

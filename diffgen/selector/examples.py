@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
-from diffgen.types import Int64Array
+from diffgen.types import BoolArray, Int64Array
 
 A, B = 0, 1
 #: Fewer of one kind teach nothing that could be checked.
@@ -42,6 +42,11 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def only(self, chosen: BoolArray) -> Examples:
+        """Those that are chosen, bool (N,)."""
+        columns = {name: getattr(self, name)[chosen] for name in ("rows", "targets", "right", "groups")}
+        return replace(self, **columns)
 
 
 def make_examples(

@@ -34,6 +34,8 @@ class OnRealImages:
         disagreements: those on which the models differ.
         on_all, on_disagreements: rule -> share of right answers; "A", "B", ... are the models alone.
         selector: the choices on the disagreements, or None when there are none.
+        left_out: labelled finds that were made from these images, and from which the selector that is judged here did
+            not learn; the one in the file did.
     """
 
     source: str
@@ -42,6 +44,7 @@ class OnRealImages:
     on_all: dict[str, float]
     on_disagreements: dict[str, float]
     selector: Evaluation | None
+    left_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""

@@ -8,6 +8,7 @@ import torch
 
 from diffgen.config import GeneratorConfig, PixelRange
 from diffgen.errors import RunError, UserError
+from diffgen.home import expanded
 from diffgen.models.network import Network
 from diffgen.models.wording import reason, shape_text
 from diffgen.origins import Origins
@@ -44,7 +45,7 @@ class FileSource:
 
     def __init__(self, config: GeneratorConfig, image_shape: tuple[int, int, int], *, device: torch.device) -> None:
         assert config.file is not None and config.latent_dim is not None
-        self.network = Network(Path(config.file).expanduser(), device=device)
+        self.network = Network(expanded(config.file), device=device)
         self.latent_dim = config.latent_dim
         self.space = latent_space(config.latent_dim, config.prior)
         self.image_shape = image_shape
@@ -192,7 +193,7 @@ class FileScorer:
     def __init__(
         self, path: Path, *, pixels: PixelRange, image_shape: tuple[int, int, int], device: torch.device
     ) -> None:
-        self.network = Network(path.expanduser(), device=device)
+        self.network = Network(expanded(path), device=device)
         self._range: PixelRange = pixels
         noise = torch.randint(256, (3, *image_shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
         try:

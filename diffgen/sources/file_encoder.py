@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from diffgen.config import GeneratorConfig
 from diffgen.errors import RunError, UserError
+from diffgen.home import expanded
 from diffgen.models.network import Network
 from diffgen.models.wording import reason, shape_text
 from diffgen.sources.file import FileSource, in_pixels
@@ -37,7 +36,7 @@ class EncodingFileSource(FileSource):
     def __init__(self, config: GeneratorConfig, image_shape: tuple[int, int, int], *, device: torch.device) -> None:
         super().__init__(config, image_shape, device=device)
         assert config.encoder is not None
-        self.encoder = Network(Path(config.encoder).expanduser(), device=device)
+        self.encoder = Network(expanded(config.encoder), device=device)
         probes = self.draw(random_genes(self.space, _PROBES, torch.Generator().manual_seed(0))).cpu()
         try:
             found = self.encoder(in_pixels(probes, self.pixels))

@@ -10,6 +10,7 @@ from diffgen.config.schema import FileName, Maybe, setting, settings
 from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
+from diffgen.home import expanded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.denoising import DEVIATIONS, over_images
 from diffgen.sources.learned.noise_source import NoiseSource
@@ -50,7 +51,7 @@ class DiffusersFamily(Family):
         own = settings_among(DiffusersSettings, config.source.families)
         if own.folder is None:
             return config
-        whole = str(Path(own.folder).expanduser().absolute())
+        whole = str(expanded(own.folder).absolute())
         return replace(config, source=config.source.with_family(replace(own, folder=whole)))
 
     def check(self, config: CompareConfig) -> None:

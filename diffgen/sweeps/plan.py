@@ -27,6 +27,7 @@ from diffgen.comparison.settings_file import data_path, settle
 from diffgen.config import CompareConfig, is_address
 from diffgen.config.layers import Layer, located, merged, normal
 from diffgen.errors import UserError, did_you_mean
+from diffgen.home import expanded
 from diffgen.runs.toml_file import read_toml
 
 _KEYS = ("output", "techniques", "seeds", "budgets", "pairs", "settings")
@@ -127,7 +128,7 @@ def _plan(values: Mapping[str, Any], folder: Path) -> Plan:
     # every setting is looked at before anything runs; only the techniques and budgets differ in what they can be
     for cell in {(each.technique, each.budget, each.seed): each for each in cells}.values():
         cell.config()
-    return Plan((folder / Path(output).expanduser()).absolute(), cells)
+    return Plan((folder / expanded(output)).absolute(), cells)
 
 
 def _check_keys(values: Mapping[str, Any], known: tuple[str, ...]) -> None:
@@ -164,5 +165,5 @@ def _pair(value: Any, folder: Path) -> tuple[str, tuple[str, ...], str]:
         raise UserError(f"The models of the pair {name} are {models!r}; give a list of two files, or more.")
     if not isinstance(data, str):
         raise UserError(f"The data of the pair {name} are {data!r}; name a folder, a file, or 'digits'.")
-    places = tuple(each if is_address(each) else str((folder / Path(each).expanduser()).absolute()) for each in models)
+    places = tuple(each if is_address(each) else str((folder / expanded(each)).absolute()) for each in models)
     return name, places, data_path(data, folder)

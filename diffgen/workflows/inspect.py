@@ -18,6 +18,7 @@ from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Prep
 from diffgen.config.sizes import FitRule
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.home import expanded
 from diffgen.models import BlackBox
 from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized
@@ -200,7 +201,7 @@ def _writable_sidecar(model: Any, *, force: bool) -> Path:
             f"A sidecar lies beside a model's file, but {model} is an address; leave --write out and give the options "
             "that are found."
         )
-    path = sidecar_path(Path(model).expanduser())
+    path = sidecar_path(expanded(model))
     if path.exists() and not force:
         raise UserError(f"The sidecar {path} exists; add --force to replace it, or remove it.")
     return output_file(path, force=force)

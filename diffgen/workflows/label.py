@@ -65,9 +65,10 @@ class LabelResult:
     Attributes:
         run: the run folder.
         source: where they come from.
-        labelled: pictures that have a class from this source now.
-        invalid: pictures that show none.
-        undecided: pictures asked about that got no label: annotators or reference models differ, or said nothing.
+        labelled: pictures that have a class from this source now, those of earlier times included.
+        invalid: pictures that show none, likewise.
+        undecided: pictures asked about this time that got no label: annotators or reference models differ, or said
+            nothing.
         annotators: sheets that were merged, or reference models; 0 for intended classes.
         kappa: mean of Cohen's kappa over the pairs of annotators, or None.
         outcomes: of all labelled pictures of the run, whatever the source: "only A right", "only B right", "both
@@ -155,7 +156,8 @@ def label_import(
                 f"only, first {alone[0]}); import sheets of one export together."
             )
     ids = list(said[0])
-    merged = merge(np.array([[each[identifier] for identifier in ids] for each in said], dtype=np.int64))
+    votes = np.array([[each[identifier] for identifier in ids] for each in said], dtype=np.int64)
+    merged, heard = merge(votes), (votes != UNLABELLED).any(axis=0)
     about = {
         "annotators": [path.name for path in paths],
         "pictures": len(ids),
@@ -165,7 +167,9 @@ def label_import(
         "kappas": list(merged.kappas),
     }
     chosen = np.array([rows[identifier] for identifier in ids], dtype=np.int64)
-    return _put(folder, finds, "human", chosen, merged.labels, about, len(paths), merged.kappa, force=force)
+    silent = len(ids) - int(heard.sum())
+    people = _Said("human", chosen[heard], merged.labels[heard], about, len(paths), merged.kappa, silent)
+    return _put(folder, finds, people, force=force)
 
 
 def label_oracle(
@@ -222,7 +226,7 @@ def label_oracle(
             task.advance(len(parts[-1]))
     about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
     rows = np.arange(len(finds), dtype=np.int64)
-    return _put(folder, finds, "oracle", rows, np.concatenate(parts), about, len(models), None, force=force)
+    return _put(folder, finds, _Said("oracle", rows, np.concatenate(parts), about, len(models)), force=force)
 
 
 def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
@@ -235,7 +239,7 @@ def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
     finds = read_valid_triggers(folder)
     labels = intended_labels(finds.genes, _latent_layout(folder, finds), len(finds.class_names))
     rows = np.arange(len(finds), dtype=np.int64)
-    return _put(folder, finds, "intended", rows, labels, {}, 0, None, force=force)
+    return _put(folder, finds, _Said("intended", rows, labels, {}), force=force)
 
 
 def _latent_layout(folder: RunFolder, finds: TriggerTable) -> LatentLayout:
@@ -295,33 +299,44 @@ def read_store(folder: RunFolder, finds: TriggerTable) -> LabelStore:
         ) from error
 
 
-def _put(
-    folder: RunFolder,
-    finds: TriggerTable,
-    source: str,
-    rows: Int64Array,
-    labels: Int64Array,
-    about: dict[str, Any],
-    annotators: int,
-    kappa: float | None,
-    *,
-    force: bool,
-) -> LabelResult:
-    """Put labels of one source into a run; ``rows`` are the finds that they belong to."""
-    said = labels != UNLABELLED
-    about = {**about, "made": datetime.now(UTC).isoformat(timespec="seconds")}
+@dataclass(frozen=True)
+class _Said:
+    """What one source says.
+
+    Attributes:
+        source: one of ``SOURCES``.
+        rows: int64 (n,), the finds that it says something of.
+        labels: int64 (n,), ``UNLABELLED`` where those who were asked differ.
+        about: how the labels came about, JSON values.
+        annotators, kappa: see :class:`LabelResult`.
+        silent: finds more that were asked about, of which nobody said anything.
+    """
+
+    source: str
+    rows: Int64Array
+    labels: Int64Array
+    about: dict[str, Any]
+    annotators: int = 0
+    kappa: float | None = None
+    silent: int = 0
+
+
+def _put(folder: RunFolder, finds: TriggerTable, said: _Said, *, force: bool) -> LabelResult:
+    """Put labels of one source into a run."""
+    about = {**said.about, "made": datetime.now(UTC).isoformat(timespec="seconds")}
     with RunLock(folder.path):
         store = read_store(folder, finds)
-        store = store.added(source, finds.hashes[rows[said]], labels[said], about, replace=force)
+        store = store.added(said.source, finds.hashes[said.rows], said.labels, about, replace=force)
         folder.write_arrays("labels", store.as_arrays())
+    own = store.labels[store.sources == said.source]
     return LabelResult(
         run=str(folder.path),
-        source=source,
-        labelled=int((labels >= 0).sum()),
-        invalid=int((labels == INVALID).sum()),
-        undecided=int((~said).sum()),
-        annotators=annotators,
-        kappa=kappa,
+        source=said.source,
+        labelled=int((own >= 0).sum()),
+        invalid=int((own == INVALID).sum()),
+        undecided=int((said.labels == UNLABELLED).sum()) + said.silent,
+        annotators=said.annotators,
+        kappa=said.kappa,
         outcomes=_outcomes(finds, store),
     )
 

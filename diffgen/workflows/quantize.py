@@ -20,6 +20,7 @@ from diffgen.comparison.real_data import load_for, load_stored
 from diffgen.config import CompareConfig, QuantizeConfig, is_address
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.home import expanded
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.models.loading import identify
@@ -101,11 +102,11 @@ def quantize(
     progress, config = Progress(events, stop), config or QuantizeConfig()
     if is_address(model):
         raise UserError(f"The model at {model} cannot be quantized from here; give its ONNX file.")
-    source = Path(model).expanduser()
+    source = expanded(model)
     kind, _ = identify(source)
     if kind is not FileKind.ONNX:
         raise UserError(f"{source} is {kind.value}, and only ONNX files can be quantized here; {_EXPORT}.")
-    target = source.with_name(f"{source.stem}-int8.onnx") if output is None else Path(output).expanduser()
+    target = source.with_name(f"{source.stem}-int8.onnx") if output is None else expanded(output)
     if target.resolve() == source.resolve():
         raise UserError(f"{target} is the model itself; name another file with -o.")
     target = output_file(target, force=force)

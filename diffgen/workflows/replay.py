@@ -39,7 +39,7 @@ class ReplayResult:
         lost: numbers of the triggers on which the models agree now.
         lost_labels: what each model said of each of these before, by name.
         said_again: where triggers were named, what each model says now of each of them, by name and in that order.
-        faults: who is wrong on the pictures that the jury recognised: verdict, as
+        faults: who is wrong on the valid pictures that the jury recognised, without near-duplicates: verdict, as
             :func:`diffgen.tasks.classification.by_verdict` has them -> how many then and how many now; None: no jury.
     """
 
@@ -143,13 +143,14 @@ def rows_of(wanted: Sequence[int], numbers: Int64Array, run: Path) -> Int64Array
 def _faults(
     folder: RunFolder, triggers: TriggerTable, numbers: Int64Array, before: Int64Array, now: Int64Array
 ) -> dict[str, tuple[int, int]] | None:
-    """Who is wrong on the pictures that the jury recognised, then and now; None where there was no jury."""
+    """Who is wrong on the pictures that the report leads with, then and now; None where there was no jury."""
     named = triggers.known.named
     if named is None:
         return None
     with folder.reading():
-        named, recognised = named[numbers], triggers.recognised[numbers]
-    then, again = (by_verdict(faults(labels, named, recognised)) for labels in (before, now))
+        # as the report counts them
+        named, counted = named[numbers], triggers.recognised_distinct[numbers]
+    then, again = (by_verdict(faults(labels, named, counted)) for labels in (before, now))
     return {verdict: (int(rows.sum()), int(again[verdict].sum())) for verdict, rows in then.items()}
 
 

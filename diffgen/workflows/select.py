@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -180,14 +180,18 @@ def _train(given: _Given) -> tuple[SelectResult, bytes]:
     kind, network = make_features(config, given.own, settings, device=device, progress=given.progress)
     features = extract(network, given.finds.images_of(examples.rows), device=device)
     evaluations = _evaluations(features, examples, config, given.progress)
-    forest = fit_forest(features, examples.targets, config)
     with tempfile.TemporaryDirectory(prefix="diffgen-") as place_of_draft:
-        # judged as the file that it will be, before the run's own is replaced
         draft = Path(place_of_draft) / SELECTOR_FILE
-        save_selector(draft, network, forest, tuple(given.finds.images.shape[1:]), _metadata(given, kind, evaluations))
+
+        def learned(given: _Given, features: Float32Array) -> Selector:
+            # judged as the file that it will be, before the run's own is replaced
+            forest, shape = fit_forest(features, given.examples.targets, config), tuple(given.finds.images.shape[1:])
+            save_selector(draft, network, forest, shape, _metadata(given, kind, evaluations))
+            return load_selector(draft, device=device)
+
+        selector = learned(given, features)
         content = draft.read_bytes()
-        selector = load_selector(draft, device=device)
-        real = _on_real_images(given, selector)
+        real = (*_on_held_out(given, features, selector, learned), *_on_more(given, selector))
         cost = measure_cost(given.models, selector, given.finds.images, given.own)
     result = SelectResult(
         run=str(folder.path),
@@ -317,21 +321,46 @@ def _fresh(more: ImageSet, own: ImageSet | None, shape: tuple[int, ...], progres
     return replace(more, images=more.images[fresh], labels=more.labels[fresh])
 
 
-def _on_real_images(given: _Given, selector: Selector) -> tuple[OnRealImages, ...]:
-    """The selector on the real images that were held out, and on those that no part of the run has seen."""
-    own, more, models, found = given.own, given.more, given.models, []
-    stacking = _stacking(given) if len(models) > 2 else None
-    if own is not None and own.labels is not None:
-        rows = split_rows(len(own), given.run.config.split)[1].numpy()
-        source = f"held out of {own.source}"
-        found.append(judge_on_real(models, selector, own.images[rows], own.labels[rows], source, stacking))
-    if more is not None and more.labels is not None:
-        found.append(judge_on_real(models, selector, more.images, more.labels, more.source, stacking))
-    return tuple(found)
+def _on_held_out(
+    given: _Given, features: Float32Array, selector: Selector, learned: Callable[[_Given, Float32Array], Selector]
+) -> tuple[OnRealImages, ...]:
+    """The selector on the labelled real images of the run on which nothing was trained.
+
+    A search may make finds from these images too. Where some of the examples are such finds, the selector that is
+    judged is one that learns from the others alone.
+    """
+    own = given.own
+    if own is None or own.labels is None:
+        return ()
+    rows = split_rows(len(own), given.run.config.split)[1].numpy()
+    seeds = given.finds.seeds
+    of_these = np.isin([] if seeds is None else seeds[given.examples.rows], rows)
+    if of_these.any():
+        given = replace(given, examples=given.examples.only(~of_these))
+        if len(np.unique(given.examples.targets)) < 2:
+            given.progress.warn(
+                "What is labelled was mostly made from the images that were held out, so that the selector is not "
+                "judged on these; give other labelled ones with --data."
+            )
+            return ()
+        selector = learned(given, features[~of_these])
+    source = f"held out of {own.source}"
+    found = judge_on_real(given.models, selector, own.images[rows], own.labels[rows], source, _stacking(given))
+    return (replace(found, left_out=int(of_these.sum())),)
+
+
+def _on_more(given: _Given, selector: Selector) -> tuple[OnRealImages, ...]:
+    """The selector on the labelled real images that no part of the run has seen."""
+    more = given.more
+    if more is None or more.labels is None:
+        return ()
+    return (judge_on_real(given.models, selector, more.images, more.labels, more.source, _stacking(given)),)
 
 
 def _stacking(given: _Given) -> Stacking | None:
-    """What asks all models and weighs their answers, learnt from the same labelled triggers."""
+    """What asks all of three models or more and weighs their answers, learnt from the same labelled triggers."""
+    if len(given.models) == 2:
+        return None
     store = read_store(given.run.folder, given.finds)
     labels, _ = store.of(given.finds.hashes, SOURCES if given.config.source is None else (given.config.source,))
     rows = given.examples.rows

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from diffgen.config import ModelSpec, Opening, is_address
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.files import make_folder
@@ -187,7 +188,9 @@ def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Ma
         raise UserError(f"{platform.node()} has {', '.join(differ)}; install the same versions everywhere.")
     torch.set_num_threads(threads)
     if (run / "config.toml").is_file():
-        resume(run, events=events)
+        # the plan names the addresses: whoever starts it again allows them again
+        allowed = tuple(ModelSpec(opening=Opening(allow_remote=is_address(model))) for model in cell.models)
+        resume(run, options=allowed, events=events)
         return
     compare(
         *cell.models,

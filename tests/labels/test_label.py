@@ -134,6 +134,32 @@ def test_three_annotators(run: RunFolder, truth_rows: list[tuple[str, object]], 
     assert 0.9 < result.kappa < 1
 
 
+def test_a_label_that_is_in_doubt_now_is_none(
+    run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path
+) -> None:
+    label_import(run.path, [write_csv(tmp_path / "old.csv", truth_rows[:6])])
+    ids, truth = zip(*truth_rows[:4], strict=True)
+    # of the first they differ, of the second one says something, of the third nobody does
+    votes = ([*truth[:2], "", truth[3]], [(truth[0] + 1) % 10, "", "", truth[3]])
+    sheets = [
+        write_csv(tmp_path / f"{name}.csv", list(zip(ids, labels, strict=True)))
+        for name, labels in zip("ab", votes, strict=True)
+    ]
+    with pytest.raises(UserError, match="for 1 of these pictures; add --force"):
+        label_import(run.path, sheets, partial=True)
+    result = label_import(run.path, sheets, partial=True, force=True)
+    finds = read_valid_triggers(run)
+    store = read_store(run, finds)
+    assert store.of(finds.hashes)[0][:7].tolist() == [UNLABELLED, *truth_of(VALID)[1:6], UNLABELLED]
+    # those of the first time that are left are among them
+    assert (result.labelled, result.undecided, sum(result.outcomes.values())) == (5, 2, 5)
+    about = store.about["human"]
+    assert about["annotators"] == ["a.csv", "b.csv"]
+    assert [each["annotators"] for each in about["earlier"]] == [["old.csv"]]
+    label_import(run.path, [write_csv(tmp_path / "all.csv", truth_rows)], force=True)
+    assert "earlier" not in read_store(run, finds).about["human"]
+
+
 def test_kappa_against_its_definition() -> None:
     rng = np.random.default_rng(1)
     a = rng.integers(-1, 4, 300)
@@ -307,13 +333,19 @@ def test_names_are_numbers_only_where_no_name_is_one() -> None:
     assert label_values(["valid", "invalid"])["invalid"] == 1
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(-1, 3), st.sampled_from(["human", "oracle"])), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(UNLABELLED, 3), st.sampled_from(["human", "oracle"])), max_size=12
+    )
+)
 def test_the_store_against_a_dictionary(entries: list[tuple[int, int, str]]) -> None:
     store, plain = LabelStore.empty(2), {}
     for picture, label, source in entries:
         digest = np.array([[picture, 7]], np.uint8)
         store = store.added(source, digest, np.array([label]), {}, replace=True)
         plain[picture, source] = label
+        if label == UNLABELLED:
+            del plain[picture, source]
     store = LabelStore.from_arrays(store.as_arrays())
     labels, sources = store.of(np.array([[picture, 7] for picture in range(6)], np.uint8))
     for picture in range(6):

@@ -35,6 +35,11 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
+def test_the_home_of_a_user_whom_nobody_knows_stays_as_it_is(tmp_path: Path) -> None:
+    plan = read_plan(write(tmp_path, _GOOD.replace('"a.pt"', '"~nobody-of-this-name/a.pt"')))
+    assert plan.cells[0].models[0] == str(tmp_path / "~nobody-of-this-name" / "a.pt")
+
+
 def test_the_cells_are_the_product_of_all_that_is_listed(tmp_path: Path) -> None:
     plan = read_plan(write(tmp_path, _GOOD))
     assert plan.output == tmp_path / "sweeps" / "first"

@@ -21,7 +21,7 @@ from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
 from tests.models.remote.fault_proxy import FaultProxy
 from tests.models.remote.mlserver_process import MlServer, mlserver_python
-from tests.models.remote.oip_server import OipServer, onnx_model
+from tests.models.remote.oip_server import OipServer, hang_up, onnx_model
 from tests.recording import Recording
 
 SECRET = "Bearer s3cr3t-t0ken"
@@ -56,7 +56,7 @@ def test_faults_and_the_servers_death_change_nothing(
         OipServer({"b": onnx_model(model_files["b"])}, token=SECRET, binary=True) as server,
         FaultProxy(f"http://127.0.0.1:{server.port}", rate=0.1, seed=5, kinds=hidden) as proxy,
     ):
-        server.intercept = lambda handler: server.images > 1400 and _hang_up(handler)
+        server.intercept = lambda handler: server.images > 1400 and hang_up(handler)
         with pytest.raises(ServiceError, match="see that it runs") as caught:
             compare(
                 model_files["a"],
@@ -105,11 +105,6 @@ def test_faults_and_the_servers_death_change_nothing(
     for secret in (SECRET, SECRET.split()[1]):
         assert secret.encode() not in written
         assert not any(secret in text for text in [*progress.heard, str(caught.value), note])
-
-
-def _hang_up(handler: object) -> bool:
-    handler.close_connection = True  # type: ignore[attr-defined]
-    return True
 
 
 def test_the_query_budget_ends_the_search_and_leaves_enough_to_verify(

@@ -40,6 +40,10 @@ def test_everything_is_reproduced_in_a_new_process(finished: CompareResult, repo
     )
     values = json.loads(done.stdout.splitlines()[-1])
     assert finished.faults is not None
+    # as many as in the report
+    counted = {name: before for name, (before, _) in values["faults"].items()}
+    assert counted == {name: each["pictures"] for name, each in finished.faults.items()}
+    assert sum(counted.values()) == finished.recognised_distinct_triggers > 0
     assert {name: before == now for name, (before, now) in values.pop("faults").items()} == dict.fromkeys(
         "BA", True
     ) | {"all": True}

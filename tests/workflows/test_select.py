@@ -24,12 +24,16 @@ from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
+from diffgen.data.split import split_rows
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.labels.store import LabelStore
+from diffgen.origins import NO_SEED
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.triggers import TriggerTable
 from diffgen.selector.on_real import measure_cost
 from diffgen.selector.onnx_file import load_selector
-from diffgen.workflows.label import label_import, label_oracle
+from diffgen.workflows.label import label_import, label_oracle, read_store
 from diffgen.workflows.predict import predict
 from diffgen.workflows.select import own_data, select
 from diffgen.workflows.valid_triggers import read_valid_triggers
@@ -93,6 +97,39 @@ def test_figures_file_and_report(selected: Path, finished: CompareResult) -> Non
     assert re.search(r"Where A says \d and B says \d, trust [AB]: right on \d+ of \d+\.", text)
     assert "Which model to trust" not in (Path(finished.run) / "report.html").read_text()
     assert not list(selected.rglob("*.tmp"))
+
+
+def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_judged_on(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search takes every real image for a seed, those that are held out too."""
+    folder = RunFolder.open(run)
+    finds = read_valid_triggers(folder)
+    held_out = split_rows(len(load("digits:test")), stored_settings(folder).split)[1].numpy()
+    seeds = np.full(len(finds), NO_SEED)
+    seeds[::2] = np.arange(len(seeds[::2]))
+    seeds[:5] = held_out[:5]
+    of_these = np.isin(seeds, held_out)
+    assert 5 < of_these.sum() < len(finds) / 2
+
+    def with_seeds(folder: RunFolder, triggers: TriggerTable | None = None) -> TriggerTable:
+        return replace(read_valid_triggers(folder, triggers), seeds=seeds, recipes=np.zeros(len(seeds), dtype="S1"))
+
+    monkeypatch.setattr("diffgen.workflows.select.read_valid_triggers", with_seeds)
+    result = select(run, config=CONFIG)
+    (judged,) = result.real
+    learned = folder.read_arrays("selection")["rows"]
+    assert judged.left_out == np.isin(learned, finds.numbers[of_these]).sum() > 0
+    assert result.examples == len(learned)
+    assert f"learned without {judged.left_out} finds made from them" in (run / "report.html").read_text()
+    # as good as one that never had their labels
+    store = read_store(folder, finds)
+    gone = {each.tobytes() for each in finds.hashes[of_these]}
+    kept = [row for row, each in enumerate(store.hashes) if each.tobytes() not in gone]
+    rest = LabelStore(store.hashes[kept], store.labels[kept], store.sources[kept], store.about)
+    folder.write_arrays("labels", rest.as_arrays())
+    (again,) = select(run, config=CONFIG, force=True).real
+    assert again == replace(judged, left_out=0)
 
 
 def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from diffgen.errors import UserError
+from diffgen.errors import ServiceError, UserError
 from diffgen.runs.lock import RunLock
+from diffgen.sweeps.outcomes import outcome_of, results_of
 from diffgen.sweeps.plan import read_plan
 from diffgen.workers.sameness import made_of
 from diffgen.workflows.sweep import _Sweep, run_cell, sweep
+from tests.models.remote.oip_server import OipServer, hang_up, onnx_model
 from tests.recording import Recording
 from tests.workers.here import Here
 
@@ -52,6 +54,27 @@ def test_a_sweep_is_gone_on_with_and_names_what_fails(model_files: dict[str, Pat
     page = Path(second.report).read_text()
     assert "2 of 4 comparisons are done" in page
     assert 'href="runs/one-seeds-60q-2/report.html"' in page
+
+
+@pytest.mark.slow
+def test_a_comparison_with_an_address_is_gone_on_with(
+    model_files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diffgen.models.remote.server.time.sleep", lambda seconds: None)
+    run, file = tmp_path / "run", tmp_path / "sweep.toml"
+    with OipServer({"b": onnx_model(model_files["b"])}, binary=True) as server:
+        file.write_text(
+            'output = "out"\ntechniques = ["seeds"]\nbudgets = ["400q"]\nseeds = [1]\n[[pairs]]\nname = "one"\n'
+            f'models = ["{model_files["a"]}", "{server.address("b")}"]\ndata = "digits:test"\n{_SETTINGS}'
+        )
+        (cell,) = read_plan(file).cells
+        server.intercept = lambda handler: (run / "checkpoint.npz").exists() and hang_up(handler)
+        with pytest.raises(ServiceError):
+            run_cell(Recording(), cell, run, 1, made_of())
+        assert results_of(run) is None
+        server.intercept = None
+        run_cell(Recording(), cell, run, 1, made_of())
+    assert outcome_of(cell, run).queries == 400
 
 
 @pytest.mark.slow

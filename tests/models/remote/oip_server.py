@@ -244,3 +244,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()
+
+
+def hang_up(handler: BaseHTTPRequestHandler) -> bool:
+    """To intercept with: the connection ends without an answer."""
+    handler.close_connection = True
+    return True
