@@ -8,7 +8,8 @@ For each pair of PAIRS, and with --cifar for resnet20 and resnet32 of MODELS (th
 triggers are labelled by the judge (``benchmarks/judge.py``): five classifiers trained on the training split, which all
 have to say the same with a mean confidence of 0.9. The encoder of the features is trained on the training split too, so
 that the real test images, on which the selector is judged as well, are unknown to everything but the GAN, which was
-trained on nine tenths of them.
+trained on nine tenths of them. Where finds are made from these images, as they are by default, a random half of the
+images is for judging, and no find that is made from that half teaches anything.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from diffgen.labels.store import UNLABELLED
 from diffgen.models import BlackBox
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
+from diffgen.sampling import random_rows
 from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import fit_forest
@@ -95,6 +97,10 @@ def judge_pair(
         box.prepare(test.images)
     every = np.stack([box.predict(test.images) for box in boxes], axis=1)
     apart = np.flatnonzero(differ(labels_of(every)))
+    if finds.seeds is not None:
+        for_judging = random_rows(len(test), len(test) // 2)
+        examples = examples.only(~np.isin(finds.seeds[examples.rows], for_judging))
+        apart = np.intersect1d(apart, for_judging)
     assert test.labels is not None
     truth, answers = test.labels[apart], every[apart]
     said, rows = labels_of(answers), np.arange(len(apart))
