@@ -229,6 +229,8 @@ def test_defaults_are_not_shared() -> None:
         (lambda: SearchConfig(population="many"), "search.population is 'many'; give a whole number."),
         (lambda: GanConfig(augment=1), "gan.augment is 1; give true or false."),
         (lambda: Preprocessing(mean=("x",)), "preprocessing.mean (--mean) is 'x'; give a number."),
+        (lambda: Limits(max_accuracy_drop="1"), "is 1, which may stand for 1% or for everything; write 1% or 100%"),
+        (lambda: Limits(max_accuracy_drop=1), "is 1, which may stand for 1% or for everything; write 1% or 100%"),
         (lambda: Limits(max_shift="5"), "limits.max_shift (--max-shift) is '5', not a fraction between 0 and 1"),
         (lambda: replace(CompareConfig(), seed=-1), "seed (--seed) is -1; give a number from 0 to 4294967295"),
     ],
@@ -287,6 +289,7 @@ def test_every_setting_has_a_sentence_and_keeps_its_range(kind: type[Any], name:
 def test_none_and_auto_are_texts_for_none() -> None:
     assert SearchConfig(cluster_sample="none").cluster_sample is None
     assert CompareConfig(batch_size="auto").batch_size is None
+    assert Limits(max_shift="100%") == Limits(max_shift=1.0)
     assert Limits(max_shift="none", max_disagreement="0.5%") == Limits(max_disagreement=0.005)
 
 

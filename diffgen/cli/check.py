@@ -133,7 +133,7 @@ def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
 
 def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
     """The verdict, for people or as JSON; returns the exit code."""
-    print_verdict(result, arguments.store)
+    print_verdict(result)
     if arguments.json:
         options.print_json(result.as_dict())
     return result.exit_code
@@ -152,7 +152,7 @@ def _accept(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def print_verdict(result: CheckResult, store: str | None = None) -> None:
+def print_verdict(result: CheckResult) -> None:
     """One line for each value, then the worst behaviours, the verdict and the report's path, on stdout."""
     from diffgen.gate.measured import AGAINST_ACCEPTED, TITLES, measured
 
@@ -176,7 +176,8 @@ def print_verdict(result: CheckResult, store: str | None = None) -> None:
     for each in worse:
         print(f"worse: {each.sentence}")
     if (result.values.new or worse) and not result.values.search.problem:
-        print(f"accept: diffgen check --accept {shlex.quote(result.run)} --store {shlex.quote(store or 'regressions')}")
+        words = ["diffgen", "check", "--accept", result.run, "--store", result.store or "regressions"]
+        print(f"accept: {shlex.join(words)}")
     if result.go_on:
         print(f"go on: {result.go_on}")
     print(f"{result.status.value}: {result.report}", flush=True)

@@ -14,7 +14,8 @@ from diffgen.config import replace
 from diffgen.errors import UserError
 
 if TYPE_CHECKING:
-    from diffgen.workflows.inspect import Candidate, Inspection
+    from diffgen.comparison.preprocessings import Candidate
+    from diffgen.workflows.inspect import Inspection
 
 _EXAMPLES = """\
 diffgen inspect net.onnx --data val/                   a table of pre-processings, the best first
@@ -134,6 +135,8 @@ def option_text(candidate: Candidate) -> str:
         if values:
             words.append(f"--{name} {' '.join(f'{value:g}' for value in values)}")
     words.append(f"--layout {chosen.layout} --outputs {chosen.outputs}")
+    if chosen.background in ("first", "last"):
+        words.append(f"--background {chosen.background}")
     if chosen.output:
         words.append(f"--output-name {chosen.output}")
     return " ".join(words)

@@ -39,7 +39,7 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
     Raises:
         UserError: the numbers of classes differ, for another reason or for one that cannot be found out.
     """
-    if data.labels is not None and all(model.values == _classes_of(data) for model in models):
+    if data.labels is not None and all(model.values == classes_of(data) for model in models):
         for model in models:
             if model.background_named:
                 model.set_background("none")
@@ -53,7 +53,7 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
         known = other.predict(images).argmax(axis=1)
         for model in larger:
             _settle(model, images, known, f"model {other.name}", progress)
-    elif labels is not None and _classes_of(data) == fewest - 1 >= _FEWEST_CLASSES:
+    elif labels is not None and classes_of(data) == fewest - 1 >= _FEWEST_CLASSES:
         _settle_by_labels(models, images, labels, progress)
 
 
@@ -71,7 +71,7 @@ def _settle_by_labels(models: Sequence[BlackBox], images: UInt8Array, labels: In
         _refuse_numbers(models)
 
 
-def _classes_of(data: ImageSet) -> int:
+def classes_of(data: ImageSet) -> int:
     """How many classes the data names, or has labels for."""
     labels = np.empty(0, np.int64) if data.labels is None else data.labels
     return len(data.class_names) if data.class_names else int(labels.max(initial=-1)) + 1

@@ -13,6 +13,7 @@ from diffgen.comparison.classes import without_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import check_unchanged, prepare_source
 from diffgen.comparison.jury import stored_jury
+from diffgen.comparison.label_order import in_order
 from diffgen.comparison.real_data import load_stored
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, ModelSpec
@@ -81,6 +82,7 @@ class OpenedRun:
                 f"The data {images.source} is not what the run {self.folder.path} was made with; name that."
             )
         check_unchanged(self.config.generator, self.folder)
+        images = in_order(images, known.get("label_order", ()))
         return without_labels(images) if self.config.data_labels == "ignore" else images
 
     def recogniser(self, split: DataSplit, progress: Progress) -> Recogniser | None:

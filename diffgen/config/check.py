@@ -21,7 +21,12 @@ GROSS_UNDECIDED = 0.02  # share of the real images: ties of the candidate alone 
 
 
 def _share_of_text(value: object) -> object:
-    """``0.5%`` or ``0.005`` as a number; what is no text is left alone."""
+    """``0.5%`` or ``0.005`` as a number; what is no text is left alone.
+
+    A bare 1 is refused: everything is what it would allow, and who writes it beside percentages means one of a hundred.
+    """
+    if value == "1" or (type(value) is int and value == 1):
+        raise ValueError("is 1, which may stand for 1% or for everything; write 1% or 100%.")
     if not isinstance(value, str) or value in ("none", "auto"):
         return value
     number, percent, rest = value.strip().partition("%")

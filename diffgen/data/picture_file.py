@@ -14,6 +14,7 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", 
 # Only these of Pillow's decoders are let near a file, whatever its suffix says.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
 _MAX_PIXELS = 2**26  # what cameras make has fewer; of a decompression bomb nothing is decoded
+_EIGHT_BITS = 255  # the highest value
 _SIXTEEN_BITS = 2**16
 _GREY_MODES = ("1", "L", "LA", "La")
 _PALETTE_MODES = ("P", "PA")
@@ -67,6 +68,12 @@ def encode_png(image: UInt8Array) -> bytes:
 def _pixels(image: Image.Image, name: str, source: str) -> UInt8Array:
     if image.mode.startswith("I"):
         levels = np.asarray(image)
+        if 0 < levels.max() <= _EIGHT_BITS and levels.min() >= 0:
+            raise UserError(
+                f"The image {name!r} in {source!r} has 16 or 32 bits a pixel and no value above {levels.max()} of "
+                f"{_SIXTEEN_BITS - 1:,}, so that it would be black; save it as an 8-bit picture if "
+                f"{_EIGHT_BITS} is white."
+            )
         if levels.min() >= 0 and levels.max() < _SIXTEEN_BITS:
             return (levels >> 8).astype(np.uint8)
     elif image.mode in _GREY_MODES:

@@ -133,6 +133,9 @@ def _steady(values: GateValues) -> Condition:
 def _smells(values: GateValues) -> Condition:
     if values.smells:
         return Condition("smells", Status.FAIL, "", " ".join(values.smells))
+    if values.base_smells:
+        sentence = f"{' '.join(values.base_smells)} So limits on what the candidate gets wrong may say little."
+        return Condition("smells", Status.WARN, "", sentence)
     return Condition("smells", Status.PASS, "", "The candidate's answers to real images do not look worse made.")
 
 

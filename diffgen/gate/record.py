@@ -70,6 +70,7 @@ def make_record(
             "search": asdict(values.search),
             "steadiness": {**asdict(values.steadiness), "unsteady": list(values.steadiness.unsteady)},
             "smells": list(values.smells),
+            "base_smells": list(values.base_smells),
             "undecided_real": _rate(values.undecided),
             "new_behaviours": len(values.new),
             "known_behaviours": len(values.behaviours) - len(values.new),
@@ -181,7 +182,7 @@ _check_record = fields(
             # the first records had no word of these
             {
                 "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, {"unsteady": rows(text)}),
-                "smells": rows(text),
+                **dict.fromkeys(("smells", "base_smells"), rows(text)),
                 "undecided_real": or_none(_check_undecided),
                 **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
                 "class_accuracy_drop": or_none(_check_class_drop),
@@ -221,6 +222,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
     return GateValues(
         steadiness=Steadiness(**{**steadiness, "unsteady": tuple(steadiness.get("unsteady", ()))}),
         smells=tuple(values.get("smells", ())),
+        base_smells=tuple(values.get("base_smells", ())),
         undecided=_read(Undecided, values.get("undecided_real")),
         real=_read(Rate, values["disagreement_real"]),
         random=_read(Rate, values["disagreement_random"]),

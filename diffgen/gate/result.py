@@ -30,6 +30,7 @@ class CheckResult:
         go_on: the command that goes on with a check that broke off, or empty.
         real: what was seen on the real images, or None: it broke off before.
         milliseconds: that one image takes each model; None where a server answers, or where it broke off.
+        store: the folder of the behaviours that were accepted before, as it was named, or None.
     """
 
     run: str
@@ -40,6 +41,7 @@ class CheckResult:
     go_on: str = ""
     real: Preflight | None = None
     milliseconds: tuple[float | None, ...] | None = field(default=None, compare=False)
+    store: str | None = None
 
     @classmethod
     def from_record(cls, run: Path, record: Mapping[str, Any], go_on: str = "") -> CheckResult:
@@ -54,7 +56,8 @@ class CheckResult:
             f"{count_of(each['pictures'], 'picture')}, {_wrong(each)}probability shift {each['shift']:.2f})"
             for each in [each for each in record["behaviours"] if each["new"]][:_WORST]
         )
-        return cls(str(run), Status(record["status"]), conditions, values, worst, go_on)
+        status, store = Status(record["status"]), record.get("store")
+        return cls(str(run), status, conditions, values, worst, go_on, store=None if store is None else str(store))
 
     @property
     def exit_code(self) -> int:

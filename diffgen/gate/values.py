@@ -244,6 +244,7 @@ class GateValues:
         steadiness: of the models' answers.
         smells: a sentence about each thing in the candidate's answers to real images that wrong pre-processing would
             explain, and that the base's do not have.
+        base_smells: the same of the base's answers: then limits on accuracy say little.
         undecided: on the real images.
         class_accuracy: of the worst class; None without labels.
     """
@@ -261,6 +262,7 @@ class GateValues:
     known: tuple[KnownBehaviour, ...] = ()
     steadiness: Steadiness = Steadiness()
     smells: tuple[str, ...] = ()
+    base_smells: tuple[str, ...] = ()
     undecided: Undecided | None = None
     class_accuracy: ClassDrop | None = None
     variations: AccuracyDrop | None = None

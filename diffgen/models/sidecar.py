@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,15 @@ def read_sidecar(model: Path) -> Sidecar:
         UserError: it cannot be read, or says something that is not known or cannot be.
     """
     path = sidecar_path(model)
-    if not path.is_file():
-        return Sidecar()
+    try:
+        if not path.is_file():
+            return Sidecar()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # so that there can be none
+            return Sidecar()
+        raise UserError(
+            f"The sidecar {path} cannot be looked at ({error.strerror}); see who owns its folder."
+        ) from error
     values = read_toml(path, "The sidecar")
     for key in values:
         _check_known(key, path)

@@ -111,7 +111,13 @@ def read_store(path: Path) -> Store:
     Raises:
         UserError: it is no folder, other things lie there, a newer diffgen made it, or it is damaged.
     """
-    if path.exists() and not path.is_dir():
+    try:
+        is_file = path.exists() and not path.is_dir()
+    except OSError as error:
+        raise UserError(
+            f"The store {path} cannot be looked at ({error.strerror}); name another with --store."
+        ) from error
+    if is_file:
         raise UserError(f"The store {path} is a file; name a folder with --store.")
     file, behaviours, accepted = (inside(path, name) for name in ("store.json", "behaviours", "accepted"))
     if not any(each.exists() for each in (file, behaviours, accepted)):

@@ -107,6 +107,7 @@ class CheckHooks(ComparisonHooks):
                 real.summary.numeric_noise, real.summary.margin, tuple(each for each in real.unsteady if each)
             ),
             smells=tuple(each.sentence for each in real.smells[1] if each.kind not in known),
+            base_smells=tuple(each.sentence for each in real.smells[0]),
             undecided=undecided(kept, real.summary.margin),
             real=rate(kept, real.summary.margin),
             top5_real=top5_rate(real.answers),

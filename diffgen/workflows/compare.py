@@ -15,6 +15,7 @@ from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests
 from diffgen.comparison.joining import with_time_of_gan
+from diffgen.comparison.label_order import announce_order, in_order, names_of_classes, order_of_labels
 from diffgen.comparison.learned_from import answers_digest
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
@@ -134,7 +135,9 @@ def run_comparison(
             model.answers.attach(None)
         prepare_models(black_boxes, images, progress)
         announce_sizes(black_boxes, images, progress)
-        digest = images.digest
+        digest, order = images.digest, order_of_labels(images, names_of_classes(black_boxes[0]))
+        announce_order(images, order, black_boxes[0], progress)
+        images = in_order(images, order)
         images, config = with_known_labels(black_boxes, images, config, progress)
         check_images(config, images)
         config = with_time_of_gan(config, images, progress=progress)
@@ -166,6 +169,7 @@ def run_comparison(
                 "path": _data_path(data),
                 "sha256": digest,
                 "images": len(images),
+                **({"label_order": list(order)} if order else {}),
             },
             **hooks.about(),
         }

@@ -126,7 +126,7 @@ def doctor() -> Examination:
         memory_limit=_memory_limit(Path("/sys/fs/cgroup")),
         free_disk=_free_disk(cache, problems),
         cache=str(cache),
-        cache_sizes=cache_sizes(cache),
+        cache_sizes=_sizes(cache, problems),
         isolation=isolation,
         isolated=isolated,
         missing=_missing(),
@@ -269,13 +269,28 @@ def _free_disk(cache: Path, problems: list[str]) -> int | None:
         there = next(each for each in (cache, *cache.absolute().parents) if each.exists())
         free = shutil.disk_usage(there).free
     except OSError as error:
-        problems.append(
-            f"The cache folder {cache} cannot be looked at ({error.strerror}); name another in {ENVIRONMENT}."
-        )
+        problems.append(_unseen(cache, error))
         return None
-    if not os.access(there, os.W_OK):
+    if not there.is_dir():
+        problems.append(
+            f"The cache folder {cache} cannot be made, since {there} is a file; name another in {ENVIRONMENT}."
+        )
+    elif not os.access(there, os.W_OK):
         problems.append(f"The cache folder {cache} cannot be written; name another in {ENVIRONMENT}.")
     return free
+
+
+def _sizes(cache: Path, problems: list[str]) -> dict[str, int]:
+    try:
+        return cache_sizes(cache)
+    except OSError as error:
+        if _unseen(cache, error) not in problems:
+            problems.append(_unseen(cache, error))
+        return {}
+
+
+def _unseen(cache: Path, error: OSError) -> str:
+    return f"The cache folder {cache} cannot be looked at ({error.strerror}); name another in {ENVIRONMENT}."
 
 
 # -- the cache -------------------------------------------------------------------------------------------------------
@@ -297,8 +312,8 @@ def clear_cache() -> dict[str, int]:
         UserError: the folder holds other things too, so that it may not be a cache, or something cannot be removed.
     """
     cache = cache_folder()
-    freed = cache_sizes(cache)
     try:
+        freed = cache_sizes(cache)
         _refuse_foreign(cache)
         for kind in freed:
             shutil.rmtree(cache / kind)

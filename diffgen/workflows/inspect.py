@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import torch
 
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.preprocessings import Candidate, alike, try_all, without_unknown_labels
 from diffgen.comparison.real_data import load_for
-from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
+from diffgen.config import CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
 from diffgen.config.sizes import FitRule
-from diffgen.errors import RunError, ServiceError, UserError
+from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.home import expanded
 from diffgen.models import BlackBox
@@ -27,42 +27,16 @@ from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized as has_quantized_code
 from diffgen.runs.files import write_text
 from diffgen.runs.outputs import output_file
-from diffgen.types import ImageSet, Int64Array, UInt8Array
+from diffgen.types import ImageSet, UInt8Array
 
 IMAGES = 1000  # are asked about for each candidate
-_TWO_SIGMA = 2.0
+_FEW_RIGHT = 0.5  # share of labelled images
 _MIN_STD = 1e-3
 _Way: TypeAlias = Literal["rgb", "grey-to-rgb", "rgb-to-grey"]
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CIFAR = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 _OWN = "the data's own mean and std"
 _MNIST = ((0.1307,), (0.3081,))
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One pre-processing and what the model says with it.
-
-    Attributes:
-        name: in words.
-        preprocessing: as decided on real images; nothing in it is None.
-        accuracy: share of right answers, or None without labels.
-        confidence: mean of the highest probability.
-        entropy: mean entropy of the answers, from 0 (sure) to 1 (knows nothing).
-        balance: entropy of how often each label is given, from 0 (always the same) to 1 (all equally often).
-    """
-
-    name: str
-    preprocessing: Preprocessing
-    accuracy: float | None
-    confidence: float
-    entropy: float
-    balance: float
-
-    @property
-    def evidence(self) -> float:
-        """What candidates are ordered by: accuracy, or how sure and how varied the answers are."""
-        return self.balance - self.entropy if self.accuracy is None else self.accuracy
 
 
 @dataclass(frozen=True)
@@ -141,24 +115,30 @@ def inspect(
     reading = applied(CompareConfig(fit=fit, skip_broken=skip_broken), {"resize": resize})
     images, _ = load_for(data, (box,), reading, progress)
     rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
-    sample = images.images[rows]
-    labels = None if images.labels is None else images.labels[rows]
+    known = replace(images, images=images.images[rows], labels=None if images.labels is None else images.labels[rows])
+    sample = known.images
     said = options.preprocessing
     before = Sidecar() if box.path is None else read_sidecar(box.path)
+    # as when the model is opened for a comparison: what a person said goes before what the file says
+    class_names = options.class_names or before.class_names or box.class_names
     shapes = _shapes(box, said, images)
     plans = list(_plans(images.image_shape, shapes, said, sample))
     if before.preprocessing != Preprocessing():
         plans.insert(0, ("as the sidecar says", before.preprocessing))
-    tried = _try_all(box, [(name, said.over(each)) for name, each in plans], sample, labels, progress)
-    tried = _without_unknown_labels(tried, labels, box, images.source, progress)
+    tried = try_all(box, [(name, said.over(each)) for name, each in plans], known, class_names, progress)
+    tried = without_unknown_labels(tried, known, box, progress)
     # stable: of equal ones the simpler, which was tried first, stays in front
-    candidates = sorted(tried, key=lambda candidate: -candidate.evidence)
-    alike = [each for each in candidates if _alike(each, candidates[0], len(rows))]
-    chosen = min(alike, key=tried.index)
+    ordered = sorted(tried, key=lambda each: -each.candidate.evidence)
+    equals = [each for each in ordered if alike(each, ordered[0])]
+    chosen, candidates = min(equals, key=tried.index).candidate, [each.candidate for each in ordered]
+    if chosen.accuracy is not None and chosen.accuracy < _FEW_RIGHT:
+        progress.warn(
+            f"However it is fed, model {box.name} is right on only {chosen.accuracy:.1%} of these labelled images; its "
+            "classes are probably in another order than those of the data (--class-names names them), or the images "
+            "are not what it was made for."
+        )
     box.set_preprocessing(chosen.preprocessing)
     box.prepare(sample)
-    # as when the model is opened for a comparison: what a person said goes before what the file says
-    class_names = options.class_names or before.class_names or box.class_names
     if beside is not None:
         remark = (
             f"written by diffgen inspect: {_said_figures(chosen, len(rows))} on {images.source}; options of the "
@@ -177,7 +157,7 @@ def inspect(
         images=len(rows),
         labelled=chosen.accuracy is not None,
         candidates=tuple(candidates),
-        alike=len(alike),
+        alike=len(equals),
         chosen=chosen,
         written=None if beside is None else str(beside),
     )
@@ -222,59 +202,6 @@ def _check_outputs(box: BlackBox, data: ImageSet) -> None:
     except UserError as error:
         if "--output-name" in str(error):
             raise
-
-
-def _try_all(
-    box: BlackBox,
-    plans: Sequence[tuple[str, Preprocessing]],
-    images: UInt8Array,
-    labels: Int64Array | None,
-    progress: Progress,
-) -> list[Candidate]:
-    """Every candidate that the model takes, in the order in which they were tried."""
-    found: list[Candidate] = []
-    seen: set[Preprocessing] = set()
-    first_error: UserError | None = None
-    with progress.stage("Trying pre-processings", total=len(plans)) as task:
-        for name, preprocessing in plans:
-            settled = preprocessing.over(DEFAULT_PREPROCESSING)
-            if settled not in seen:
-                seen.add(settled)
-                try:
-                    found.append(_judged(box, name, settled, images, labels))
-                except ServiceError:
-                    raise
-                except (UserError, RunError) as error:  # the model does not take it, or overflows: no candidate
-                    if first_error is None and isinstance(error, UserError):
-                        first_error = error
-            task.advance()
-    if not found:
-        raise first_error or UserError(
-            f"Model {box.name} gives no usable answers to these images, whatever their scale; check that it is a "
-            "classifier of such images."
-        )
-    return found
-
-
-def _without_unknown_labels(
-    tried: list[Candidate], labels: Int64Array | None, box: BlackBox, source: str, progress: Progress
-) -> list[Candidate]:
-    """The candidates judged without the labels, where these are not the model's classes.
-
-    So it is where there are more labels than classes, or where they are few of its classes and guessing among them
-    would be right more often than the model is in any way that was tried.
-    """
-    if labels is None:
-        return tried
-    present = np.unique(labels)
-    best = max((each.accuracy for each in tried if each.accuracy is not None), default=0.0)
-    if int(present[-1]) < box.num_classes and (best >= 1 / len(present) or 2 * len(present) > box.num_classes):
-        return tried
-    progress.warn(
-        f"The labels of {source} are not used: they are not what model {box.name} with its {box.num_classes:,} classes "
-        "says, however it is fed."
-    )
-    return [replace(each, accuracy=None) for each in tried]
 
 
 def _plans(
@@ -339,35 +266,6 @@ def _own_statistics(depth: int, images: UInt8Array, *, inverted: bool) -> tuple[
         mean, std = np.repeat(mean.mean(), depth), np.repeat(std.mean(), depth)
     mean = 1 - mean if inverted else mean
     return tuple(round(float(v), 4) for v in mean), tuple(round(float(v), 4) for v in std)
-
-
-def _judged(
-    box: BlackBox, name: str, preprocessing: Preprocessing, images: UInt8Array, labels: Int64Array | None
-) -> Candidate:
-    box.set_preprocessing(preprocessing)
-    box.prepare(images)
-    probabilities = torch.from_numpy(box.predict(images)).double()
-    classes = probabilities.shape[1]
-    answers = probabilities.argmax(dim=1)
-    known = labels is not None and int(labels.max()) < classes
-    shares = torch.bincount(answers, minlength=classes).double() / len(answers)
-    full = float(np.log(classes))
-    return Candidate(
-        name=name,
-        preprocessing=box.preprocessing,
-        accuracy=float((answers.numpy() == labels).mean()) if known else None,
-        confidence=float(probabilities.amax(dim=1).mean()),
-        entropy=float(torch.special.entr(probabilities).sum(dim=1).mean()) / full,
-        balance=float(torch.special.entr(shares).sum()) / full,
-    )
-
-
-def _alike(candidate: Candidate, best: Candidate, images: int) -> bool:
-    """Whether that many labelled images leave it open which of the two is better."""
-    if candidate.accuracy is None or best.accuracy is None:
-        return candidate.evidence == best.evidence
-    error = np.sqrt(max(best.accuracy * (1 - best.accuracy), 1e-9) / images)
-    return bool(best.accuracy - candidate.accuracy <= _TWO_SIGMA * error)
 
 
 def _said_figures(candidate: Candidate, images: int) -> str:

@@ -14,6 +14,7 @@ from torch import nn
 
 from diffgen.comparison.classes import without_labels
 from diffgen.comparison.domain_encoder import prepare_encoder
+from diffgen.comparison.label_order import in_order, order_of_labels
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.real_data import load_stored
 from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, roles, to_dict
@@ -121,6 +122,7 @@ def select(
     own = own_data(folder, opened.config, progress)
     more = None if data is None else load_stored(data, opened.config, progress)
     if more is not None:
+        more = in_order(more, order_of_labels(more, finds.class_names))
         more = _fresh(more, own, tuple(finds.images.shape[1:]), progress)
     boxes = opened.models(models, options=options)
     for model in boxes:
@@ -283,6 +285,7 @@ def own_data(folder: RunFolder, settings: CompareConfig, progress: Progress) -> 
     if data.digest != folder.manifest["data"]["sha256"]:
         progress.warn(f"The images {data.source} are no longer those of the run; they are not used.")
         return None
+    data = in_order(data, folder.manifest["data"].get("label_order", ()))
     return without_labels(data) if settings.data_labels == "ignore" else data
 
 

@@ -58,7 +58,8 @@ def test_a_failed_check_is_accepted_and_passes_then(
     assert RunFolder.open(tmp_path / "second").manifest["check"]["limits"] == {"max_new_behaviours": 0}
     again = diffgen_command("check", "--resume", tmp_path / "first", "--json")
     assert (again.code, again.out.splitlines()[-1]) == (1, lines[-1])
-    assert [line for line in again.out.splitlines() if line.startswith("accept")] != []
+    advice = f"accept: diffgen check --accept {tmp_path / 'first'} --store {store}"
+    assert [line for line in again.out.splitlines() if line.startswith("accept")] == [advice]
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,14 @@ def test_sixteen_bits_keep_the_upper_eight(kind: str) -> None:
     assert decode(encoded(Image.fromarray(levels), kind), "x", "s").tolist() == [[0, 0, 1], [127, 255, 255]]
 
 
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
+def test_sixteen_bits_that_hold_eight_are_not_taken_for_black(kind: str) -> None:
+    levels = np.array([[0, 255], [7, 1]], dtype=np.uint16)
+    with pytest.raises(UserError, match="no value above 255 of 65,535, so that it would be black; save it as an 8-bit"):
+        decode(encoded(Image.fromarray(levels), kind), "x", "s")
+    assert decode(encoded(Image.fromarray(levels * 0), kind), "x", "s").max() == 0
+
+
 @pytest.mark.parametrize("values", [np.float32([[0.5]]), np.int32([[70_000]]), np.int32([[-1]])])
 def test_values_without_an_8_bit_meaning(values: np.ndarray) -> None:
     with pytest.raises(UserError, match="8-bit grey or RGB"):

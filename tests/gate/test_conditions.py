@@ -90,16 +90,23 @@ def test_what_a_search_found_is_an_example_until_a_limit_says_otherwise() -> Non
 
 def test_a_model_that_does_not_answer_alike_twice_is_an_error_whatever_the_limits() -> None:
     said = "Model B does not answer alike twice."
-    conditions = evaluate(values(steadiness=Steadiness(0.3, 0.1, (said,))), Limits(1, 1, 1000, 1000, max_shift=1))
+    conditions = evaluate(values(steadiness=Steadiness(0.3, 0.1, (said,))), Limits(1.0, 1.0, 1000, 1000, max_shift=1.0))
     assert EXIT_CODES[overall(conditions)] == 3
     assert [each.sentence for each in conditions if each.status is Status.ERROR] == [said]
 
 
 def test_a_smell_of_the_candidate_fails_whatever_the_limits() -> None:
     said = "Model B gives one and the same label to 100% of the images."
-    conditions = evaluate(values(smells=(said,)), Limits(1, 1, 1000, 10_000, max_shift=1))
+    conditions = evaluate(values(smells=(said,)), Limits(1.0, 1.0, 1000, 10_000, max_shift=1.0))
     assert overall(conditions) is Status.FAIL
     assert [each.sentence for each in conditions if each.status is Status.FAIL] == [said]
+
+
+def test_a_smell_of_the_base_is_a_warning() -> None:
+    said = "Model A is right on only 10.0% of the labelled images."
+    (found,) = (each for each in evaluate(values(base_smells=(said,)), Limits()) if each.name == "smells")
+    assert found.status is Status.WARN
+    assert found.sentence.startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ VALUES = st.builds(
     st.lists(BEHAVIOURS, max_size=3).map(tuple),
     steadiness=st.builds(Steadiness, SHARES, SHARES, st.lists(st.text(max_size=9), max_size=2).map(tuple)),
     smells=st.lists(st.text(max_size=9), max_size=2).map(tuple),
+    base_smells=st.lists(st.text(max_size=9), max_size=2).map(tuple),
     undecided=UNDECIDED,
     class_accuracy=st.none() | CLASS_DROPS,
     variations=st.none() | DROPS,
@@ -120,7 +121,15 @@ def test_a_record_without_what_came_later_is_read() -> None:
         class_names="ab",
         seconds=1.0,
     )
-    for name in ("steadiness", "smells", "undecided_real", "class_accuracy_drop", "variations", "new_faults"):
+    for name in (
+        "steadiness",
+        "smells",
+        "base_smells",
+        "undecided_real",
+        "class_accuracy_drop",
+        "variations",
+        "new_faults",
+    ):
         del record["values"][name]
     assert read_values(record) == values
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace
 from diffgen.errors import UserError
 from diffgen.models import load, read_sidecar
-from diffgen.models.sidecar import sidecar_path, sidecar_text
+from diffgen.models.sidecar import Sidecar, sidecar_path, sidecar_text
 
 
 @pytest.fixture
@@ -72,6 +72,10 @@ def test_every_mistake_is_told(model, text, message, told):
         load(beside(model, text))
     assert "net.pt.toml" in str(caught.value)
     told("Sidecars", f"`{text}`", caught.value)
+
+
+def test_a_name_that_is_too_long_to_have_one(tmp_path):
+    assert read_sidecar(tmp_path / ("m" * 252 + ".pt")) == Sidecar()
 
 
 def test_one_that_is_nested_very_deeply(model, told):

@@ -230,6 +230,11 @@ def test_a_folder_that_is_no_store_is_left_alone(
         told("Regression stores", "a folder with other things in it", caught.value)
 
 
+def test_a_name_that_no_folder_can_have(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot be looked at \(File name too long\); name another"):
+        read_store(tmp_path / ("x" * 300))
+
+
 def test_a_gan_and_version_control_may_lie_beside(tmp_path: Path) -> None:
     names = ("gan.safetensors", "gan.html", "README.md", ".gitattributes")
     for name in names:

@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diffgen.config import CheckConfig, Limits
+from diffgen.comparison.opened_run import OpenedRun
+from diffgen.config import CheckConfig, Limits, ModelSpec
 from diffgen.data import load
+from diffgen.data.picture_file import encode_png
 from diffgen.errors import RunError, UserError
+from diffgen.events import Progress
 from diffgen.gate.conditions import Status
+from diffgen.runs.folder import RunFolder
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
+from tests.recording import Recording
 from tests.workflows.conftest import untrained_generator
 
 CLASSES = 10
@@ -96,6 +101,40 @@ def test_without_any_limit_a_broken_candidate_does_not_pass(
     if name == "noisy":
         assert "does not answer alike twice" in broken["steadiness"].sentence
         told("Checks", "a candidate that does not answer alike twice", broken["steadiness"].sentence)
+
+
+@pytest.mark.parametrize("names", ["words", "numbers"])
+def test_a_lost_class_is_seen_whatever_the_order_of_the_folders(
+    names: str, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """Folders are numbered in the order of their names: words by the alphabet, numbers without the missing one."""
+    digits = load("digits:test")
+    assert digits.labels is not None
+    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    own = dict(enumerate(words if names == "words" else map(str, range(CLASSES))))
+    for row, (image, label) in enumerate(zip(digits.images, digits.labels.tolist(), strict=True)):
+        if names == "words" or label != 8:
+            folder = tmp_path / "data" / own[label]
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{row}.png").write_bytes(encode_png(image))
+    models = (ModelSpec(class_names=words), ModelSpec(class_names=words)) if names == "words" else ()
+    config = replace(quick, compare=replace(quick.compare, models=models))
+    candidate = Candidates(model_files["a_onnx"]).one_class_lost
+    told = Recording()
+    result = check(
+        model_files["a"], candidate, data=tmp_path / "data", config=config, output=tmp_path / "run", events=told
+    )
+    assert result.status is Status.FAIL
+    assert result.values.class_accuracy is not None and result.values.class_accuracy.name == own[4]
+    assert result.values.accuracy is not None and result.values.accuracy.base_right > 0.9 * result.values.accuracy.of
+    assert sum("are counted as model" in line for line in told.lines) == 1
+    order = RunFolder.open(result.run).manifest["data"]["label_order"]
+    assert order == ([8, 5, 4, 9, 1, 7, 6, 3, 2, 0] if names == "words" else [0, 1, 2, 3, 4, 5, 6, 7, 9])
+    # whoever reads the run later counts them so too
+    stored = OpenedRun(RunFolder.open(result.run), "cpu").data(None, purpose="look", progress=Progress())
+    assert stored.labels is not None
+    here = digits.labels[digits.labels != 8] if names == "numbers" else digits.labels
+    assert np.array_equal(np.bincount(stored.labels), np.bincount(here))
 
 
 @pytest.mark.parametrize(("ones", "refused"), [(0.5, True), (0.05, False)])

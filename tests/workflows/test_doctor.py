@@ -30,6 +30,19 @@ def test_the_examination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert json.loads(json.dumps(found.as_dict()))["cache"] == str(tmp_path)
 
 
+def test_a_cache_that_cannot_be_looked_at_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for place, problem in ((file, f"{file} is a file"), (tmp_path / ("x" * 300), "(File name too long)")):
+        monkeypatch.setenv(ENVIRONMENT, str(place))
+        found = doctor.doctor()
+        (sentence,) = (each for each in found.problems if "cache folder" in each)
+        assert problem in sentence
+        assert found.cache_sizes == {}
+    with pytest.raises(UserError, match="cannot be cleared"):
+        doctor.clear_cache()
+
+
 def test_a_missing_part_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     version = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: "missing" if name == "pyarrow" else version(name))

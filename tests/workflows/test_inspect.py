@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.cli.inspect import option_text
+from diffgen.comparison.preprocessings import Candidate, Tried, alike
 from diffgen.config import ModelSpec, Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import load, read_sidecar
 from diffgen.models.sidecar import sidecar_path
 from diffgen.types import ImageSet
 from diffgen.workflows.inspect import inspect
+from tests.recording import Recording
 
 
 class Fed(torch.nn.Module):
@@ -161,3 +164,72 @@ def test_labels_that_the_model_does_not_know_are_not_evidence(
         assert (found.classes, found.labelled) == (classes, False)
         assert all(each.accuracy is None for each in found.candidates)
     assert sum("The labels of" in text and "are not used" in text for text in said) == 2
+
+
+class WithBackground(torch.nn.Module):
+    """Of bytes, with one more value in front that is for none of the classes."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        answers = self.network(pixels / 255)
+        return torch.cat([answers.amin(dim=1, keepdim=True), answers], dim=1)
+
+
+def test_a_value_for_the_background_is_found(network: torch.nn.Module, digits: ImageSet, tmp_path: Path) -> None:
+    path = save(WithBackground(network), tmp_path / "background.pt")
+    found = inspect(path, data=digits, write=True)
+    assert (found.chosen.name, found.chosen.preprocessing.background, found.classes) == ("0..255", "first", 10)
+    assert found.chosen.accuracy is not None and found.chosen.accuracy > 0.9
+    assert "--background first" in option_text(found.chosen)
+    box = load(path)
+    box.prepare(digits.images[:256])
+    assert (box.predict(digits.images).argmax(axis=1) == digits.labels).mean() == found.chosen.accuracy
+
+
+class Root(torch.nn.Module):
+    """NaN below zero."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.network(torch.sqrt(pixels) ** 2)
+
+
+def test_a_candidate_that_fails_last_takes_no_labels_away(
+    network: torch.nn.Module, digits: ImageSet, tmp_path: Path
+) -> None:
+    found = inspect(save(Root(network), tmp_path / "root.pt"), data=digits)
+    assert found.labelled
+    assert found.chosen.name == "0..1"
+
+
+def test_classes_in_another_order_are_known_by_name(model_files: dict[str, Path], digits: ImageSet) -> None:
+    assert digits.labels is not None
+    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    by_alphabet = sorted(words)
+    labels = np.array([by_alphabet.index(words[label]) for label in digits.labels])
+    data = replace(digits, labels=labels, class_names=tuple(by_alphabet))
+    named, unnamed = Recording(), Recording()
+    plain = inspect(model_files["a_onnx"], data=digits)
+    found = inspect(model_files["a_onnx"], data=data, options=ModelSpec(class_names=words), events=named)
+    assert found.chosen == plain.chosen
+    lost = inspect(model_files["a_onnx"], data=data, events=unnamed)
+    assert lost.chosen.accuracy is not None and lost.chosen.accuracy < 0.5
+    (warning,) = (line for line in unnamed.warnings if "right on only" in line)
+    assert "--class-names names them" in warning
+    assert named.warnings == []
+
+
+def test_one_picture_of_fifty_tells_nothing_apart() -> None:
+    def tried(wrong: int) -> Tried:
+        right = np.arange(50) >= wrong
+        return Tried(Candidate("some", Preprocessing(), float(right.mean()), 1, 0, 1), right, 10)
+
+    assert alike(tried(1), tried(0))
+    assert alike(tried(2), tried(1))
+    assert not alike(tried(8), tried(0))
