@@ -49,7 +49,10 @@ def test_a_failed_check_is_accepted_and_passes_then(
     assert accepted.out.startswith(f"{json.loads(lines[-1])['new_behaviours']} behaviours added")
     second = diffgen_command(*words, "-o", tmp_path / "second")
     assert second.code == 0, second.out
-    assert second.out.splitlines()[-1].startswith("PASS: ")
+    # the base has learned nothing, which is a warning and fails nobody
+    assert second.out.splitlines()[-1].startswith("WARN: ")
+    said = [line for line in second.out.splitlines() if line.startswith(("WARN ", "FAIL "))]
+    assert [line.split("  ")[1].strip() for line in said] == ["signs of wrong pre-processing"]
     # drawing the report again keeps the verdict
     before = (tmp_path / "second" / "summary.md").read_text()
     (tmp_path / "second" / "summary.md").unlink()
