@@ -135,14 +135,16 @@ def run_comparison(
             model.answers.attach(None)
         prepare_models(black_boxes, images, progress)
         announce_sizes(black_boxes, images, progress)
-        digest, order = images.digest, order_of_labels(images, names_of_classes(black_boxes[0]))
+        as_read, order = images, order_of_labels(images, names_of_classes(black_boxes[0]))
         announce_order(images, order, black_boxes[0], progress)
         images = in_order(images, order)
         images, config = with_known_labels(black_boxes, images, config, progress)
         check_images(config, images)
         config = with_time_of_gan(config, images, progress=progress)
         if config.gan_file is not None:
-            config = replace(config, split=split_of_gan(config.gan_file, images, config.split, progress))
+            config = replace(
+                config, split=split_of_gan(config.gan_file, as_read if order else images, config.split, progress)
+            )
         match_classes(black_boxes, specs, images.class_names)
         announce_numbers(black_boxes, images, progress)
         config = with_affordable_population(config, black_boxes, images, progress)
@@ -167,7 +169,7 @@ def run_comparison(
             "data": {
                 "source": images.source,
                 "path": _data_path(data),
-                "sha256": digest,
+                "sha256": as_read.digest,
                 "images": len(images),
                 **({"label_order": list(order)} if order else {}),
             },

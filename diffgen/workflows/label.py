@@ -237,6 +237,11 @@ def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
     """
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
+    if folder.manifest["data"].get("label_order") and folder.manifest.get("gan") is not None:
+        raise UserError(
+            f"The run {folder.path} counts classes as its models do, and a GAN that was trained before may count them "
+            "as the folders of its images; let people label (--export), or a reference model (--oracle)."
+        )
     labels = intended_labels(finds.genes, _latent_layout(folder, finds), len(finds.class_names))
     rows = np.arange(len(finds), dtype=np.int64)
     return _put(folder, finds, _Said("intended", rows, labels, {}), force=force)
