@@ -230,6 +230,7 @@ def test_defaults_are_not_shared() -> None:
         (lambda: GanConfig(augment=1), "gan.augment is 1; give true or false."),
         (lambda: Preprocessing(mean=("x",)), "preprocessing.mean (--mean) is 'x'; give a number."),
         (lambda: Limits(max_accuracy_drop="1"), "is 1, which may stand for 1% or for everything; write 1% or 100%"),
+        (lambda: Limits(max_accuracy_drop=" 1.0"), "is 1, which may stand for 1% or for everything; write 1% or 100%"),
         (lambda: Limits(max_accuracy_drop=1), "is 1, which may stand for 1% or for everything; write 1% or 100%"),
         (lambda: Limits(max_shift="5"), "limits.max_shift (--max-shift) is '5', not a fraction between 0 and 1"),
         (lambda: replace(CompareConfig(), seed=-1), "seed (--seed) is -1; give a number from 0 to 4294967295"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from diffgen.comparison.label_order import namer, names_of_classes, names_tell
 from diffgen.config import CompareConfig, roles
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -53,7 +54,12 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
         known = other.predict(images).argmax(axis=1)
         for model in larger:
             _settle(model, images, known, f"model {other.name}", progress)
-    elif labels is not None and classes_of(data) == fewest - 1 >= _FEWEST_CLASSES:
+    # where names tell the classes, one of them has no images: leaving out another would shift all before it
+    elif (
+        labels is not None
+        and classes_of(data) == fewest - 1 >= _FEWEST_CLASSES
+        and not names_tell(data, names_of_classes(namer(models)))
+    ):
         _settle_by_labels(models, images, labels, progress)
 
 

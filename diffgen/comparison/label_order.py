@@ -8,11 +8,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from diffgen.config import replace
+from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.types import ImageSet
 
-_BETWEEN_WORDS = re.compile(r"[\W_]+")
+_BETWEEN_WORDS = re.compile(r"[\s_-]+")
+
+
+def namer(models: Sequence[BlackBox], mapped: Sequence[bool] = ()) -> BlackBox:
+    """The model whose names tell which class is which: the first that has some and is not to be mapped onto another.
+
+    Args:
+        models: prepared.
+        mapped: which of them have a label map; empty: none.
+    """
+    own = [not (at < len(mapped) and mapped[at]) for at in range(len(models))]
+    return next((model for model, counts in zip(models, own, strict=True) if model.class_names and counts), models[0])
 
 
 def names_of_classes(model: BlackBox) -> tuple[str, ...]:
@@ -23,34 +35,67 @@ def names_of_classes(model: BlackBox) -> tuple[str, ...]:
 def order_of_labels(data: ImageSet, names: Sequence[str]) -> tuple[int, ...]:
     """The number that each class of the data has among ``names``, or nothing: the labels stay as they are.
 
-    Names in words are the same whatever their case and what stands between the words. Folders that are called by
-    numbers are those numbers where one is 0 and some are missing: a class without a picture leaves no folder behind.
+    A name is looked for as it stands, then whatever its case and what stands between its words. Where classes have
+    names in words, or none but their numbers, folders that are called by numbers are these numbers if one is 0 and some
+    are missing: a class without a picture leaves no folder behind, and without a 0 they may begin with 1.
 
     Args:
         data: real images; classes without names, and images without labels, stay as they are.
-        names: of the K classes, in their order.
+        names: of the K classes, in their order; "0", "1", ... where they have none.
     """
+    found = _places(data, names)
+    return () if found == tuple(range(len(found))) else found
+
+
+def names_tell(data: ImageSet, names: Sequence[str]) -> bool:
+    """Whether names tell which class each label of the data is, in whatever order; see :func:`order_of_labels`."""
+    return bool(_places(data, names))
+
+
+def _places(data: ImageSet, names: Sequence[str]) -> tuple[int, ...]:
+    """The place of each of the data's names, or nothing where one is unknown, or two classes could be meant."""
     own = data.class_names
-    if data.labels is None or not own or tuple(own) == tuple(names):
+    if data.labels is None or not own:
         return ()
-    if all(name.isdecimal() for name in own):
-        numbers = tuple(map(int, own))
-        fits = 0 in numbers and len(set(numbers)) == len(own) < len(names) and max(numbers) < len(names)
-        return numbers if fits and numbers != tuple(range(len(own))) else ()
-    places = {_folded(name): place for place, name in enumerate(names)}
-    found = tuple(places.get(_folded(name), -1) for name in own)
-    if -1 in found or len(set(found)) < len(own) or len(places) < len(names):
-        return ()
-    return () if found == tuple(range(len(own))) else found
+    counted = tuple(names) == tuple(map(str, range(len(names))))
+    if all(name.isdecimal() for name in own) and (counted or not any(name.isdecimal() for name in names)):
+        return _numbers(own, len(names))
+    found = _each_among(own, names)
+    return found if -1 not in found and len(set(found)) == len(own) else ()
+
+
+def _numbers(own: Sequence[str], classes: int) -> tuple[int, ...]:
+    numbers = tuple(map(int, own))
+    fits = 0 in numbers and len(set(numbers)) == len(own) < classes and max(numbers) < classes
+    return numbers if fits else ()
+
+
+def _each_among(own: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
+    """Where each name stands among others; -1: nowhere, or more than once."""
+    exact, folded = _numbered(names), _numbered([_folded(name) for name in names])
+    return tuple(exact.get(name, folded.get(_folded(name), -1)) for name in own)
+
+
+def _numbered(names: Sequence[str]) -> dict[str, int]:
+    """The place of each name; -1 for one that stands there more than once."""
+    found: dict[str, int] = {}
+    for place, name in enumerate(names):
+        found[name] = -1 if name in found else place
+    return found
 
 
 def in_order(data: ImageSet, order: Sequence[int]) -> ImageSet:
     """The data with ``order[i]`` in place of the label ``i``, and without its names, which have the old order.
 
     With an empty order it stays as it is.
+
+    Raises:
+        UserError: the order is shorter than the labels are many.
     """
     if not order or data.labels is None:
         return data
+    if int(data.labels.max(initial=-1)) >= len(order):
+        raise UserError(f"The run's order of classes does not cover those of {data.source}; the run folder is damaged.")
     return replace(data, labels=np.asarray(order, dtype=np.int64)[data.labels], class_names=None)
 
 
@@ -63,14 +108,13 @@ def announce_order(data: ImageSet, order: Sequence[int], model: BlackBox, progre
             f"The classes of {data.source} are counted as model {model.name} does, by their names: {own[first]!r} is "
             f"its class {order[first]}, and not {first}."
         )
-    elif data.labels is not None and own and model.class_names and not all(name.isdecimal() for name in own):
-        known = {_folded(name) for name in names}
-        strange = [name for name in own if _folded(name) not in known]
+    elif own and model.class_names and not names_tell(data, names):
+        strange = [name for name, place in zip(own, _each_among(own, names), strict=True) if place < 0]
         if 0 < len(strange) < len(own):
             progress.warn(
                 f"The data {data.source} and model {model.name} call some classes otherwise ({strange[0]!r} is none of "
-                "the model's names), so that labels are taken in the order of the data's own names; give both the same "
-                "names where that is another order."
+                "the model's names, or several), so that labels are taken in the order of the data's own names; give "
+                "both the same names where that is another order."
             )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from diffgen.comparison.classes import classes_of
-from diffgen.comparison.label_order import in_order, names_of_classes, order_of_labels
+from diffgen.comparison.label_order import in_order, names_of_classes, names_tell, order_of_labels
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Progress
@@ -117,8 +117,10 @@ def _judged(
 ) -> Tried:
     box.set_preprocessing(preprocessing)
     box.prepare(known.images)
-    labels = in_order(known, order_of_labels(known, class_names or names_of_classes(box))).labels
-    if labels is not None and box.background_open and classes_of(known) == box.num_classes - 1 >= _FEWEST_CLASSES:
+    names = class_names or names_of_classes(box)
+    labels = in_order(known, order_of_labels(known, names)).labels
+    one_more = classes_of(known) == box.num_classes - 1 >= _FEWEST_CLASSES
+    if labels is not None and one_more and box.background_open and not names_tell(known, names):
         _settle_first(box, known.images, labels)
     probabilities = torch.from_numpy(box.predict(known.images)).double()
     classes = probabilities.shape[1]

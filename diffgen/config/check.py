@@ -20,13 +20,17 @@ GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base ge
 GROSS_UNDECIDED = 0.02  # share of the real images: ties of the candidate alone less those of the base alone
 
 
+_BARE_ONE = "is 1, which may stand for 1% or for everything; write 1% or 100%."
+
+
 def _share_of_text(value: object) -> object:
     """``0.5%`` or ``0.005`` as a number; what is no text is left alone.
 
-    A bare 1 is refused: everything is what it would allow, and who writes it beside percentages means one of a hundred.
+    A bare 1 is refused, as text and as a whole number: everything is what it would allow, and who writes it beside
+    percentages means one of a hundred.
     """
-    if value == "1" or (type(value) is int and value == 1):
-        raise ValueError("is 1, which may stand for 1% or for everything; write 1% or 100%.")
+    if type(value) is int and value == 1:
+        raise ValueError(_BARE_ONE)
     if not isinstance(value, str) or value in ("none", "auto"):
         return value
     number, percent, rest = value.strip().partition("%")
@@ -34,6 +38,8 @@ def _share_of_text(value: object) -> object:
         share = float(number) / (100 if percent else 1)
     except ValueError:
         share = -1.0
+    if share == 1 and not percent:
+        raise ValueError(_BARE_ONE)
     if rest or not 0 <= share <= 1:
         raise ValueError(f"is {value!r}, not a fraction between 0 and 1; write 0.5% or 0.005.")
     return share

@@ -74,7 +74,8 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield Measured("search", f"{values.search.queries:,} queries")
     steadiness = values.steadiness
     yield Measured("steadiness", f"{steadiness.noise:.2g}, margin {steadiness.margin:.2g}")
-    yield Measured("smells", f"{len(values.smells):,}")
+    of_base = f", base {len(values.base_smells):,}" if values.base_smells else ""
+    yield Measured("smells", f"{len(values.smells):,}{of_base}")
     yield from _undecided(values.undecided)
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")

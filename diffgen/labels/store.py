@@ -27,7 +27,7 @@ class LabelStore:
         labels: int64 (N,), a class or ``INVALID``.
         sources: str (N,), each one of ``SOURCES``.
         about: source -> how its labels came about, JSON values; the last time, and under "earlier" the times before
-            of which labels are left.
+            while some labels of these are left.
     """
 
     hashes: UInt8Array

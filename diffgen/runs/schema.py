@@ -145,12 +145,19 @@ _MANY = fields(
     {"spared": whole()},
 )
 _PAIR_COUNTS = ("matrix", "pair_counts", "real_matrix")
+_NUMBERS = rows(whole(0, MAX_CLASSES - 1), most=MAX_CLASSES)
 _MATRIX = rows(rows(whole()), most=MAX_CLASSES)
 _PAIRS = fields({"pairs": rows(rows(whole(), least=3, most=3))})
 
 
 def _pair_counts(value: Any) -> None:
     (_PAIRS if isinstance(value, dict) else _MATRIX)(value)
+
+
+def _order(value: Any) -> None:
+    _NUMBERS(value)
+    if len(set(value)) < len(value):
+        raise ValueError("an order of classes names one twice")
 
 
 #: Of every manifest, also one that was just begun.
@@ -165,7 +172,7 @@ DESCRIPTION = fields(
         "created": text,
         "command": text,
         "files": fields({"A": _FILE, "B": _FILE}, dict.fromkeys(roles(MAX_MODELS), _FILE)),
-        "data": fields({"source": text, "path": or_none(text), "sha256": or_none(text)}),
+        "data": fields({"source": text, "path": or_none(text), "sha256": or_none(text)}, {"label_order": _order}),
     },
     {
         "status": text,

@@ -75,6 +75,7 @@ def prepare_ranges(
         "sure from": [recogniser.threshold, recogniser.unaided],
         "auto-encoder": "" if scene.auto_encoder is None else scene.auto_encoder.digest,
         # how far each may go at most, which other versions may put elsewhere
+        **({"grey": True} if scene.grey and scene.seeds.shape[1] > 1 else {}),
         "operators": {name: [axis.text(axis.widest) for axis in OPERATORS[name].axes] for name in names},
     }
     found = Artifact("filters", made_from).obtain(lambda path: _read(path, names), make, progress)

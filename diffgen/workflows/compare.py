@@ -15,7 +15,7 @@ from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests
 from diffgen.comparison.joining import with_time_of_gan
-from diffgen.comparison.label_order import announce_order, in_order, names_of_classes, order_of_labels
+from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.learned_from import answers_digest
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
@@ -135,8 +135,9 @@ def run_comparison(
             model.answers.attach(None)
         prepare_models(black_boxes, images, progress)
         announce_sizes(black_boxes, images, progress)
-        as_read, order = images, order_of_labels(images, names_of_classes(black_boxes[0]))
-        announce_order(images, order, black_boxes[0], progress)
+        named = namer(black_boxes, [spec.label_map is not None for spec in specs])
+        as_read, order = images, order_of_labels(images, names_of_classes(named))
+        announce_order(images, order, named, progress)
         images = in_order(images, order)
         images, config = with_known_labels(black_boxes, images, config, progress)
         check_images(config, images)
@@ -145,7 +146,7 @@ def run_comparison(
             config = replace(
                 config, split=split_of_gan(config.gan_file, as_read if order else images, config.split, progress)
             )
-        match_classes(black_boxes, specs, images.class_names)
+        match_classes(black_boxes, specs, as_read.class_names)
         announce_numbers(black_boxes, images, progress)
         config = with_affordable_population(config, black_boxes, images, progress)
         hooks.models_ready(black_boxes, images, config)

@@ -237,7 +237,7 @@ def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
     """
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
-    if folder.manifest["data"].get("label_order") and folder.manifest.get("gan") is not None:
+    if folder.manifest["data"].get("label_order") and stored_settings(folder).gan_file is not None:
         raise UserError(
             f"The run {folder.path} counts classes as its models do, and a GAN that was trained before may count them "
             "as the folders of its images; let people label (--export), or a reference model (--oracle)."

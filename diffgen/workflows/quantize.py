@@ -15,7 +15,7 @@ import torch
 
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size
-from diffgen.comparison.label_order import in_order, names_of_classes, order_of_labels
+from diffgen.comparison.label_order import announce_order, in_order, names_of_classes, order_of_labels
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.comparison.real_data import load_for, load_stored
 from diffgen.config import CompareConfig, QuantizeConfig, is_address
@@ -137,7 +137,9 @@ def quantize(
         )
         before.set_preprocessing(before.preprocessing)  # what was found is not to be found otherwise beside the other
         prepare_models((before, after), images, progress)
-        images = in_order(images, order_of_labels(images, names_of_classes(before)))
+        order = order_of_labels(images, names_of_classes(before))
+        announce_order(images, order, before, progress)
+        images = in_order(images, order)
         images, _ = with_known_labels((before, after), images, CompareConfig(), progress)
         answers = inspect_real_images((before, after), images, progress=progress)
         write_whole(target, lambda temporary: shutil.copyfile(made, temporary))

@@ -330,7 +330,8 @@ def _on_held_out(
     """The selector on the labelled real images of the run on which nothing was trained.
 
     A search may make finds from these images too. Where some of the examples are such finds, the selector that is
-    judged is one that learns from the others alone.
+    judged is one that learns from the others alone. What an operator leads towards such an image
+    (only where it is named in the settings) counts as made from its seed alone.
     """
     own = given.own
     if own is None or own.labels is None:

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.comparison.label_order import in_order, order_of_labels
+from diffgen.comparison.label_order import in_order, namer, names_of_classes, order_of_labels
+from diffgen.comparison.preflight import prepare_models
+from diffgen.errors import UserError
+from diffgen.models import load
 from diffgen.types import ImageSet
 
 WORDS = ("zero", "one", "two", "three")
@@ -34,7 +37,14 @@ def test_a_label_keeps_its_name(own: list[str], labels: list[int]) -> None:
         (("traffic_light", "Stop sign"), ("stop-sign", "traffic light"), (1, 0)),
         (("zero", "five"), WORDS, ()),  # five is none of them
         (("zero", "Zero"), WORDS, ()),  # one class twice
-        (("zero", "one"), ("one", "One", "zero"), ()),  # nobody knows which
+        (("ZERO", "ONE"), ("one", "One", "zero"), ()),  # nobody knows which
+        (("zero", "one"), ("one", "One", "zero"), (2, 0)),  # as it stands
+        (("a", "b"), ("b", "a", "crane", "crane"), (1, 0)),  # twice, but not of the data's
+        (("c", "c++", "java"), ("java", "c++", "c"), (2, 1, 0)),
+        (("का", "कि"), ("कि", "का"), (1, 0)),
+        (("1", "2", "4"), tuple("12345"), (0, 1, 3)),  # numbers that are the model's own names
+        (("0", "1", "2", "10"), ("0", "1", "10", "2"), (0, 1, 3, 2)),
+        (("10", "20", "40"), ("40", "20", "10"), (2, 1, 0)),
         (("0", "1", "3"), WORDS, (0, 1, 3)),  # a folder is missing
         (("0", "1", "3"), ("0", "1", "2", "3"), (0, 1, 3)),
         (("1", "2", "4"), tuple("01234"), ()),  # they may begin with 1
@@ -55,3 +65,47 @@ def test_nothing_is_put_in_order_without_labels() -> None:
     bare = ImageSet(np.zeros((2, 1, 2, 2), np.uint8), None, ("one", "zero"), "some")
     assert order_of_labels(bare, WORDS) == ()
     assert in_order(bare, (1, 0)) is bare
+
+
+NAMES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+class Answers:
+    """A model whose answers are known: image n shows the class n % 10."""
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        shown = np.round(images[:, 0, 0, 0] * 255).astype(np.int64)
+        # the other classes are never equally likely, so that it matters which is left out
+        return (20.0 * np.eye(10)[shown] + np.linspace(1, 0, 10)).astype(np.float32)
+
+
+@pytest.mark.parametrize("missing", range(10))
+@pytest.mark.parametrize("named", [False, True])
+def test_a_folder_that_is_missing_is_no_background(missing: int, named: bool) -> None:
+    """One folder less than the model has classes: each of these has its own label, and no class is left out."""
+    if missing == 0 and not named:
+        return  # 1 to 9 may be all that there are
+    shown = np.array([label for label in range(10) for _ in range(20) if label != missing])
+    images = np.zeros((len(shown), 1, 16, 16), np.uint8)
+    images[:, 0, 0, 0] = shown
+    here = sorted({NAMES[label] if named else str(label) for label in shown.tolist()})
+    labels = np.array([here.index(NAMES[label] if named else str(label)) for label in shown.tolist()])
+    some = ImageSet(images, labels, tuple(here), "some")
+    models = [load(Answers(), class_names=NAMES if named else ()) for _ in range(2)]
+    prepare_models(models, some)
+    assert [model.num_classes for model in models] == [10, 10]
+    found = in_order(some, order_of_labels(some, names_of_classes(models[0])))
+    assert found.labels is not None
+    np.testing.assert_array_equal(found.labels, shown)
+    assert (models[0].predict(images).argmax(axis=1) == found.labels).all()
+
+
+def test_the_first_model_that_has_names_tells_and_a_label_map_does_not() -> None:
+    bare, named = load(Answers()), load(Answers(), class_names=NAMES)
+    assert namer([bare, named]) is named
+    assert namer([bare, named], [False, True]) is bare
+
+
+def test_an_order_that_is_damaged() -> None:
+    with pytest.raises(UserError, match="the run folder is damaged"):
+        in_order(data(WORDS, (0, 3)), (1, 0))

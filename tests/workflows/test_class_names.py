@@ -9,6 +9,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -97,6 +98,30 @@ def test_inspect_names_what_a_comparison_would(model_files: dict[str, Path], tmp
     model.with_name("b.onnx.toml").write_text(f"class_names = {json.dumps(NAMES)}\n")
     found = inspect(model, data="digits:test", write=True, force=True)
     assert found.class_names == NAMES == load_model(model).class_names
+
+
+def test_a_label_map_by_the_names_of_the_data(model_files: dict[str, Path], tmp_path: Path) -> None:
+    """A has names in its own order; B has none, and counts as the data's folders do."""
+    data = load("digits:test")
+    assert data.labels is not None
+    order = tuple(sorted(NAMES))
+    labels = np.array([order.index(NAMES[label]) for label in data.labels])
+    folders = ImageSet(data.images, labels, order, "digits in folders")
+    a = load_model(model_files["a"], device="cpu")
+    a.prepare(data.images[:100])
+    own = [NAMES.index(name) for name in order]
+
+    def b(images: np.ndarray) -> np.ndarray:
+        return a.raw_outputs(np.round(images * 255).astype(np.uint8))[:, own]
+
+    (tmp_path / "map.json").write_text(json.dumps({name: name for name in NAMES}))
+    models = (ModelSpec(class_names=NAMES), ModelSpec(label_map=str(tmp_path / "map.json")))
+    config = replace(SMALL, budget=Budget(queries=50), models=models)
+    result = compare(model_files["a"], b, data=folders, config=config, output=tmp_path / "run")
+    results = RunFolder.open(result.run).results()
+    assert results["class_names"] == list(NAMES)
+    assert results["preflight"]["agreement"] == 1
+    assert results["preflight"]["accuracy"][0] > 0.9
 
 
 def test_a_label_map_by_name(model_files: dict[str, Path], tmp_path: Path) -> None:
