@@ -66,8 +66,8 @@ def _places(data: ImageSet, names: Sequence[str]) -> tuple[int, ...]:
 
 def _numbers(own: Sequence[str], classes: int) -> tuple[int, ...]:
     numbers = tuple(map(int, own))
-    fits = 0 in numbers and len(set(numbers)) == len(own) < classes and max(numbers) < classes
-    return numbers if fits else ()
+    gap = 0 in numbers and len(set(numbers)) == len(own) <= max(numbers) < classes
+    return numbers if gap else ()  # without one, whoever counts them comes to the same
 
 
 def _each_among(own: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
