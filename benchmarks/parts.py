@@ -42,6 +42,7 @@ from diffgen.origins import NO_SEED
 from diffgen.runs.images import ImageColumn
 from diffgen.sampling import random_rows
 from diffgen.sources.operators import OPERATORS, Scene
+from diffgen.sources.operators.base import is_grey
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.sources.space import latent_space, random_genes
 from diffgen.types import UInt8Array
@@ -158,7 +159,7 @@ def deciding(images: torch.Tensor, queries: int, rounds: int) -> str:
 def changing(images: torch.Tensor, rounds: int) -> list[tuple[str, str]]:
     """What a picture costs with each operator that needs no network."""
     some = images[torch.from_numpy(random_rows(len(images), _CHANGED_AT_ONCE))]
-    scene = Scene(images, plain_background(images))
+    scene = Scene(images, plain_background(images), grey=is_grey(images.numpy()))
     sides = (images.shape[2], images.shape[3])
     ways: dict[str, Callable[[], object]] = {}
     for name, operator in OPERATORS.items():
@@ -172,7 +173,7 @@ def changing(images: torch.Tensor, rounds: int) -> list[tuple[str, str]]:
 
 def _changed(images: torch.Tensor, count: int) -> torch.Tensor:
     """Random images as the search's operators change them."""
-    source = SeedsSource(Scene(images, None), SeedsSettings(), device=_CPU)
+    source = SeedsSource(Scene(images, None, grey=is_grey(images.numpy())), SeedsSettings(), device=_CPU)
     return source.draw(random_genes(source.space, count, torch.Generator().manual_seed(0)))
 
 

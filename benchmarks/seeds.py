@@ -49,6 +49,7 @@ from diffgen.sources.calibration import prepare_ranges
 from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.energy import seed_weights
 from diffgen.sources.operators import OPERATORS, Scene
+from diffgen.sources.operators.base import is_grey
 from diffgen.sources.registry import FAMILIES
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.tasks.classification import behaviours, disagree, labels_of
@@ -125,7 +126,8 @@ def main() -> None:
     assert jury is not None
     images = torch.from_numpy(data.images)
     network = AutoEncoder(prepare_auto_encoder(split, config, device=_CPU, progress=progress), split.reference)
-    scene, every = Scene(images, plain_background(images), network), SeedsSettings(operators=tuple(OPERATORS))
+    scene = Scene(images, plain_background(images), network, is_grey(data.images))
+    every = SeedsSettings(operators=tuple(OPERATORS))
     names = _STEPS if arguments.codes else every.fitting(scene)
     before = time.process_time()
     ranges = prepare_ranges(split, scene, names, jury, progress)

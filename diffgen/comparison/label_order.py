@@ -53,9 +53,12 @@ def names_tell(data: ImageSet, names: Sequence[str]) -> bool:
 
 
 def _places(data: ImageSet, names: Sequence[str]) -> tuple[int, ...]:
-    """The place of each of the data's names, or nothing where one is unknown, or two classes could be meant."""
-    own = data.class_names
-    if data.labels is None or not own:
+    return () if data.labels is None else places_of(data.class_names or (), names)
+
+
+def places_of(own: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
+    """The place of each of some classes' names among others, or nothing where one is unknown or two could be meant."""
+    if not own:
         return ()
     counted = tuple(names) == tuple(map(str, range(len(names))))
     if all(name.isdecimal() for name in own) and (counted or not any(name.isdecimal() for name in names)):
@@ -99,21 +102,29 @@ def in_order(data: ImageSet, order: Sequence[int]) -> ImageSet:
     return replace(data, labels=np.asarray(order, dtype=np.int64)[data.labels], class_names=None)
 
 
-def announce_order(data: ImageSet, order: Sequence[int], model: BlackBox, progress: Progress) -> None:
-    """Say that labels are put into the order of a model's classes, or that names do not tell whether they are in it."""
-    own, names = data.class_names, names_of_classes(model)
+def announce_order(data: ImageSet, order: Sequence[int], names: Sequence[str], whose: str, progress: Progress) -> None:
+    """Say that labels are put into another order of classes, or that names do not tell whether they are in it.
+
+    Args:
+        data: real images.
+        order: of their labels, as :func:`order_of_labels` found it.
+        names: of the classes in that order, or none.
+        whose: order that is, as in "model b".
+        progress: is told.
+    """
+    own = data.class_names
     if order and own:
         first = next(label for label, place in enumerate(order) if label != place)
         progress.say(
-            f"The classes of {data.source} are counted as model {model.name} does, by their names: {own[first]!r} is "
-            f"its class {order[first]}, and not {first}."
+            f"The classes of {data.source} are counted as {whose} does, by their names: {own[first]!r} is "
+            f"class {order[first]} there, and not {first}."
         )
-    elif own and model.class_names and not names_tell(data, names):
+    elif own and names and not names_tell(data, names):
         strange = [name for name, place in zip(own, _each_among(own, names), strict=True) if place < 0]
         if 0 < len(strange) < len(own):
             progress.warn(
-                f"The data {data.source} and model {model.name} call some classes otherwise ({strange[0]!r} is none of "
-                "the model's names, or several), so that labels are taken in the order of the data's own names; give "
+                f"The data {data.source} and {whose} call some classes otherwise ({strange[0]!r} is none of "
+                "the latter's names, or several), so that labels are taken in the order of the data's own names; give "
                 "both the same names where that is another order."
             )
 

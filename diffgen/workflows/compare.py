@@ -137,7 +137,7 @@ def run_comparison(
         announce_sizes(black_boxes, images, progress)
         named = namer(black_boxes, [spec.label_map is not None for spec in specs])
         as_read, order = images, order_of_labels(images, names_of_classes(named))
-        announce_order(images, order, named, progress)
+        announce_order(images, order, named.class_names, f"model {named.name}", progress)
         images = in_order(images, order)
         images, config = with_known_labels(black_boxes, images, config, progress)
         check_images(config, images)

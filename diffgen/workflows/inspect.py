@@ -12,6 +12,7 @@ import numpy as np
 
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.label_order import announce_order, names_of_classes, order_of_labels
 from diffgen.comparison.preprocessings import Candidate, alike, try_all, without_unknown_labels
 from diffgen.comparison.real_data import load_for
 from diffgen.config import CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
@@ -139,6 +140,9 @@ def inspect(
         )
     box.set_preprocessing(chosen.preprocessing)
     box.prepare(sample)
+    if chosen.accuracy is not None:
+        order = order_of_labels(images, class_names or names_of_classes(box))
+        announce_order(images, order, class_names, f"model {box.name}", progress)
     if beside is not None:
         remark = (
             f"written by diffgen inspect: {_said_figures(chosen, len(rows))} on {images.source}; options of the "

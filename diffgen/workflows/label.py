@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.comparison.black_boxes import load_spec
+from diffgen.comparison.label_order import places_of
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, LabelConfig, ModelSpec, roles
@@ -24,6 +25,7 @@ from diffgen.labels.reading import read_labels
 from diffgen.labels.sample_size import sample_size
 from diffgen.labels.sheet import Sheet, image_id, write_sheet
 from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
+from diffgen.models import BlackBox
 from diffgen.models.base import PREPARED
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
@@ -186,7 +188,8 @@ def label_oracle(
 
     Args:
         run: the run folder.
-        oracles: models, as for :func:`diffgen.compare`; better ones than those under test.
+        oracles: models, as for :func:`diffgen.compare`; better ones than those under test. Where such a model and the
+            run have the same names for the classes, in another order, the names count.
         options: how all of them are opened and fed, or None.
         device: where to ask, or None for the run's own device.
         force: replace labels by reference models that the run has.
@@ -218,6 +221,7 @@ def label_oracle(
                 f"The reference model {model.name} answers with {model.num_classes} classes but the run has "
                 f"{len(finds.class_names)}; give one with the same classes."
             )
+        _count_as(finds.class_names, model, progress)
         models.append(model)
     parts: list[Int64Array] = []
     with progress.stage("Asking the reference models", total=len(finds)) as task:
@@ -227,6 +231,14 @@ def label_oracle(
     about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
     rows = np.arange(len(finds), dtype=np.int64)
     return _put(folder, finds, _Said("oracle", rows, np.concatenate(parts), about, len(models)), force=force)
+
+
+def _count_as(names: Sequence[str], model: BlackBox, progress: Progress) -> None:
+    """Put the classes of a reference model into the order of the run's, where both have the same names for them."""
+    order = places_of(model.class_names, names)
+    if order and order != tuple(range(len(names))):
+        progress.say(f"The classes of model {model.name} are counted as the run does, by their names.")
+        model.map_classes(order)
 
 
 def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:

@@ -138,7 +138,7 @@ def quantize(
         before.set_preprocessing(before.preprocessing)  # what was found is not to be found otherwise beside the other
         prepare_models((before, after), images, progress)
         order = order_of_labels(images, names_of_classes(before))
-        announce_order(images, order, before, progress)
+        announce_order(images, order, before.class_names, f"model {before.name}", progress)
         images = in_order(images, order)
         images, _ = with_known_labels((before, after), images, CompareConfig(), progress)
         answers = inspect_real_images((before, after), images, progress=progress)

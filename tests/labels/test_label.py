@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
-from diffgen.config import GanConfig, LabelConfig
+from diffgen.config import GanConfig, LabelConfig, ModelSpec
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.labels.agreement import merge
@@ -22,6 +23,7 @@ from diffgen.labels.sample_size import sample_size
 from diffgen.labels.sheet import image_id
 from diffgen.labels.store import INVALID, UNLABELLED, LabelStore
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import read_finished, write_results
 from diffgen.workflows.label import (
     label_counts,
     label_export,
@@ -32,6 +34,7 @@ from diffgen.workflows.label import (
 )
 from diffgen.workflows.valid_triggers import read_valid_triggers
 from tests.labels.conftest import TRIGGERS, make_run, truth_of
+from tests.recording import Recording
 
 VALID = TRIGGERS - 1
 
@@ -197,6 +200,21 @@ def test_reference_models_have_to_agree(run: RunFolder) -> None:
 def test_a_reference_model_with_other_classes(run: RunFolder) -> None:
     with pytest.raises(UserError, match="7 classes but the run has 10"):
         label_oracle(run.path, [lambda pixels: np.full((len(pixels), 7), 1 / 7, np.float32)])
+
+
+def test_a_reference_model_that_counts_its_classes_otherwise(run: RunFolder) -> None:
+    """Its file names them, as the run does: what it says is a name, whatever the number."""
+    words = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+    write_results(run, replace(read_finished(run), class_names=tuple(words)))
+    plain, order = classifier(0), np.random.default_rng(0).permutation(10)
+    label_oracle(run.path, [plain])
+    hashes, said = read_valid_triggers(run).hashes, Recording()
+    before, _ = read_store(run, read_valid_triggers(run)).of(hashes)
+    named = ModelSpec(class_names=tuple(words[order]))
+    label_oracle(run.path, [lambda pixels: plain(pixels)[:, order]], options=named, events=said, force=True)
+    after, _ = read_store(run, read_valid_triggers(run)).of(hashes)
+    assert np.array_equal(after, before)
+    assert any("counted as the run does, by their names" in line for line in said.lines)
 
 
 def test_intended_classes(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def opened(context: Any, browser: Any, page: str) -> Iterator[Callable[..., Any]
         run: str = "done", *, width: int = 1440, scheme: str = "light", another: bool = False, fails: bool = False
     ) -> Any:
         """A page on a run, in the browser of all tests or in another one; ``fails``: the test cuts requests off."""
-        usual = (*_USUAL, "net::ERR_FAILED") if fails else _USUAL
+        usual = (*_USUAL, "net::ERR_FAILED", "status of 502") if fails else _USUAL
         own = known_to(browser, page) if another else context
         found = own.new_page()
         closed.append(own if another else found)

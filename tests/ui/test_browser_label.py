@@ -133,9 +133,10 @@ def test_votes_that_wait_stay_with_who_gave_them(labelling: Callable[..., tuple[
     _until_said(page, sheets, "queued", "Bo", {first: "7"})
 
 
-def test_votes_wait_for_a_page_that_does_not_answer(labelling: Callable[..., tuple[Any, Sheets]]) -> None:
-    """Three votes, of which none arrives until the connection is there again; then each does, once and in turn."""
-    page, sheets = labelling("cut", 4, fails=True)
+@pytest.mark.parametrize("away", ["cut-off", "behind-a-proxy"])
+def test_votes_wait_for_a_page_that_does_not_answer(away: str, labelling: Callable[..., tuple[Any, Sheets]]) -> None:
+    """Three votes, of which none arrives until the page is there again; then each does, once and in turn."""
+    page, sheets = labelling(away, 4, fails=True)
     _begin(page, "Ada")
     tried, arrived, mended = [], [], False
 
@@ -149,14 +150,17 @@ def test_votes_wait_for_a_page_that_does_not_answer(labelling: Callable[..., tup
             route.continue_()
         else:
             tried.append(label)
-            route.abort()
+            if away == "cut-off":
+                route.abort()
+            else:
+                route.fulfill(status=502)
 
     page.route("**/labels/**", cut)
     for key in "357":
         page.keyboard.press(key)
     playwright.expect(page.locator(".dg-label-problem")).to_have_text("The page does not answer; labels that wait: 3.")
     mended = True
-    _until_said(page, sheets, "cut", "Ada", dict(zip(sheets.ids("cut"), "357", strict=False)))
+    _until_said(page, sheets, away, "Ada", dict(zip(sheets.ids(away), "357", strict=False)))
     assert set(tried) == {"3"} and arrived == ["3", "5", "7"]
     playwright.expect(page.locator(".dg-label-problem")).to_have_text("")
     playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture 4 of 4")

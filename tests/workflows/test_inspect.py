@@ -223,6 +223,7 @@ def test_classes_in_another_order_are_known_by_name(model_files: dict[str, Path]
     (warning,) = (line for line in unnamed.warnings if "right on only" in line)
     assert "--class-names names them" in warning
     assert named.warnings == []
+    assert any("by their names: 'eight' is class 8 there, and not 0" in line for line in named.lines)
 
 
 def test_one_picture_of_fifty_tells_nothing_apart() -> None:

@@ -1,7 +1,8 @@
 // Labels by keyboard: shows one picture, posts what is said of it, shows the next.
 (() => {
   const AGAIN = 1000; // ms until a page that does not answer is asked again
-  let sheet = null, at = 0, waiting = Promise.resolve(), unsent = 0;
+  const AWAY = [502, 503, 504]; // what a proxy says where nothing behind it answers
+  let sheet = null, at = 0, waiting = Promise.resolve(), unsent = 0, quiet;
   const within = (name) => element.querySelector(name);
   const address = () => `labels/${encodeURIComponent(sheet.run)}`;
 
@@ -53,6 +54,7 @@
     for (let waits = false; ; waits = true) {
       try {
         const answer = await fetch(to, asked);
+        if (AWAY.includes(answer.status)) throw new Error(answer.statusText);
         if (waits) tell('');
         return answer;
       } catch (error) {
@@ -60,6 +62,14 @@
         await new Promise((on) => setTimeout(on, AGAIN));
       }
     }
+  }
+
+  // The page may show what was drawn before a vote after what was drawn since; so it is drawn once more when all is quiet.
+  function counted(own) {
+    const draw = () => trigger('input', {done: own.ids.filter((each) => own.said[each]).length});
+    draw();
+    clearTimeout(quiet);
+    quiet = setTimeout(draw, AGAIN);
   }
 
   function say(label) {
@@ -74,8 +84,9 @@
       (answer) => {
         if (!answer.ok) throw new Error(`it answered ${answer.status}`);
         if (own === sheet) within('.dg-label-problem').textContent = '';
-        trigger('input', {done: own.ids.filter((each) => own.said[each]).length});
+        counted(own);
       }).catch((error) => {
+        if (own.said[id] !== label) return; // what was said of it since is on its way
         own.said[id] = before;
         tell(`A label of ${own.person} was not kept (${error.message}); say it again.`);
         if (own === sheet) go(own.ids.indexOf(id));
