@@ -79,8 +79,12 @@ class Extensions:
         finally:
             _in_use.reset(before)
 
-    def of_run(self, manifest: Mapping[str, Any], run: Path) -> Extensions:
+    def of_run(self, manifest: Mapping[str, Any], run: Path, verb: str = "") -> Extensions:
         """Those that a run goes on with: these, and the generator of a package that it was made with.
+
+        Args:
+            manifest, run: of the run.
+            verb: function of diffgen that takes them; empty: the one that resumes the run.
 
         Raises:
             UserError: they are not what the run was made with, or the package is gone.
@@ -88,7 +92,7 @@ class Extensions:
         before = manifest.get("extensions", {})
         offer = before.get("generator")
         if self.generator is None and offer is not None and not is_object(offer):
-            return replace(self, generator=load("generator", offer), offer=offer).of_run(manifest, run)
+            return replace(self, generator=load("generator", offer), offer=offer).of_run(manifest, run, verb)
         now = self.names()
         for kind, parameter in (("technique", "technique="), ("generator", "generator="), ("filters", "filters=[...]")):
             if before.get(kind) == now.get(kind):
@@ -96,9 +100,10 @@ class Extensions:
             given = "none was given" if now.get(kind) is None else f"{_listed(now[kind])} was given"
             if before.get(kind) is None:
                 raise UserError(f"The run {run} was made without objects, and {given}; leave {parameter} out.")
+            verb = verb or ("resume_check" if "check" in manifest else "resume")
             raise UserError(
                 f"The run {run} was made with the object {_listed(before[kind])}, and {given}; give it again with "
-                f"{parameter} to diffgen.{'resume_check' if 'check' in manifest else 'resume'}."
+                f"{parameter} to diffgen.{verb}."
             )
         return self
 

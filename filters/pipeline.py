@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
+from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.filters.base import Filter
 from diffgen.filters.calibration import Calibration, calibrate
@@ -66,16 +68,25 @@ class FilterPipeline:
         Args:
             reference: uint8 (N, C, H, W), real images to compare with.
             held_out: uint8 (n, C, H, W), n at least 1, real images that nothing was trained on.
+
+        Raises:
+            UserError: a filter's scores are not one number for each image.
         """
         for each in self.filters:
             each.fit(reference)
-        self._calibration = calibrate(self.scores(held_out), self._given, self._false_alarm)
+        scores = self.scores(held_out)
+        for each, column in zip(self.filters, scores.T, strict=True):
+            if np.isnan(column).any():
+                raise UserError(
+                    f"The filter {each.name} gives NaN for a real image; its score() must give a number for each image."
+                )
+        self._calibration = calibrate(scores, self._given, self._false_alarm)
         for each, given, found in zip(self.filters, self._given, self._calibration.thresholds.tolist(), strict=True):
             each.threshold = found if math.isnan(given) else given
 
     def scores(self, images: torch.Tensor) -> Float32Array:
         """float32 (N, F): what every filter says of every image, uint8 (N, C, H, W), also of rejected ones."""
-        columns = [each.score(images).numpy() for each in self.filters]
+        columns = [_scored(each, images) for each in self.filters]
         return np.stack(columns, axis=1) if columns else np.empty((len(images), 0), dtype=np.float32)
 
     def violation(self, images: torch.Tensor, known: Mapping[str, Float32Array] | None = None) -> Float32Array:
@@ -154,3 +165,14 @@ class FilterPipeline:
             scores=scores,
             rejected_by=rejected_by,
         )
+
+
+def _scored(one: Filter, images: torch.Tensor) -> Float32Array:
+    scores: Any = one.score(images)
+    if not isinstance(scores, torch.Tensor) or scores.shape != (len(images),):
+        given = f"a tensor of {tuple(scores.shape)}" if isinstance(scores, torch.Tensor) else type(scores).__name__
+        raise UserError(
+            f"The filter {one.name} gives {given} for {len(images):,} images; its score() must give a tensor with one "
+            "number for each."
+        )
+    return scores.numpy()

@@ -10,7 +10,7 @@ from types import FrameType
 
 from diffgen.events import Progress
 
-_STOPPING = "Stopping: what was found is kept and reported (press Ctrl-C again to stop at once)."
+_STOPPING = "Stopping: what was found is kept and reported; stop again (Ctrl-C) to end at once."
 _SECONDS_TO_SPEAK = 2.0  # the screen may be blocked; stopping must not wait for it
 
 

@@ -27,7 +27,8 @@ def settled(
 ) -> Iterator[CompareConfig]:
     """The settings with those put over them that were given by name; while the block runs, objects are known.
 
-    A technique or a preset that is named brings its own search, and a GAN where that is left as it is.
+    A technique or a preset that is named, and is not that of ``config``, brings its own search, and a GAN where that is
+    left as it is. So does that of ``config`` itself, as long as its search is nobody's.
 
     Args:
         config: below everything else.
@@ -43,9 +44,11 @@ def settled(
         said = merged(_parts(technique, generator, filters), layer(named))
         if own.generator is not None:
             said = merged(said, {"generator": {"file": None}})
-        if "technique" in said or "preset" in said:
-            name, recipe = said.get("technique", config.technique), said.get("preset", "default")
-            search, gan = preset(name, recipe), preset_gan(name, recipe, config.gan)
+        same = said.get("technique", config.technique) == config.technique
+        name, recipe = said.get("technique", config.technique), said.get("preset", config.preset if same else "default")
+        search, gan = preset(name, recipe), preset_gan(name, recipe, config.gan)
+        # settings that only name a technique or a preset have the search of none
+        if (name, recipe) != (config.technique, config.preset) or config.search == SearchConfig():
             config = replace(config, technique=name, preset=recipe, search=search, gan=gan)
         config = applied(config, said)
         if technique_settings is not None:

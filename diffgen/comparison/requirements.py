@@ -238,8 +238,13 @@ def check_tables(config: CompareConfig, models: Sequence[BlackBox]) -> None:
         )
 
 
-def check_images(config: CompareConfig, images: ImageSet) -> None:
+def check_images(config: CompareConfig, images: ImageSet, *, labelled: bool = False) -> None:
     """See that the real images are what the technique, the GAN and the filters can work with.
+
+    Args:
+        config: all settings.
+        images: with the labels that are used.
+        labelled: they came with labels, used or not.
 
     Raises:
         UserError: they are not.
@@ -248,7 +253,13 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
         others = [name for name in sorted(PRESETS) if not technique_class(name).needs(config.search).labels]
         raise UserError(
             f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
-            f"the data {images.source} has none; give labelled images, or another technique ({', '.join(others)})."
+            + (
+                f"those of the data {images.source} are not used, since they are not the models' classes; give images "
+                "with such labels, --data-labels use where they are"
+                if labelled
+                else f"the data {images.source} has none; give labelled images"
+            )
+            + f", or another technique ({', '.join(others)})."
         )
     if needs_of(config).source:
         family_of(config).supports(images.image_shape)

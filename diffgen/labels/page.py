@@ -11,12 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from diffgen.data.picture_file import encode_png
+from diffgen.labels.keys import keys_of
 from diffgen.labels.reading import INVALID_WORD
 from diffgen.types import UInt8Array
 
-#: One key for each class, as long as they last; what is left over is chosen by its name.
-CLASS_KEYS = "0123456789abcdefghijklmnopqrstuvwyz"
-INVALID_KEY = "x"
 _WIDTH = 280
 
 
@@ -42,14 +40,14 @@ def render_page(ids: Sequence[str], images: UInt8Array, class_names: Sequence[st
     script, style = (environment.loader.get_source(environment, name)[0] for name in ("label.js", "label.css"))
     height, width = images.shape[2:]
     scale = max(1, _WIDTH // max(height, width))
-    keys = [CLASS_KEYS[number] if number < len(CLASS_KEYS) else "" for number in range(len(class_names))]
+    keys, invalid_key = keys_of(class_names)
     sheet = {
         "name": hashlib.sha256("".join(ids).encode()).hexdigest()[:16],
         "ids": list(ids),
         "pictures": [base64.b64encode(encode_png(image)).decode("ascii") for image in images],
         "classes": [name.strip() for name in class_names],
         "keys": keys,
-        "invalid": {"word": INVALID_WORD, "key": INVALID_KEY},
+        "invalid": {"word": INVALID_WORD, "key": invalid_key},
     }
     # "<" could end the element that the values stand in
     values = json.dumps(sheet).replace("<", "\\u003c")
@@ -60,8 +58,8 @@ def render_page(ids: Sequence[str], images: UInt8Array, class_names: Sequence[st
         policy=policy,
         values=Markup(values),
         choices=list(zip(keys, class_names, strict=True)),
-        by_name=len(class_names) > len(CLASS_KEYS),
-        invalid_key=INVALID_KEY,
+        by_name="" in keys,
+        invalid_key=invalid_key,
         width=width * scale,
         height=height * scale,
         count=len(ids),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from hashlib import blake2b
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b, file_digest
 from pathlib import Path
+from typing import Any
 
 from diffgen.config import to_dict
 from diffgen.errors import UserError
@@ -16,26 +18,45 @@ from diffgen.sweeps.plan import Cell
 
 RUNS = "runs"
 _MARK = "sweep.json"
+_BYTES = 16  # of a digest
+_SMALL = 2**29  # bytes of a folder that are read, in about a second
 _WRITTEN = ("table.csv", "report.html", "manifest.json", _MARK)  # a run folder has some of these, too
 _LONGEST = 2**26  # bytes; of a sweep of 100,000 comparisons it has 12 million
 
 
-def begun_with(folder: Path) -> dict[str, str]:
-    """The digests of the comparisons of a sweep's folder by their names; none for a folder that is to be made.
+@dataclass(frozen=True)
+class Begun:
+    """What a sweep's folder was begun with.
+
+    Attributes:
+        digests: of its comparisons, by their names.
+        files: digests of what lay at the places of models and data, by these places.
+    """
+
+    digests: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def begun_with(folder: Path) -> Begun:
+    """What the mark in a folder says; nothing for a folder that is to be made.
 
     Raises:
         UserError: something is there that no sweep made, and that one would replace.
     """
     try:
         about = json.loads(read_text(folder / _MARK, longest=_LONGEST, links=False))
-        return {str(name): str(digest) for name, digest in about["diffgen_sweep"].items()}
+        return Begun(_texts(about["diffgen_sweep"]), _texts(about.get("files", {})))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         there = next((name for name in _WRITTEN if os.path.lexists(folder / name)), None)
         if there is not None:
             raise UserError(
                 f"The output {folder} of the sweep holds {there}, which no sweep wrote; name another folder as output."
             ) from error
-    return {}
+    return Begun()
+
+
+def _texts(values: dict[Any, Any]) -> dict[str, str]:
+    return {str(name): str(digest) for name, digest in values.items()}
 
 
 def mark(folder: Path, cells: Sequence[Cell]) -> None:
@@ -46,17 +67,50 @@ def mark(folder: Path, cells: Sequence[Cell]) -> None:
         RunError: the disk is full.
     """
     known, digests = begun_with(folder), {each.name: digest_of(each) for each in cells}
-    for name, digest in digests.items():
-        run = folder / RUNS / name
-        if known.get(name) != digest and os.path.lexists(run):
+    files = {place: _contents(Path(place)) for place in sorted({place for each in cells for place in _places(each)})}
+    for cell in cells:
+        run = folder / RUNS / cell.name
+        if not os.path.lexists(run):
+            continue
+        changed = [place for place in _places(cell) if known.files.get(place, files[place]) != files[place]]
+        if changed or known.digests.get(cell.name) != digests[cell.name]:
+            what = f"another {changed[0]}" if changed else "other models, data or settings"
             raise UserError(
-                f"The comparison {run} was begun with other models, data or settings than the sweep has now; remove "
-                "that folder to begin it again, or name another folder as output."
+                f"The comparison {run} was begun with {what} than the sweep has now; remove that folder to begin it "
+                "again, or name another folder as output."
             )
-    write_json(folder / _MARK, {"diffgen_sweep": {**known, **digests}})
+    write_json(folder / _MARK, {"diffgen_sweep": {**known.digests, **digests}, "files": {**known.files, **files}})
 
 
 def digest_of(cell: Cell) -> str:
     """Of everything that makes a comparison: files by their places, and all settings."""
     made_of = [cell.models, cell.data, to_dict(cell.config())]
-    return blake2b(json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+    return blake2b(json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=_BYTES).hexdigest()
+
+
+def _places(cell: Cell) -> Iterator[str]:
+    """Files and folders that a comparison is made of; an address or a data set of a package is neither."""
+    for each in (*cell.models, cell.data):
+        whole, _, _ = each.rpartition(":")  # as in mnist:test
+        found = next((place for place in (each, whole) if place and os.path.exists(place)), None)
+        if found is not None:
+            yield found
+
+
+def _contents(place: Path) -> str:
+    """Digest of a file, or of a folder with all files in it; of a large folder their names and sizes alone."""
+    if place.is_file():
+        return _of_file(place)
+    files = sorted(each for each in place.rglob("*") if each.is_file())
+    sizes = [each.stat().st_size for each in files]
+    small = sum(sizes) <= _SMALL
+    listed = [
+        (str(each.relative_to(place)), size, _of_file(each) if small else "")
+        for each, size in zip(files, sizes, strict=True)
+    ]
+    return blake2b(json.dumps(listed).encode(), digest_size=_BYTES).hexdigest()
+
+
+def _of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=_BYTES)).hexdigest()

@@ -89,8 +89,16 @@ class Sheets:
         """What a person said: picture -> name of a class, or "invalid"."""
         return {name: label for name, label in _read(self._file(run, person)).items() if label}
 
-    def vote(self, run: str, person: str, identifier: str, label: str) -> None:
-        """Note what a person says of a picture; an empty label takes it back.
+    def drawn(self, run: str) -> int:
+        """When the sheet was drawn, in milliseconds: tells it from another one of the run."""
+        return _written(self.folder(run) / "labels.csv")
+
+    def version(self, run: str, person: str) -> int:
+        """When a person's votes were last written, in milliseconds; 0: never."""
+        return _written(self._file(run, person))
+
+    def vote(self, run: str, person: str, identifier: str, label: str) -> int:
+        """Note what a person says of a picture; an empty label takes it back. Returns the version of the votes.
 
         Raises:
             UserError: there is no such picture, or the name is none.
@@ -108,9 +116,10 @@ class Sheets:
             writer.writerow(("id", "label"))
             writer.writerows(rows.items())
             write_text(self._file(run, person), text.getvalue())  # whole or not at all: it is the only copy
+            return self.version(run, person)
 
     def put(self, run: str, *, replace: bool = True) -> api.LabelResult:
-        """Put what all people said into the run.
+        """Put what all people say into the run, in place of what they said before.
 
         Raises:
             UserError: nobody has labelled, or see :func:`diffgen.label_import`.
@@ -119,7 +128,7 @@ class Sheets:
             files = [self._file(run, person) for person, count in self.people(run).items() if count]
             if not files:
                 raise UserError("Nobody has labelled a picture yet.")
-            return api.label_import(self.place.known(run), files, partial=True, force=replace)
+            return api.label_import(self.place.known(run), files, partial=True, force=replace, withdrawn=True)
 
     def picture(self, run: str, identifier: str) -> Path:
         """The file of a picture on the sheet.
@@ -136,6 +145,10 @@ class Sheets:
         if not _PERSON.fullmatch(person or ""):
             raise UserError("Who labels? Write a short name of letters and digits.")
         return self.folder(run) / f"by-{person}.csv"
+
+
+def _written(file: Path) -> int:
+    return file.stat().st_mtime_ns // 1_000_000 if file.is_file() else 0
 
 
 def _read(file: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -77,6 +78,7 @@ def build(shared: Shared) -> gr.Blocks:
         def again(chosen: str | None, known: list[str]) -> tuple[Any, list[str], Markup]:
             names = shared.names(chosen)
             if chosen is not None and chosen not in names:
+                gr.Info(f"There is no run {escape(chosen)} any more.", title="")
                 changed = gr.Dropdown(choices=names, value=None)
             else:  # the value stays as it is: another one may have been chosen meanwhile
                 changed = gr.Dropdown(choices=names) if names != known else gr.skip()
@@ -87,7 +89,7 @@ def build(shared: Shared) -> gr.Blocks:
         page.load(None, [run], None, js=_IN_ADDRESS)
         timer.tick(again, [run, listed], [run, listed, state], **QUIET)
         run.change(lambda name: _status(shared, name), [run], [state], **{**EACH, "api_name": "status"})
-        run.change(None, [run], None, js=_IN_ADDRESS)
+        run.change(None, [run], None, js=_IN_ADDRESS.replace("if (run)", "at.searchParams.delete('run'); if (run)"))
     page.queue(default_concurrency_limit=4)
     return page
 

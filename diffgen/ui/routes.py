@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from diffgen import api
 from diffgen.data.picture_file import encode_png
@@ -110,10 +110,10 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
         try:
             said: dict[str, Any] = json.loads(body[:_LONGEST_VOTE])
             # beside the loop, which serves everybody: it waits for its turn and for the disk
-            await run_in_threadpool(sheets.vote, run, person, str(said["id"]), str(said["label"]))
+            version = await run_in_threadpool(sheets.vote, run, person, str(said["id"]), str(said["label"]))
         except (ValueError, KeyError, TypeError) as error:
             return PlainTextResponse(f"This is no label ({error}).", status_code=400)
-        return Response(status_code=204)
+        return JSONResponse({"version": version})
 
 
 def _pieces(file: FileIO) -> Iterator[bytes]:

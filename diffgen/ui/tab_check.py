@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -65,19 +66,37 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
 
     start.click(told(begin), asked, [run, tabs], api_name="start_check")
 
-    def show(name: str | None) -> tuple[Markup, Any]:
-        found = shared.line(name)
-        return shown(shared, name), gr.Button(visible=found is not None and bool(found.check))
+    def show(name: str | None, typed: str) -> tuple[Markup, Any]:
+        return shown(shared, name), _offer(shared, name, typed)
 
-    gr.on([run.change, tab.select], show, [run], [outcome, accept], **{**EACH, "api_name": "verdict"})
+    gr.on([run.change, tab.select], show, [run, store], [outcome, accept], **{**EACH, "api_name": "verdict"})
 
-    def take(name: str | None, store: str) -> None:
+    def take(name: str | None, typed: str) -> Any:
         if not name:
             raise UserError("Choose a check first.")
-        found = api.accept(shared.place.known(name), shared.place.folder(store, "store"))
+        found = api.accept(shared.place.known(name), shared.place.folder(_store_of(shared, name, typed), "store"))
         gr.Info(f"{found.added:,} behaviours were added to {found.store}; {found.known:,} were known.", title="")
+        return gr.Button(f"Accepted into {Path(found.store).name}", interactive=False)
 
-    accept.click(told(take), [run, store], None, api_name="accept")
+    accept.click(told(take), [run, store], [accept], api_name="accept")
+    store.change(lambda name, typed: _offer(shared, name, typed), [run, store], [accept], **LAST)
+
+
+def _store_of(shared: Shared, name: str, typed: str) -> str:
+    """The folder that a check accepts into: its own, whatever the field says by now; the field's if it had none."""
+    return api.verdict(shared.place.known(name)).store or typed
+
+
+def _offer(shared: Shared, name: str | None, typed: str) -> Any:
+    """The button, which names the store; only with the verdict of a check."""
+    line = shared.line(name)
+    if name is None or line is None or not line.check:
+        return gr.Button(visible=False)
+    try:
+        store = Path(_store_of(shared, name, typed)).name
+    except DiffgenError:
+        return gr.Button(visible=False)  # the verdict says what is wrong
+    return gr.Button(f"Accept what is new into {store or 'the store'}", visible=True, interactive=True)
 
 
 def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[str, list[str]]:
@@ -107,7 +126,8 @@ def shown(shared: Shared, name: str | None) -> Markup:
     """The verdict of a run, or what is missing for one."""
     line = shared.line(name)
     if line is None:
-        return nothing("Choose a check above, or start one.")
+        starting = shared.status(name or "") == "starting"
+        return nothing("The run is being started." if starting else "Choose a check above, or start one.")
     if not line.check:
         text = "The verdict appears when the check has come to its end."
         return nothing(text if line.is_check else "This run is a comparison and no check.")

@@ -11,12 +11,12 @@ from markupsafe import Markup
 
 from diffgen import api
 from diffgen.errors import DiffgenError, UserError
+from diffgen.labels.keys import keys_of
 from diffgen.ui.draw.parts import cards, joined, note, nothing, section, table
 from diffgen.ui.draw.selector import selector
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, told, written
 
-KEYS = "0123456789abcdefghijklmnopqrstuvwyz"  # one for each class, as long as they last
-INVALID, INVALID_KEY = "invalid", "x"
+INVALID = "invalid"
 _MOST_BUTTONS = 60
 # What draws the same parts does so in turn: else a drawing that was begun before a vote could be shown after its count.
 _IN_TURN: dict[str, Any] = {"concurrency_id": "sheet", "concurrency_limit": 1}
@@ -112,18 +112,19 @@ def sheet_html(shared: Shared, name: str | None, who: str) -> Markup:
     if not who.strip():
         return note("Write who labels, and the first picture appears.")
     names = shared.seen.finds(name).class_names
-    said = shared.sheets.said(name, who.strip())
-    about = {"run": name, "person": who.strip(), "ids": ids, "said": said}
+    person = who.strip()
+    # the version first: votes may be newer than it says, never older
+    version = shared.sheets.version(name, person)
+    said, drawn = shared.sheets.said(name, person), shared.sheets.drawn(name)
+    about = {"run": name, "person": person, "ids": ids, "said": said, "version": version, "drawn": drawn}
     one = Markup(
         '<button type="button" class="dg-key" data-label="{}" data-key="{}" aria-pressed="false">'
         "<kbd>{}</kbd>{}</button>"
     )
-    keys = [KEYS[at] if at < len(KEYS) else "" for at in range(len(names))]
-    if all(len(each.strip()) == 1 and each.strip() in KEYS for each in names):
-        keys = [each.strip() for each in names]  # digits are their own keys
+    keys, invalid_key = keys_of(names)
     buttons = joined(
         one.format(label, key, key, label)
-        for label, key in [*list(zip(names, keys, strict=True))[:_MOST_BUTTONS], (INVALID, INVALID_KEY)]
+        for label, key in [*list(zip(names, keys, strict=True))[:_MOST_BUTTONS], (INVALID, invalid_key)]
     )
     by_name = Markup("")
     if len(names) > _MOST_BUTTONS:  # these have a button; all of them can be written
@@ -139,9 +140,10 @@ def sheet_html(shared: Shared, name: str | None, who: str) -> Markup:
         'aria-label="previous picture">\N{LEFTWARDS ARROW}</button><img class="dg-label-picture" alt="">'
         '<button type="button" class="dg-step-key" data-go="1" aria-label="next picture">\N{RIGHTWARDS ARROW}</button>'
         '</div><p class="dg-label-problem" role="alert"></p><p>What does it show? One key a picture; '
-        "{} where it shows none of these; arrows go back and forth, Delete takes a label away.</p>"
-        '{}<div class="dg-keys">{}</div></div>'
-    ).format(json.dumps(about), INVALID_KEY, by_name, buttons)
+        "{} where it shows none of these; arrows go back and forth.</p>"
+        '{}<div class="dg-keys">{}<button type="button" class="dg-key dg-no-label" data-label="">'
+        "<kbd>Delete</kbd>take the label away</button></div></div>"
+    ).format(json.dumps(about), invalid_key, by_name, buttons)
 
 
 @written

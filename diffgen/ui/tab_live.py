@@ -23,8 +23,8 @@ from diffgen.ui.shared import EACH, QUIET, Shared, choice, html, told, written
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
 _MESSAGES = 8
-_LONGEST_STAGE = 110
 _SEARCHES = ("compare", "check")
+_INTERRUPTED = "interrupted"  # what the command line says of one that was stopped
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
@@ -39,7 +39,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
             with gr.Row(visible=False) as pairs:
                 rows = choice([("A", 0)], value=0, label="Down", min_width=100)
                 columns = choice([("B", 1)], value=1, label="Across", min_width=100)
-            table = html(label="matrix", elem_id="dg-live-matrix")
+            table = gr.HTML(label="matrix", padding=False, elem_id="dg-live-matrix")
         with gr.Column(scale=5, min_width=320):
             curves = gr.HTML(label="curves", padding=False)
     finds = html(label="newest finds", elem_id="dg-live-finds")
@@ -96,7 +96,13 @@ def _stop(shared: Shared, name: str | None) -> None:
     if job is None or not job.alive:
         raise UserError("Nothing that this page started works on this run.")
     job.stop()
-    gr.Info("Stopping: what was found is kept, judged and reported. Stop again to end at once.", title="")
+    if job.verb not in _SEARCHES:
+        said = f"Stopping 'diffgen {job.verb}'; the run stays as it is."
+    elif shared.line(name) is None:
+        said = "Stopping: the search has not begun, so that there is nothing to keep."
+    else:
+        said = "Stopping: what was found is kept, judged and reported. Stop again to end at once."
+    gr.Info(said, title="")
 
 
 def _resume(shared: Shared, name: str | None) -> None:
@@ -127,7 +133,7 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
         start = nothing("No run is chosen. Put one together under Run, or choose one above.")
         return start, empty, empty, empty, gr.Row(visible=False), empty
     line, job = shared.line(name), shared.job(name, *_SEARCHES)
-    state = _state(line, job)
+    state = joined([_beside(shared.job(name)), _state(line, job)])
     if line is None or line.status == "damaged":
         return state, empty, empty, empty, gr.Row(visible=False), empty
     try:
@@ -142,7 +148,11 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
     ).format(quote(name))
     return (
         state,
-        section("Who says what", matrix(sight.labels, names, pair, what="disagreement"), "all disagreements so far"),
+        section(
+            "Who says what",
+            matrix(sight.labels, names, pair, what="disagreement", picks=False),
+            "all disagreements so far",
+        ),
         _curves(sight),
         _newest(shared, name, sight, names),
         gr.Row(visible=count > 2),
@@ -150,12 +160,23 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
     )
 
 
+def _beside(job: Job | None) -> Markup:
+    """That something else than a search works on the run, which Stop ends then."""
+    if job is None or not job.alive or job.verb in _SEARCHES:
+        return Markup("")
+    return note(f"'diffgen {job.verb}' works on this run.")
+
+
 def _state(line: api.RunLine | None, job: Job | None) -> Markup:
     parts: list[Markup] = []
     if job is not None and job.alive:
-        parts.append(_stage(job.state()))
+        parts.append(_stage(job.state(), begun=line is not None))
     problem = "" if job is None else job.problem
-    if problem and (line is None or line.status != "done"):
+    if problem == _INTERRUPTED and line is None:
+        parts.append(
+            note("It was stopped before the search began; nothing was kept. Start it again under Run.", "warn")
+        )
+    elif problem and (line is None or line.status != "done"):
         parts.append(note(problem, "warn" if line and line.status == "interrupted" else "bad"))
     if line is not None and line.problem:
         parts.append(note(line.problem, "bad"))
@@ -166,16 +187,17 @@ def _state(line: api.RunLine | None, job: Job | None) -> Markup:
     return joined(parts)
 
 
-def _stage(state: dict[str, Any]) -> Markup:
-    messages = state.get("messages") or [{"text": "Starting"}]
-    name = str(state.get("stage") or messages[-1]["text"])[:_LONGEST_STAGE]
+def _stage(state: dict[str, Any], *, begun: bool) -> Markup:
+    stage = str(state.get("stage") or "")
+    if not stage:  # between two of them
+        return progress("Working on the run" if begun else "Preparing", None, "")
     total, done = state.get("total"), state.get("done") or 0
     share = min(1.0, done / total) if total else None
-    waited = time.time() - float(state.get("since") or state.get("started") or time.time())
+    waited = time.time() - float(state.get("since") or time.time())
     left = ""
     if share is not None and 0.02 < share < 1:
         left = f", about {_time(waited * (1 / share - 1))} left"
-    return progress(name, share, f"{'' if share is None else f'{share:.0%}, '}{_time(waited)}{left}")
+    return progress(stage, share, f"{'' if share is None else f'{share:.0%}, '}{_time(waited)}{left}")
 
 
 def _time(seconds: float) -> str:

@@ -16,6 +16,7 @@ from diffgen.ui.place import lines
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
 _MOST = 200
+_SECONDS = 5.0  # between two looks at which runs there are
 _FIGURES = {
     "queries": "queries",
     "seconds": "seconds",
@@ -50,13 +51,20 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         found = lines(shared.place)
         others = [each.name for each in found if each.name != name]
         now = shared.about(name)
-        listing = _table(found, name), _links(shared, name), now
+        listing = _table(shared, found, name), _links(shared, name), now
         if now and now == before:
             return *listing, gr.Dropdown(choices=others), gr.skip(), gr.skip()
         return *listing, gr.Dropdown(choices=others, value=None), "", gr.Group(visible=False)
 
     outputs = [listed, links, shown, other, beside, sure]
     gr.on([run.change, tab.select], show, [run, shown], outputs, **EACH)
+
+    def look(name: str | None, before: str) -> tuple[Any, str]:
+        now = _table(shared, lines(shared.place), name)
+        return (gr.skip(), before) if now == before else (now, str(now))
+
+    last = gr.State("")
+    gr.Timer(_SECONDS).tick(look, [run, last], [listed, last], **QUIET)
 
     def opened(event: gr.EventData) -> tuple[Any, Any]:
         return gr.Dropdown(choices=shared.names(), value=str(event.pick)), gr.Tabs(selected="live")
@@ -87,18 +95,23 @@ def _delete(shared: Shared, name: str | None, again: str) -> None:
     shared.sheets.forget(name)
 
 
-def _table(found: tuple[api.RunLine, ...], chosen: str | None) -> Markup:
-    if not found:
+def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -> Markup:
+    names = {each.name for each in found}
+    starting = [name for name in shared.names() if name not in names]
+    if not found and not starting:
         return nothing("No run yet. Put one together under Run.")
     button = Markup('<button type="button" class="dg-name" data-pick="{}" aria-pressed="{}">{}</button>')
-    rows = []
+    rows: list[tuple[str, ...]] = []
+    for name in starting:
+        pressed = "true" if name == chosen else "false"
+        rows.append((button.format(name, pressed, name), badge("starting"), "", "", "", "", ""))
     for each in found[:_MOST]:
         figures = each.figures or {}
         models = ", ".join(f"{role_name(at)} {name}" for at, name in enumerate(each.models))
         rows.append(
             (
                 button.format(each.name, "true" if each.name == chosen else "false", each.name),
-                joined([badge(each.status), *([badge(each.check)] if each.check else [])]),
+                joined([badge(shared.status(each.name)), *([badge(each.check)] if each.check else [])]),
                 models or each.problem,
                 each.data,
                 f"{each.triggers:,}",
@@ -121,6 +134,13 @@ def _links(shared: Shared, name: str | None) -> Markup:
     ).format(quote(name))
 
 
+def _checked(line: api.RunLine) -> str:
+    """The verdict of a check; of a comparison, that it is none."""
+    if not line.is_check:
+        return "no check"
+    return badge(line.check) if line.check else "no verdict yet"
+
+
 def compared(shared: Shared, name: str | None, other: str | None) -> Markup:
     """Two runs side by side: figures, and the settings in which they differ.
 
@@ -139,6 +159,8 @@ def compared(shared: Shared, name: str | None, other: str | None) -> Markup:
         ("data", one.data, two.data),
         ("status", badge(one.status), badge(two.status)),
     ]
+    if one.is_check or two.is_check:
+        facts.append(("check", _checked(one), _checked(two)))
     left, right = (api.run_settings(each.path) for each in (one, two))
     differing = [
         (key, str(left.get(key, "")), str(right.get(key, "")))

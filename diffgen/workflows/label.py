@@ -129,7 +129,12 @@ def label_export(
 
 
 def label_import(
-    run: str | Path, sheets: Sequence[str | Path], *, partial: bool = False, force: bool = False
+    run: str | Path,
+    sheets: Sequence[str | Path],
+    *,
+    partial: bool = False,
+    force: bool = False,
+    withdrawn: bool = False,
 ) -> LabelResult:
     """Take filled-in sheets back; several are taken for several people's and merged by majority.
 
@@ -138,6 +143,8 @@ def label_import(
         sheets: CSV files; all must hold the same pictures.
         partial: pictures without a label are allowed.
         force: replace labels by people that the run has.
+        withdrawn: these are all sheets that people have: what nobody labels on them any more loses the label by people
+            that the run has. Without it a sheet may be a part of the work, and what it leaves open stays as it is.
 
     Raises:
         UserError: a sheet cannot be used (see :func:`diffgen.labels.reading.read_labels`), two of them do not hold the
@@ -169,6 +176,8 @@ def label_import(
         "kappas": list(merged.kappas),
     }
     chosen = np.array([rows[identifier] for identifier in ids], dtype=np.int64)
+    if withdrawn:
+        heard = np.ones_like(heard)
     silent = len(ids) - int(heard.sum())
     people = _Said("human", chosen[heard], merged.labels[heard], about, len(paths), merged.kappa, silent)
     return _put(folder, finds, people, force=force)

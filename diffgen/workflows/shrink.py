@@ -72,7 +72,11 @@ def shrink(
     *,
     limit: int = LIMIT,
     triggers: Sequence[int] = (),
+    models: Sequence[Any] = (),
     data: Any = None,
+    technique: Any = None,
+    generator: Any = None,
+    filters: Sequence[Any] = (),
     device: str | None = None,
     options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
@@ -87,6 +91,8 @@ def shrink(
         run: the run folder.
         limit: most triggers, where none are named.
         triggers: numbers of those to shrink, or none: some of the report.
+        models: those of the run where it was given objects, or none: the run's.
+        technique, generator, filters: the objects that the run was given, if any.
         data: the real images, where the run was given them in memory or they have moved; None for the run's own.
         device: where to compute, or None for the run's own device.
         options: allows again what runs code, for each model in turn; or none: nothing of the kind.
@@ -101,17 +107,26 @@ def shrink(
         raise UserError(f"The limit is {limit}; give a number of triggers from 1.")
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
-        with Extensions().of_run(folder.manifest, folder.path).in_use():
-            return _shrink(folder, limit, triggers, data, device, options, progress)
+        own = Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path, "shrink")
+        with own.in_use():
+            return _shrink(folder, _Given(models, data, options), limit, triggers, device, progress)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the caller gives in place of what the run names; see :func:`shrink`."""
+
+    models: Sequence[Any]
+    data: Any
+    options: Sequence[ModelSpec]
 
 
 def _shrink(
     folder: RunFolder,
+    given: _Given,
     limit: int,
     named: Sequence[int],
-    data: Any,
     device: str | None,
-    options: Sequence[ModelSpec],
     progress: Progress,
 ) -> ShrinkResult:
     run = OpenedRun(folder, device)
@@ -125,8 +140,8 @@ def _shrink(
             f"The triggers of {folder.path} were made without latent vectors ({run.config.technique}), so there is no "
             "way to lead them back; shrink a run of another technique."
         )
-    models = run.models(options=options)
-    images = run.data(data, purpose="shrink it", progress=progress)
+    models = run.models(given.models, options=given.options)
+    images = run.data(given.data, purpose="shrink it", progress=progress)
     check_same_answers(run.config, folder, images.image_shape)
     prepare_models(models, images)
     match_classes(models, (), images.class_names)

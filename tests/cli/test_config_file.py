@@ -178,9 +178,9 @@ def test_a_preset_and_what_the_file_says_of_the_search(resolved: Callable[..., C
     assert resolved('preset = "paper"\n[search]\npopulation = 30', "--preset", "paper").search.population == 30
 
 
-def in_python(technique: str | None = None, **named: Any) -> CompareConfig:
+def in_python(technique: str | None = None, *, below: CompareConfig | None = None, **named: Any) -> CompareConfig:
     """The settings of ``diffgen.compare`` with these."""
-    with settled(CompareConfig(), named, technique=technique) as config:
+    with settled(below or CompareConfig(), named, technique=technique) as config:
         return config
 
 
@@ -196,6 +196,30 @@ def test_the_preset_paper_searches_a_hundred_genes_and_no_class(resolved: Callab
     for preset_name in ("default", None):
         assert in_python("diffgan", preset=preset_name).gan == GanConfig()
     assert in_python("random_latent").gan == GanConfig()
+
+
+def test_settings_that_name_a_preset_alone_have_its_search() -> None:
+    """Made in Python by hand: nobody has put the search of the preset into them."""
+    paper, sinvad = preset("diffgan", "paper"), preset("sinvad", "paper")
+    for config in (
+        in_python(below=CompareConfig(preset="paper")),
+        in_python("diffgan", below=CompareConfig(preset="paper")),
+    ):
+        assert (config.search, config.gan) == (paper, GanConfig(latent_dim=100, conditional=False))
+    assert in_python(below=CompareConfig(technique="sinvad", preset="paper")).search == sinvad
+    for technique, unknown in (("diffgan", "nonsense"), ("dflare", "paper")):
+        with pytest.raises(UserError, match=f"preset of {technique}"):
+            in_python(below=CompareConfig(technique=technique, preset=unknown))
+
+
+def test_what_is_named_again_keeps_the_search_below() -> None:
+    own = replace(preset("diffgan", "paper"), population=64)
+    below = CompareConfig(preset="paper", search=own)
+    assert in_python("diffgan", below=below) == in_python(preset="paper", below=below) == in_python(below=below)
+    assert in_python(below=below).search == own
+    # another one brings its own
+    assert in_python(preset="default", below=below).search == preset("diffgan", "default")
+    assert in_python("sinvad", below=below).search == preset("sinvad", "default")
 
 
 def test_none_is_written_as_none(resolved: Callable[..., CompareConfig]) -> None:

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diffgen.errors import UserError
 from diffgen.filters import DiscriminatorFilter, FilterPipeline, FilterVerdicts, SsimFilter
 from diffgen.metrics.counting import ACCEPTED
 from tests.recording import Recording
@@ -45,6 +46,24 @@ def one_by_one(filters: list[Any], images: torch.Tensor) -> tuple[np.ndarray, np
                 rejected_by[row] = index
                 break
     return scores, rejected_by
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda levels: levels.numpy(), "pixel 0 gives ndarray for 9 images"),
+        (lambda levels: levels[:, None], r"pixel 0 gives a tensor of \(9, 1\) for 9 images"),
+        (lambda levels: levels / 0 * 0, "pixel 0 gives NaN for a real image"),
+    ],
+)
+def test_a_filter_with_a_mistake_is_named(given: Any, message: str) -> None:
+    class Mistaken(PixelFilter):
+        def score(self, images: torch.Tensor, *, enough: float = math.inf) -> Any:
+            return given(super().score(images))
+
+    images = torch.full((9, 1, 8, 8), 7, dtype=torch.uint8)
+    with pytest.raises(UserError, match=message):
+        FilterPipeline([Mistaken(0)]).fit(images, images)
 
 
 @pytest.fixture(scope="module")

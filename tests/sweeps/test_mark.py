@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def marked(folder: Path, text: str) -> dict[str, str]:
     file.write_text(text)
     plan = read_plan(file)
     mark(plan.output, plan.cells)
-    return begun_with(plan.output)
+    return begun_with(plan.output).digests
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_a_comparison_stays_what_it_was_begun_with(tmp_path: Path, told: Callabl
     with pytest.raises(UserError) as caught:
         marked(tmp_path, other)
     told("Sweeps", "a comparison that was begun with other settings", caught.value)
-    assert begun_with(tmp_path / "out") == known
+    assert begun_with(tmp_path / "out").digests == known
     run.rmdir()
     assert marked(tmp_path, other) == before
 
@@ -64,3 +65,32 @@ def test_a_run_that_no_sweep_began_is_not_gone_on_with(tmp_path: Path) -> None:
     (tmp_path / "out" / "runs" / "one-diffgan-60s-0").mkdir(parents=True)
     with pytest.raises(UserError, match="one-diffgan-60s-0 was begun with other"):
         marked(tmp_path, _PLAN)
+
+
+@pytest.mark.parametrize("changed", ["a", "data/0/new.png", "data/0/one.png"])
+def test_a_file_that_was_replaced_is_told(tmp_path: Path, changed: str) -> None:
+    """Also where every comparison is done: their figures are of the file that lay there before."""
+    text = _PLAN.replace("digits", "data")
+    (tmp_path / "data" / "0").mkdir(parents=True)
+    for name in ("a", "b", "data/0/one.png"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "out").mkdir()
+    marked(tmp_path, text)
+    run = tmp_path / "out" / "runs" / "one-diffgan-60s-0"
+    run.mkdir(parents=True)
+    marked(tmp_path, text)
+    (tmp_path / changed).write_text("something else")
+    with pytest.raises(UserError, match=r"one-diffgan-60s-0 was begun with another .*(a|data) than the sweep has now"):
+        marked(tmp_path, text)
+    run.rmdir()
+    marked(tmp_path, text)
+
+
+def test_a_mark_of_a_version_that_knew_no_files(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    known = marked(tmp_path, _PLAN)
+    (tmp_path / "out" / "sweep.json").write_text(json.dumps({"diffgen_sweep": known}))
+    (tmp_path / "out" / "runs" / "one-diffgan-60s-0").mkdir(parents=True)
+    assert marked(tmp_path, _PLAN) == known

@@ -88,6 +88,35 @@ def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(
     _until_said(page, sheets, "anew", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "7", ids[3]: "9"})
 
 
+def test_what_another_window_takes_away_is_gone_here_too(labelling: Callable[..., tuple[Any, Sheets]]) -> None:
+    """Ada takes a label away in another window; then she draws the sheet anew there, with the same pictures."""
+    page, sheets = labelling("windows", 3)
+    _begin(page, "Ada")
+    ids = sheets.ids("windows")
+    for key in "357":
+        page.keyboard.press(key)
+    _until_said(page, sheets, "windows", "Ada", dict(zip(ids, "357", strict=True)))
+    done = page.locator(".dg-label-done")
+    playwright.expect(done).to_have_text("3 labelled")
+    page.wait_for_timeout(20)  # a file's time counts milliseconds
+    sheets.vote("windows", "Ada", ids[1], "")
+    _draw_again(page)
+    playwright.expect(done).to_have_text("2 labelled")
+    page.locator(".dg-no-label").click()
+    _until_said(page, sheets, "windows", "Ada", {ids[0]: "3"})
+    sheets.clear("windows")
+    sheets.make("windows", 3)
+    _draw_again(page)
+    playwright.expect(done).to_have_text("0 labelled")
+    playwright.expect(page.locator(".dg-label-at")).to_have_text("picture 1 of 3")
+
+
+def _draw_again(page: Any) -> None:
+    """Leave the tab and come back."""
+    go(page, "Runs")
+    go(page, "Label")
+
+
 def test_a_late_drawing_takes_no_count_back(
     labelling: Callable[..., tuple[Any, Sheets]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +201,7 @@ def test_a_class_beyond_the_buttons_is_written(
     monkeypatch.setattr("diffgen.ui.tab_label._MOST_BUTTONS", 7)
     page, sheets = labelling("wide", 2)
     _begin(page, "Ada")
-    playwright.expect(page.locator(".dg-key")).to_have_count(8)
+    playwright.expect(page.locator(".dg-key")).to_have_count(9)
     by_name = page.get_by_label("Another class, by its name")
     by_name.fill("99")
     by_name.press("Enter")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from diffgen import api
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
@@ -90,6 +91,23 @@ def test_two_pages_lose_no_vote_of_each_other(tmp_path: Path) -> None:
         assert Sheets(place).said("run", "Ada") == dict.fromkeys(ids, label)
 
 
+def test_a_label_that_is_taken_away_goes_from_the_run_too(tmp_path: Path) -> None:
+    """A sheet of a person may leave open what another one labels; what nobody labels any more has no label."""
+    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    sheets = Sheets(Place(tmp_path, (tmp_path,)))
+    sheets.make("run", 6)
+    ids = sheets.ids("run")
+    for each in ids:
+        sheets.vote("run", "Ada", each, "3")
+    sheets.vote("run", "Bo", ids[0], "3")
+    assert sheets.put("run").labelled == 6
+    for each in ids[:3]:
+        sheets.vote("run", "Ada", each, "")
+    found = sheets.put("run")
+    assert (found.labelled, found.invalid, found.undecided) == (4, 0, 2)
+    assert api.label_counts(tmp_path / "run")[1]["human"] == 4
+
+
 def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
     httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
     from diffgen.ui.routes import add_routes
@@ -119,6 +137,6 @@ def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
     occupier = threading.Thread(target=occupy)
     occupier.start()
     taken.wait()
-    assert asyncio.run(ask()) == (204, 404)
+    assert asyncio.run(ask()) == (200, 404)
     occupier.join()
     assert in_time == [True]

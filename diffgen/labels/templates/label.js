@@ -80,8 +80,9 @@
     else if (command) return;
     else if (event.key === "ArrowLeft") move(-1);
     else if (event.key === "ArrowRight") move(1);
-    else if (event.key === sheet.invalid.key) choose(-1);
-    else if (event.key.length === 1 && sheet.keys.includes(event.key)) choose(sheet.keys.indexOf(event.key));
+    else if (event.key.toLowerCase() === sheet.invalid.key) choose(-1);
+    else if (event.key.length === 1 && sheet.keys.includes(event.key.toLowerCase()))
+      choose(sheet.keys.indexOf(event.key.toLowerCase()));
     else return;
     event.preventDefault();
   });

@@ -10,19 +10,23 @@
     const root = within('[data-sheet]');
     const drawn = root ? JSON.parse(root.dataset.sheet) : null;
     if (drawn && sheet && same(drawn, sheet)) {
-      // drawn anew while votes were on their way: what was said here is newer than what the server knew
-      for (const id in drawn.said) sheet.said[id] ??= drawn.said[id];
+      // what the server knows counts, also where a label was taken away in another window, but for votes that it did
+      // not know yet when it drew this: those on their way, and all where its votes are older than its last answer
+      const known = drawn.version >= sheet.version;
+      for (const id of sheet.ids)
+        if (!sheet.sending[id]) sheet.said[id] = known ? drawn.said[id] : sheet.said[id] ?? drawn.said[id];
+      sheet.version = Math.max(sheet.version, drawn.version);
       show();
       return;
     }
-    sheet = drawn;
+    sheet = drawn && {...drawn, sending: {}}; // picture -> votes of it on their way
     if (!sheet) return;
     at = Math.max(0, sheet.ids.findIndex((id) => !sheet.said[id]));
     show();
   }
 
   const same = (one, other) =>
-    one.run === other.run && one.person === other.person && one.ids.join() === other.ids.join();
+    one.run === other.run && one.person === other.person && one.drawn === other.drawn;
 
   function show() {
     const id = sheet.ids[at], said = sheet.said[id] || '';
@@ -35,7 +39,8 @@
     within('.dg-label-done').textContent = `${done} labelled`;
     within('.dg-fill').style.width = `${100 * done / sheet.ids.length}%`;
     element.querySelectorAll('[data-label]').forEach((key) =>
-      key.setAttribute('aria-pressed', String(key.dataset.label === said)));
+      key.setAttribute('aria-pressed', String(said !== '' && key.dataset.label === said)));
+    within('.dg-no-label').disabled = !said;
     if (at + 1 < sheet.ids.length) new Image().src = `${address()}/${sheet.ids[at + 1]}.png`;
   }
 
@@ -77,12 +82,14 @@
     const own = sheet, id = own.ids[at], before = own.said[id];
     const to = `${address()}/${encodeURIComponent(own.person)}`;
     own.said[id] = label;
+    own.sending[id] = (own.sending[id] ?? 0) + 1;
     const body = JSON.stringify({id, label});
     const asked = {method: 'POST', headers: {'Content-Type': 'application/json'}, body};
     unsent += 1;
     waiting = waiting.then(() => sent(to, asked)).then(
-      (answer) => {
+      async (answer) => {
         if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+        own.version = Math.max(own.version, (await answer.json()).version);
         if (own === sheet) within('.dg-label-problem').textContent = '';
         counted(own);
       }).catch((error) => {
@@ -90,7 +97,7 @@
         own.said[id] = before;
         tell(`A label of ${own.person} was not kept (${error.message}); say it again.`);
         if (own === sheet) go(own.ids.indexOf(id));
-      }).finally(() => { unsent -= 1; });
+      }).finally(() => { unsent -= 1; own.sending[id] -= 1; });
     if (label) go(at + 1); else show();
   }
 

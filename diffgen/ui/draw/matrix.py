@@ -24,6 +24,7 @@ def matrix(
     *,
     said: tuple[int | None, ...] = (),
     what: str = "picture",
+    picks: bool = True,
 ) -> Markup:
     """The table of two models.
 
@@ -33,6 +34,7 @@ def matrix(
         pair: rows and columns, numbers of models.
         said: the labels that are picked at present, None where any.
         what: is counted, one of it.
+        picks: fields are buttons; else there is nothing to pick.
     """
     if len(labels) == 0:
         return nothing("Nothing found yet.")
@@ -53,6 +55,9 @@ def matrix(
             return Markup('<td class="dg-none{}"></td>').format(" dg-same" if row == column else "")
         heat = min(_STEPS, max(1, int(np.ceil(_STEPS * np.sqrt(count / highest)))))
         text = f"{roles[0]} says {name(row)}, {roles[1]} says {name(column)}: {count_of(count, what)}"
+        if not picks:
+            cell = Markup('<td><span class="dg-heat dg-heat-{}" title="{}">{}</span></td>')
+            return cell.format(heat, text, _short(count))
         return Markup(
             '<td><button type="button" class="dg-heat dg-heat-{}" data-pick="{},{}" aria-pressed="{}" aria-label="{}" '
             'title="{}">{}</button></td>'

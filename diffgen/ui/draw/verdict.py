@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from markupsafe import Markup
 
 from diffgen.report.data import GateView
@@ -41,6 +43,11 @@ def verdict(view: GateView) -> Markup:
             for each in view.behaviours[:_MOST]
         ]
         names = ("base says \N{RIGHTWARDS ARROW} candidate says", "", "pictures", "candidate wrong", "shift", "cell")
+        of_store = f" to {Path(view.store).name}" if view.store else ""
         listed = f", the first {_MOST} are listed" if len(view.behaviours) > _MOST else ""
-        parts.append(section("Behaviours", table(names, shown), f"{new:,} new of {len(view.behaviours):,}{listed}"))
+        parts.append(
+            section(
+                "Behaviours", table(names, shown), f"{new:,} of {len(view.behaviours):,} were new{of_store}{listed}"
+            )
+        )
     return joined(parts)
