@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -131,6 +132,16 @@ def test_a_run_with_objects_is_gone_on_with_when_they_are_given_again(
         diffgen.resume(broken.run, technique=made["RandomNoise"], generator=made["Strokes"])
     again = diffgen.resume(broken.run, technique=made["RandomNoise"], filters=[made["Smoothness"]()])
     assert replace(again, run="", seconds=0) == replace(used["noise"], run="", seconds=0)
+
+
+def test_a_run_with_objects_is_shrunk_when_they_are_given_again(
+    made: dict[str, Any], used: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    assert used["strokes"].valid_triggers >= 2
+    run = shutil.copytree(folder / "strokes", tmp_path / "strokes")
+    with pytest.raises(UserError, match=r"none was given; give it again with \S+ to diffgen\.shrink"):
+        diffgen.shrink(run)
+    assert diffgen.shrink(run, generator=made["Strokes"], filters=[made["Smoothness"]()], limit=2).tried == 2
 
 
 def test_a_check_takes_objects_and_goes_on_with_them(made: dict[str, Any], folder: Path) -> None:

@@ -141,8 +141,8 @@ def sheet_html(shared: Shared, name: str | None, who: str) -> Markup:
         '<button type="button" class="dg-step-key" data-go="1" aria-label="next picture">\N{RIGHTWARDS ARROW}</button>'
         '</div><p class="dg-label-problem" role="alert"></p><p>What does it show? One key a picture; '
         "{} where it shows none of these; arrows go back and forth.</p>"
-        '{}<div class="dg-keys">{}<button type="button" class="dg-key dg-no-label" data-label="">'
-        "<kbd>Delete</kbd>take the label away</button></div></div>"
+        '{}<div class="dg-keys">{}<button type="button" class="dg-key dg-no-label" data-label="" '
+        'title="take the label away"><kbd>Del</kbd>no label</button></div></div>'
     ).format(json.dumps(about), invalid_key, by_name, buttons)
 
 
