@@ -19,7 +19,7 @@ from diffgen.sweeps.plan import Cell
 RUNS = "runs"
 _MARK = "sweep.json"
 _BYTES = 16  # of a digest
-_SMALL = 2**29  # bytes of a folder that are read, in about a second
+_SMALL = 2**29  # bytes of a folder up to which its files are read, in seconds
 _WRITTEN = ("table.csv", "report.html", "manifest.json", _MARK)  # a run folder has some of these, too
 _LONGEST = 2**26  # bytes; of a sweep of 100,000 comparisons it has 12 million
 

@@ -97,7 +97,8 @@ def _delete(shared: Shared, name: str | None, again: str) -> None:
 
 def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -> Markup:
     names = {each.name for each in found}
-    starting = [name for name in shared.names() if name not in names]
+    searched = [job.run for job in shared.jobs.every() if job.verb in ("compare", "check") and job.alive]
+    starting = [name for name in searched if name not in names]
     if not found and not starting:
         return nothing("No run yet. Put one together under Run.")
     button = Markup('<button type="button" class="dg-name" data-pick="{}" aria-pressed="{}">{}</button>')
@@ -111,7 +112,12 @@ def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -
         rows.append(
             (
                 button.format(each.name, "true" if each.name == chosen else "false", each.name),
-                joined([badge(shared.status(each.name)), *([badge(each.check)] if each.check else [])]),
+                joined(
+                    [
+                        badge("running" if each.name in searched else each.status),
+                        *([badge(each.check)] if each.check else []),
+                    ]
+                ),
                 models or each.problem,
                 each.data,
                 f"{each.triggers:,}",
