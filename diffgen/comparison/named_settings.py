@@ -46,9 +46,10 @@ def settled(
             said = merged(said, {"generator": {"file": None}})
         same = said.get("technique", config.technique) == config.technique
         name, recipe = said.get("technique", config.technique), said.get("preset", config.preset if same else "default")
-        search, gan = preset(name, recipe), preset_gan(name, recipe, config.gan)
+        search = preset(name, recipe)
         # settings that only name a technique or a preset have the search of none
-        if (name, recipe) != (config.technique, config.preset) or config.search == SearchConfig():
+        if (name, recipe) != (config.technique, config.preset) or search != config.search == SearchConfig():
+            gan = preset_gan(name, recipe, config.gan)
             config = replace(config, technique=name, preset=recipe, search=search, gan=gan)
         config = applied(config, said)
         if technique_settings is not None:
