@@ -44,8 +44,8 @@ def settled(
         said = merged(_parts(technique, generator, filters), layer(named))
         if own.generator is not None:
             said = merged(said, {"generator": {"file": None}})
-        same = said.get("technique", config.technique) == config.technique
-        name, recipe = said.get("technique", config.technique), said.get("preset", config.preset if same else "default")
+        name = said.get("technique", config.technique)
+        recipe = said.get("preset", config.preset if name == config.technique else "default")
         search = preset(name, recipe)
         # settings that only name a technique or a preset have the search of none
         if (name, recipe) != (config.technique, config.preset) or search != config.search == SearchConfig():

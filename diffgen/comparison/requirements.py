@@ -238,28 +238,20 @@ def check_tables(config: CompareConfig, models: Sequence[BlackBox]) -> None:
         )
 
 
-def check_images(config: CompareConfig, images: ImageSet, *, labelled: bool = False) -> None:
+def check_images(config: CompareConfig, images: ImageSet) -> None:
     """See that the real images are what the technique, the GAN and the filters can work with.
-
-    Args:
-        config: all settings.
-        images: with the labels that are used.
-        labelled: they came with labels, used or not.
 
     Raises:
         UserError: they are not.
     """
     if needs_of(config).labels and images.labels is None:
         others = [name for name in sorted(PRESETS) if not technique_class(name).needs(config.search).labels]
+        missing = f"the data {images.source} has none; give labelled images"
+        if config.data_labels == "ignore":
+            missing = f"those of the data {images.source} are not used; add --data-labels use if they are the models'"
         raise UserError(
             f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
-            + (
-                f"those of the data {images.source} are not used, since they are not the models' classes; give images "
-                "with such labels, --data-labels use where they are"
-                if labelled
-                else f"the data {images.source} has none; give labelled images"
-            )
-            + f", or another technique ({', '.join(others)})."
+            f"{missing}, or another technique ({', '.join(others)})."
         )
     if needs_of(config).source:
         family_of(config).supports(images.image_shape)

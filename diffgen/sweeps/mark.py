@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b, file_digest
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from diffgen.config import to_dict
 from diffgen.errors import UserError
+from diffgen.models.identity import file_sha256
+from diffgen.models.loading import file_digest
+from diffgen.models.sidecar import sidecar_path
 from diffgen.runs.files import write_json
 from diffgen.runs.opening import read_text
 from diffgen.sweeps.plan import Cell
@@ -19,7 +22,7 @@ from diffgen.sweeps.plan import Cell
 RUNS = "runs"
 _MARK = "sweep.json"
 _BYTES = 16  # of a digest
-_SMALL = 2**29  # bytes of a folder up to which its files are read, in seconds
+_SMALL = 2**29  # bytes of the images up to which they are read, in seconds
 _WRITTEN = ("table.csv", "report.html", "manifest.json", _MARK)  # a run folder has some of these, too
 _LONGEST = 2**26  # bytes; of a sweep of 100,000 comparisons it has 12 million
 
@@ -67,12 +70,13 @@ def mark(folder: Path, cells: Sequence[Cell]) -> None:
         RunError: the disk is full.
     """
     known, digests = begun_with(folder), {each.name: digest_of(each) for each in cells}
-    files = {place: _contents(Path(place)) for place in sorted({place for each in cells for place in _places(each)})}
+    files: dict[str, str] = {}
     for cell in cells:
-        run = folder / RUNS / cell.name
+        run, places = folder / RUNS / cell.name, list(_places(cell))
+        files.update({place: digest(Path(place)) for place, digest in places if place not in files})
         if not os.path.lexists(run):
             continue
-        changed = [place for place in _places(cell) if known.files.get(place, files[place]) != files[place]]
+        changed = [place for place, _ in places if known.files.get(place, files[place]) != files[place]]
         if changed or known.digests.get(cell.name) != digests[cell.name]:
             what = f"another {changed[0]}" if changed else "other models, data or settings"
             raise UserError(
@@ -88,29 +92,29 @@ def digest_of(cell: Cell) -> str:
     return blake2b(json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=_BYTES).hexdigest()
 
 
-def _places(cell: Cell) -> Iterator[str]:
-    """Files and folders that a comparison is made of; an address or a data set of a package is neither."""
-    for each in (*cell.models, cell.data):
-        whole, _, _ = each.rpartition(":")  # as in mnist:test
-        found = next((place for place in (each, whole) if place and os.path.exists(place)), None)
-        if found is not None:
-            yield found
+def _places(cell: Cell) -> Iterator[tuple[str, Callable[[Path], str]]]:
+    """What a comparison is made of, and what digests each; an address or a data set of a package has no place."""
+    yield from ((place, _of_model) for place in cell.models if os.path.isfile(place))
+    whole, _, _ = cell.data.rpartition(":")  # as in mnist:test
+    yield from [(place, _of_data) for place in (cell.data, whole) if place and os.path.exists(place)][:1]
 
 
-def _contents(place: Path) -> str:
-    """Digest of a file, or of a folder with all files in it; of a large folder their names and sizes alone."""
-    if place.is_file():
-        return _of_file(place)
-    files = sorted(each for each in place.rglob("*") if each.is_file())
+def _of_model(place: Path) -> str:
+    """As a run keeps it, external weights of ONNX included, and what its sidecar says of it."""
+    beside = sidecar_path(place)
+    try:
+        return file_digest(place) + (file_sha256(beside) if beside.is_file() else "")
+    except UserError:
+        return ""  # no model: its comparisons fail, and the table says why
+
+
+def _of_data(place: Path) -> str:
+    """Of a file, or of a folder with all files in it; where they are large, of names and sizes alone."""
+    files = [place] if place.is_file() else sorted(each for each in place.rglob("*") if each.is_file())
     sizes = [each.stat().st_size for each in files]
     small = sum(sizes) <= _SMALL
     listed = [
-        (str(each.relative_to(place)), size, _of_file(each) if small else "")
+        (str(each.relative_to(place)), size, file_sha256(each) if small else "")
         for each, size in zip(files, sizes, strict=True)
     ]
     return blake2b(json.dumps(listed).encode(), digest_size=_BYTES).hexdigest()
-
-
-def _of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, lambda: blake2b(digest_size=_BYTES)).hexdigest()

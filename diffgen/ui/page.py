@@ -23,8 +23,14 @@ _READ_OUT = "element.setAttribute('role', 'status'); element.setAttribute('aria-
 # the chosen run stands in the address, so that a reload and a second browser show the same
 _IN_ADDRESS = """(run) => {
   const at = new URL(location);
+  if (run) at.searchParams.set('run', run); else at.searchParams.delete('run');
+  history.replaceState(null, '', at);
+}"""
+
+# before there is a chosen run: the address still says which
+_WITHOUT_TOKEN = """() => {
+  const at = new URL(location);
   at.searchParams.delete('token');
-  if (run) at.searchParams.set('run', run);
   history.replaceState(null, '', at);
 }"""
 
@@ -53,6 +59,7 @@ def build(shared: Shared) -> gr.Blocks:
                 allow_custom_value=False,
             )
             state = gr.HTML(label="run status", padding=False, elem_id="dg-status", js_on_load=_READ_OUT)
+        listed = gr.State([])  # all runs, and how it stands with each
         with gr.Tabs(elem_id="dg-tabs") as tabs:
             with gr.Tab("Run", id="run"):
                 tab_run.build(shared, run, tabs)
@@ -65,7 +72,7 @@ def build(shared: Shared) -> gr.Blocks:
             with gr.Tab("Check", id="check") as check:
                 tab_check.build(shared, run, tabs, check)
             with gr.Tab("Runs", id="runs") as runs:
-                tab_runs.build(shared, run, tabs, runs)
+                tab_runs.build(shared, run, tabs, runs, listed)
         timer = gr.Timer(_SECONDS)
 
         def arrive(request: gr.Request) -> Any:
@@ -75,21 +82,21 @@ def build(shared: Shared) -> gr.Blocks:
             chosen = wanted if wanted in names else next(iter([*running, *names]), None)
             return gr.Dropdown(choices=names, value=chosen)
 
-        def again(chosen: str | None, known: list[str]) -> tuple[Any, list[str], Markup]:
-            names = shared.names(chosen)
+        def again(chosen: str | None, known: list[list[str]]) -> tuple[Any, list[list[str]], Markup]:
+            states = [[*each] for each in shared.states(chosen)]
+            names = [name for name, _ in states]
             if chosen is not None and chosen not in names:
                 gr.Info(f"There is no run {escape(chosen)} any more.", title="")
                 changed = gr.Dropdown(choices=names, value=None)
             else:  # the value stays as it is: another one may have been chosen meanwhile
-                changed = gr.Dropdown(choices=names) if names != known else gr.skip()
-            return changed, names, _status(shared, chosen)
+                changed = gr.Dropdown(choices=names) if names != [name for name, _ in known] else gr.skip()
+            return changed, states, _status(shared, chosen)
 
-        listed = gr.State([])
         page.load(arrive, None, [run], api_name=False)
-        page.load(None, [run], None, js=_IN_ADDRESS)
+        page.load(None, None, None, js=_WITHOUT_TOKEN)
         timer.tick(again, [run, listed], [run, listed, state], **QUIET)
         run.change(lambda name: _status(shared, name), [run], [state], **{**EACH, "api_name": "status"})
-        run.change(None, [run], None, js=_IN_ADDRESS.replace("if (run)", "at.searchParams.delete('run'); if (run)"))
+        run.change(None, [run], None, js=_IN_ADDRESS)
     page.queue(default_concurrency_limit=4)
     return page
 

@@ -42,6 +42,7 @@ watch('value', () => {
 });
 """
 
+SEARCHES = ("compare", "check")  # verbs that make a run
 QUIET: dict[str, Any] = {"api_name": False, "show_progress": "hidden"}
 # Of an event that comes while the one before it is worked on: what is drawn from fields is drawn once more with what
 # they say then (LAST); what was picked is in the event itself, so that each counts, one after the other (EACH). Gradio
@@ -69,21 +70,28 @@ class Shared:
     sheets: Sheets
     first: str = ""
 
-    def names(self, chosen: str | None = None) -> list[str]:
-        """Of all runs, the newest first; those that are being started have no folder yet.
+    def states(self, chosen: str | None = None) -> tuple[tuple[str, str], ...]:
+        """All runs and how it stands with each, the newest first; those that are being started have no folder yet.
 
         A chosen one whose start failed has none either: it stays as long as its job is remembered, which says why.
         """
-        found = [each.name for each in lines(self.place)]
-        begun = [job.run for job in self.jobs.every() if job.run not in found and job.alive]
-        if chosen and chosen not in found and (job := self.job(chosen)) is not None and job.problem:
-            begun.append(chosen)
-        return [*dict.fromkeys(begun), *found]
+        found = lines(self.place)
+        names = {each.name for each in found}
+        alive = [job for job in self.jobs.every() if job.alive]
+        searched = {job.run for job in alive if job.verb in SEARCHES}
+        begun = dict.fromkeys((job.run for job in alive if job.run not in names), "starting")
+        if chosen and chosen not in names and (job := self.job(chosen)) is not None and job.problem:
+            begun.setdefault(chosen, "broken off")
+        return (*begun.items(), *((each.name, "running" if each.name in searched else each.status) for each in found))
+
+    def names(self, chosen: str | None = None) -> list[str]:
+        """Of the same runs, in the same order."""
+        return [name for name, _ in self.states(chosen)]
 
     def status(self, name: str) -> str:
         """Of a run: as :class:`diffgen.RunLine` has it, "starting", or empty where there is none."""
         line = self.line(name)
-        job = self.jobs.of(name, "compare", "check") if name else None
+        job = self.jobs.of(name, *SEARCHES) if name else None
         if line is not None:
             return "running" if job is not None and job.alive else line.status
         return "" if job is None else "starting" if job.alive else "broken off"

@@ -12,10 +12,11 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.config import Budget, CheckConfig
 from diffgen.errors import DiffgenError, UserError
+from diffgen.report.data import GateView
 from diffgen.ui import form
-from diffgen.ui.draw.parts import nothing
+from diffgen.ui.draw.parts import note, nothing
 from diffgen.ui.draw.verdict import verdict
-from diffgen.ui.shared import EACH, LAST, Shared, told, written
+from diffgen.ui.shared import EACH, LAST, Shared, told
 from diffgen.ui.tab_run import component
 
 _STORE = "regressions"
@@ -66,37 +67,39 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
 
     start.click(told(begin), asked, [run, tabs], api_name="start_check")
 
-    def show(name: str | None, typed: str) -> tuple[Markup, Any]:
-        return shown(shared, name), _offer(shared, name, typed)
+    def show(name: str | None) -> tuple[Markup, Any]:
+        try:
+            view = _view(shared, name)
+        except DiffgenError as error:
+            return note(str(error), "bad"), gr.Button(visible=False)
+        return _shown(shared, name, view), _offer(view)
 
-    gr.on([run.change, tab.select], show, [run, store], [outcome, accept], **{**EACH, "api_name": "verdict"})
+    gr.on([run.change, tab.select], show, [run], [outcome, accept], **{**EACH, "api_name": "verdict"})
 
     def take(name: str | None, typed: str) -> Any:
         if not name:
             raise UserError("Choose a check first.")
-        found = api.accept(shared.place.known(name), shared.place.folder(_store_of(shared, name, typed), "store"))
+        view = _view(shared, name)
+        place = shared.place.folder((view.store if view else "") or typed, "store")  # its own before the field's
+        found = api.accept(shared.place.known(name), place)
         gr.Info(f"{found.added:,} behaviours were added to {found.store}; {found.known:,} were known.", title="")
         return gr.Button(f"Accepted into {Path(found.store).name}", interactive=False)
 
     accept.click(told(take), [run, store], [accept], api_name="accept")
-    store.change(lambda name, typed: _offer(shared, name, typed), [run, store], [accept], **LAST)
 
 
-def _store_of(shared: Shared, name: str, typed: str) -> str:
-    """The folder that a check accepts into: its own, whatever the field says by now; the field's if it had none."""
-    return api.verdict(shared.place.known(name)).store or typed
-
-
-def _offer(shared: Shared, name: str | None, typed: str) -> Any:
-    """The button, which names the store; only with the verdict of a check."""
+def _view(shared: Shared, name: str | None) -> GateView | None:
+    """The verdict of a check; None: there is none yet."""
     line = shared.line(name)
-    if name is None or line is None or not line.check:
+    return api.verdict(line.path) if line is not None and line.check else None
+
+
+def _offer(view: GateView | None) -> Any:
+    """The button, which names the store of the check; one that had none is accepted into that of the field."""
+    if view is None:
         return gr.Button(visible=False)
-    try:
-        store = Path(_store_of(shared, name, typed)).name
-    except DiffgenError:
-        return gr.Button(visible=False)  # the verdict says what is wrong
-    return gr.Button(f"Accept what is new into {store or 'the store'}", visible=True, interactive=True)
+    store = Path(view.store).name if view.store else "the store"
+    return gr.Button(f"Accept what is new into {store}", visible=True, interactive=True)
 
 
 def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[str, list[str]]:
@@ -121,14 +124,13 @@ def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...])
     return name, [*words, *form.options(limits, [], CheckConfig)]
 
 
-@written
-def shown(shared: Shared, name: str | None) -> Markup:
-    """The verdict of a run, or what is missing for one."""
+def _shown(shared: Shared, name: str | None, view: GateView | None) -> Markup:
+    """The verdict, or what is missing for one."""
+    if view is not None:
+        return verdict(view)
     line = shared.line(name)
     if line is None:
         starting = shared.status(name or "") == "starting"
         return nothing("The run is being started." if starting else "Choose a check above, or start one.")
-    if not line.check:
-        text = "The verdict appears when the check has come to its end."
-        return nothing(text if line.is_check else "This run is a comparison and no check.")
-    return verdict(api.verdict(line.path))
+    text = "The verdict appears when the check has come to its end."
+    return nothing(text if line.is_check else "This run is a comparison and no check.")

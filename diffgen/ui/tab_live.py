@@ -18,12 +18,11 @@ from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.jobs import Job
-from diffgen.ui.shared import EACH, QUIET, Shared, choice, html, told, written
+from diffgen.ui.shared import EACH, QUIET, SEARCHES, Shared, choice, html, told, written
 
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
 _MESSAGES = 8
-_SEARCHES = ("compare", "check")
 _INTERRUPTED = "interrupted"  # what the command line says of one that was stopped
 
 
@@ -96,7 +95,7 @@ def _stop(shared: Shared, name: str | None) -> None:
     if job is None or not job.alive:
         raise UserError("Nothing that this page started works on this run.")
     job.stop()
-    if job.verb not in _SEARCHES:
+    if job.verb not in SEARCHES:
         said = f"Stopping 'diffgen {job.verb}'; the run stays as it is."
     elif shared.line(name) is None:
         said = "Stopping: the search has not begun, so that there is nothing to keep."
@@ -132,7 +131,7 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
     if not name:
         start = nothing("No run is chosen. Put one together under Run, or choose one above.")
         return start, empty, empty, empty, gr.Row(visible=False), empty
-    line, job = shared.line(name), shared.job(name, *_SEARCHES)
+    line, job = shared.line(name), shared.job(name, *SEARCHES)
     state = joined([_beside(shared.job(name)), _state(line, job)])
     if line is None or line.status == "damaged":
         return state, empty, empty, empty, gr.Row(visible=False), empty
@@ -162,7 +161,7 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
 
 def _beside(job: Job | None) -> Markup:
     """That something else than a search works on the run, which Stop ends then."""
-    if job is None or not job.alive or job.verb in _SEARCHES:
+    if job is None or not job.alive or job.verb in SEARCHES:
         return Markup("")
     return note(f"'diffgen {job.verb}' works on this run.")
 
@@ -272,7 +271,7 @@ def class_names(shared: Shared, name: str) -> tuple[str, ...]:
 
 def seen_as_json(shared: Shared, name: str | None) -> dict[str, Any]:
     """What the tab shows, in numbers."""
-    line, job = shared.line(name), shared.job(name, *_SEARCHES)
+    line, job = shared.line(name), shared.job(name, *SEARCHES)
     state = {} if job is None else job.state()
     return {
         "status": shared.status(name or ""),

@@ -16,7 +16,6 @@ from diffgen.ui.place import lines
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
 _MOST = 200
-_SECONDS = 5.0  # between two looks at which runs there are
 _FIGURES = {
     "queries": "queries",
     "seconds": "seconds",
@@ -29,8 +28,8 @@ _FIGURES = {
 }
 
 
-def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
-    """Draw the tab."""
+def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab, states: gr.State) -> None:
+    """Draw the tab; ``states`` changes when a run comes, goes, or is in another state."""
     listed = html(label="runs", elem_id="dg-runs")
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):
@@ -59,12 +58,8 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
     outputs = [listed, links, shown, other, beside, sure]
     gr.on([run.change, tab.select], show, [run, shown], outputs, **EACH)
 
-    def look(name: str | None, before: str) -> tuple[Any, str]:
-        now = _table(shared, lines(shared.place), name)
-        return (gr.skip(), before) if now == before else (now, str(now))
-
-    last = gr.State("")
-    gr.Timer(_SECONDS).tick(look, [run, last], [listed, last], **QUIET)
+    # what happens to runs is seen once for all tabs
+    states.change(lambda name: _table(shared, lines(shared.place), name), [run], [listed], **LAST)
 
     def opened(event: gr.EventData) -> tuple[Any, Any]:
         return gr.Dropdown(choices=shared.names(), value=str(event.pick)), gr.Tabs(selected="live")
@@ -96,28 +91,22 @@ def _delete(shared: Shared, name: str | None, again: str) -> None:
 
 
 def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -> Markup:
-    names = {each.name for each in found}
-    searched = [job.run for job in shared.jobs.every() if job.verb in ("compare", "check") and job.alive]
-    starting = [name for name in searched if name not in names]
-    if not found and not starting:
+    states = dict(shared.states())
+    if not states:
         return nothing("No run yet. Put one together under Run.")
     button = Markup('<button type="button" class="dg-name" data-pick="{}" aria-pressed="{}">{}</button>')
     rows: list[tuple[str, ...]] = []
-    for name in starting:
+    names = {each.name for each in found}
+    for name in (name for name in states if name not in names):
         pressed = "true" if name == chosen else "false"
-        rows.append((button.format(name, pressed, name), badge("starting"), "", "", "", "", ""))
+        rows.append((button.format(name, pressed, name), badge(states[name]), "", "", "", "", ""))
     for each in found[:_MOST]:
         figures = each.figures or {}
         models = ", ".join(f"{role_name(at)} {name}" for at, name in enumerate(each.models))
         rows.append(
             (
                 button.format(each.name, "true" if each.name == chosen else "false", each.name),
-                joined(
-                    [
-                        badge("running" if each.name in searched else each.status),
-                        *([badge(each.check)] if each.check else []),
-                    ]
-                ),
+                joined([badge(states.get(each.name, each.status)), *([badge(each.check)] if each.check else [])]),
                 models or each.problem,
                 each.data,
                 f"{each.triggers:,}",

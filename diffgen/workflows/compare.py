@@ -140,7 +140,7 @@ def run_comparison(
         announce_order(images, order, named.class_names, f"model {named.name}", progress)
         images = in_order(images, order)
         images, config = with_known_labels(black_boxes, images, config, progress)
-        check_images(config, images, labelled=as_read.labels is not None)
+        check_images(config, images)
         config = with_time_of_gan(config, images, progress=progress)
         if config.gan_file is not None:
             config = replace(

@@ -67,7 +67,7 @@ def test_a_run_that_no_sweep_began_is_not_gone_on_with(tmp_path: Path) -> None:
         marked(tmp_path, _PLAN)
 
 
-@pytest.mark.parametrize("changed", ["a", "data/0/new.png", "data/0/one.png"])
+@pytest.mark.parametrize("changed", ["a", "a.toml", "data/0/new.png", "data/0/one.png"])
 def test_a_file_that_was_replaced_is_told(tmp_path: Path, changed: str) -> None:
     """Also where every comparison is done: their figures are of the file that lay there before."""
     text = _PLAN.replace("digits", "data")

@@ -271,3 +271,20 @@ def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
     assert "{{constructor}}" in text
     assert "${document.title" in text
     assert page.title() != "hacked"
+
+
+def test_runs_come_and_go_while_one_looks(opened: Callable[..., Any], place: Place) -> None:
+    """Another page, or a terminal, makes a run and deletes it again; the chosen one goes from the address too."""
+    page = opened("done")
+    go(page, "Runs")
+    listed = page.locator("#dg-runs")
+    playwright.expect(listed).to_contain_text("unfinished")
+    shutil.copytree(place.runs / "done", place.runs / "passing")
+    playwright.expect(listed).to_contain_text("passing")
+    page.locator("#dg-runs .dg-name", has_text="passing").click()
+    page.wait_for_function("() => new URL(location).searchParams.get('run') === 'passing'")
+    go(page, "Runs")
+    shutil.rmtree(place.runs / "passing")
+    playwright.expect(page.get_by_text("There is no run passing any more.")).to_be_visible()
+    page.wait_for_function("() => !new URL(location).searchParams.has('run')")
+    playwright.expect(listed).not_to_contain_text("passing")
