@@ -106,7 +106,7 @@ class FilterPipeline:
         for each, unit in zip(self.filters, spread, strict=True):
             scores = (known or {}).get(each.name)
             if scores is None:
-                scores = each.score(images, enough=each.threshold).numpy()
+                scores = _scored(each, images, enough=each.threshold)
             below = (each.threshold - scores) / unit
             np.maximum(worst, np.where(np.isnan(below), np.inf, below), out=worst)
         return worst
@@ -125,7 +125,7 @@ class FilterPipeline:
         for start in range(0, len(images), batch_size):
             rows = np.arange(start, min(start + batch_size, len(images)))
             for each in self.filters:
-                scores = each.score(images[torch.from_numpy(rows)], enough=each.threshold).numpy()
+                scores = _scored(each, images[torch.from_numpy(rows)], enough=each.threshold)
                 accepted[rows] = passed = scores >= each.threshold
                 rows = rows[passed]
         return accepted
@@ -153,7 +153,7 @@ class FilterPipeline:
                 rows = np.arange(start, min(start + batch_size, len(images)))
                 for index, each in enumerate(self.filters):
                     told = (known or {}).get(each.name)
-                    own = each.score(images[torch.from_numpy(rows)]).numpy() if told is None else told[rows]
+                    own = _scored(each, images[torch.from_numpy(rows)]) if told is None else told[rows]
                     scores[rows, index] = own
                     passed = scores[rows, index] >= each.threshold
                     rejected_by[rows[~passed]] = index
@@ -167,12 +167,13 @@ class FilterPipeline:
         )
 
 
-def _scored(one: Filter, images: torch.Tensor) -> Float32Array:
-    scores: Any = one.score(images)
+def _scored(one: Filter, images: torch.Tensor, **enough: float) -> Float32Array:
+    """What a filter says of images; one of the user's own is asked for a number for each, whenever it is asked."""
+    scores: Any = one.score(images, **enough)
     if not isinstance(scores, torch.Tensor) or scores.shape != (len(images),):
         given = f"a tensor of {tuple(scores.shape)}" if isinstance(scores, torch.Tensor) else type(scores).__name__
         raise UserError(
             f"The filter {one.name} gives {given} for {len(images):,} images; its score() must give a tensor with one "
             "number for each."
         )
-    return scores.numpy()
+    return scores.detach().cpu().numpy()

@@ -18,9 +18,16 @@ def foreign_filters(names: Sequence[str]) -> dict[str, Filter]:
     """The filters among these names that are not ours, by name.
 
     Raises:
-        UserError: an object was not given, a package cannot be imported, or one is no filter.
+        UserError: an object was not given, a package cannot be imported, one is no filter, or has the name of another.
     """
-    return {name: _made(name) for name in names if name not in FILTERS}
+    found = {name: _made(name) for name in names if name not in FILTERS}
+    called = [each.name for each in found.values()]
+    for name, each in found.items():
+        # scores and counts are kept by these names
+        if each.name in FILTERS or called.count(each.name) > 1:
+            whose = "one of diffgen's own" if each.name in FILTERS else "another one"
+            raise UserError(f"The filter {name} is called {each.name!r}, and so is {whose}; call it otherwise.")
+    return found
 
 
 def _made(name: str) -> Filter:

@@ -197,6 +197,19 @@ def test_what_is_no_filter() -> None:
         foreign_filters(["builtins:object"])
 
 
+@pytest.mark.parametrize("name", ["jury", "ssim", "smoothness"])
+def test_a_filter_that_is_called_as_another_one(made: dict[str, Any], name: str) -> None:
+    """Scores are kept by these names: one called jury was given those of the jury."""
+    another = type("Another", (made["Smoothness"],), {"name": name})
+    given = [made["Smoothness"], another]
+    whose = "another one" if name == "smoothness" else "one of diffgen's own"
+    with (
+        extensions.Extensions.among(None, None, given).in_use(),
+        pytest.raises(UserError, match=f"is called '{name}', and so is {whose}"),
+    ):
+        foreign_filters([extensions.name_of(each) for each in given])
+
+
 def test_settings_that_are_not_the_techniques_own(made: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"cannot be .*'strength'"):
         made["RandomNoise"].settings_in(SearchConfig(techniques={"own": {"strength": 3}}))

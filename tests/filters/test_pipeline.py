@@ -66,6 +66,28 @@ def test_a_filter_with_a_mistake_is_named(given: Any, message: str) -> None:
         FilterPipeline([Mistaken(0)]).fit(images, images)
 
 
+@pytest.mark.parametrize("asked", [FilterPipeline.apply, FilterPipeline.accepts, FilterPipeline.violation])
+def test_a_filter_that_makes_its_mistake_later_is_named_too(asked: Any) -> None:
+    class Late(PixelFilter):
+        def score(self, images: torch.Tensor, *, enough: float = math.inf) -> Any:
+            return super().score(images)[: len(images) - (images[:, 0, 0, 0] == 9).sum()]
+
+    images = torch.full((9, 1, 8, 8), 7, dtype=torch.uint8)
+    pipeline = FilterPipeline([Late(0)])
+    pipeline.fit(images, images)
+    with pytest.raises(UserError, match=r"pixel 0 gives a tensor of \(0,\) for 3 images"):
+        asked(pipeline, images[:3] + 2)
+
+
+def test_a_network_may_be_a_filter() -> None:
+    class Learned(PixelFilter):
+        def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+            return super().score(images) * torch.ones(1, requires_grad=True)
+
+    images = torch.arange(9, dtype=torch.uint8).reshape(9, 1, 1, 1)
+    assert FilterPipeline([Learned(0, 5.0)]).apply(images).accepted.tolist() == [False] * 5 + [True] * 4
+
+
 @pytest.fixture(scope="module")
 def real_filters(parts: Any) -> list[Any]:
     strict = float(parts.scorer.score(parts.held_out).quantile(0.3))
