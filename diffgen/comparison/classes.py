@@ -23,6 +23,8 @@ _ASKED = 200  # random real images that are asked about
 _IMAGENET = 1000  # classes; of TensorFlow's nets for them the first value is for the background
 _FEWEST_CLASSES = 2
 _FEW_LABELS = 0.5  # share of the models' classes; with more of them the data is taken for the models' own
+_BACKGROUND_WINS = 0.02  # share of real images; what is the answer to more of them is a class
+_STRAYS_NAMED = 3
 LABELS_NOT_USED = (
     "The data's labels are not the models' classes and are not used: nothing says which model is right, and limits on "
     "accuracy do not apply."
@@ -48,6 +50,8 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
     larger = [model for model in models if model.num_classes > fewest]
     if any(model.num_classes != fewest + 1 or not model.background_open for model in larger):
         _refuse_numbers(models)
+    if larger and classes_of(data) > fewest:
+        _refuse_numbers(models)  # the data has images of every class that the larger one answers with
     images, labels = _sample(data)
     if larger:
         other = next(model for model in models if model.num_classes == fewest)
@@ -70,9 +74,9 @@ def _settle_by_labels(models: Sequence[BlackBox], images: UInt8Array, labels: In
     if "first" in found.values():
         for model, where in found.items():
             if where == "none":
-                _take(model, "first", "so it is in a model with as many, which the labels then fit", progress)
+                _take(model, "first", "so it is in a model with as many, which the labels then fit", images, progress)
             else:
-                _take(model, where, "the labels then fit", progress)
+                _take(model, where, "the labels then fit", images, progress)
     if any(model.num_classes != models[0].num_classes for model in models):
         _refuse_numbers(models)
 
@@ -87,9 +91,9 @@ def _settle(model: BlackBox, images: UInt8Array, known: Int64Array, whose: str, 
     values = model.num_classes
     found = _fits_without(model, images, known)
     if found != "none":
-        _take(model, found, f"it then agrees with {whose}", progress)
+        _take(model, found, f"it then agrees with {whose}", images, progress)
     elif values == _IMAGENET + 1:
-        _take(model, "first", "so it is in TensorFlow's nets for ImageNet", progress)
+        _take(model, "first", "so it is in TensorFlow's nets for ImageNet", images, progress)
     else:
         raise UserError(
             f"Model {model.name} answers with {values:,} classes, one more than {whose}, and the real images do not "
@@ -122,11 +126,32 @@ def _fits_without(model: BlackBox, images: UInt8Array, known: Int64Array) -> Bac
     return "first" if only_first > only_last else "last"
 
 
-def _take(model: BlackBox, where: Background, why: str, progress: Progress) -> None:
+def _take(model: BlackBox, where: Background, why: str, images: UInt8Array, progress: Progress) -> None:
     model.set_background(where)
+    share = float(model.answers_background(images).mean())
+    if share > _BACKGROUND_WINS:
+        raise UserError(
+            f"Model {model.name} answers with {model.num_classes + 1:,} values for {model.num_classes:,} classes, and "
+            f"the {where} one, which would be taken for the background and left out, is its answer to {share:.0%} of "
+            f"the real images; give models with the same classes, or say --background {where} if it is the background."
+        )
     progress.say(
         f"Model {model.name} answers with {model.num_classes + 1:,} values for {model.num_classes:,} classes: the "
         f"{where} one is taken for the background and left out, since {why}; if it is not, say so with --background."
+    )
+
+
+def background_smell(model: BlackBox, role: str, data: ImageSet) -> str:
+    """A sentence about a model that gives the background for an answer to real images, or nothing."""
+    if model.preprocessing.background not in ("first", "last"):
+        return ""
+    share = float(model.answers_background(_sample(data)[0]).mean())
+    if share <= _BACKGROUND_WINS:
+        return ""
+    return (
+        f"Model {role} ({model.name}) answers {share:.0%} of the real images with the value for the background, which "
+        "is left out, so that its second-best answer counts; its pre-processing probably differs, or the value stands "
+        "for a class."
     )
 
 
@@ -173,8 +198,9 @@ def with_known_labels(
 ) -> tuple[ImageSet, CompareConfig]:
     """The real images without labels that are not the models' classes, and the settings that say which it is.
 
-    Labels are not the models' when there are more of them than classes; or when they are few of the models' classes,
-    the models hardly ever say any of these, and none of them is right more often than guessing among them would be.
+    Labels are not the models' when there are more of them than classes, and no model is right where there are not; or
+    when they are few of the models' classes, the models hardly ever say any of these, and none of them is right more
+    often than guessing among them would be.
 
     Args:
         models: prepared, with equally many classes.
@@ -182,7 +208,7 @@ def with_known_labels(
         config: says of ``data_labels`` whether to use them, to ignore them, or to find out.
 
     Raises:
-        UserError: they are to be used, and there are more of them than classes.
+        UserError: there are more of them than classes, and they are to be used, or a model is right on the others.
     """
     if data.labels is None:
         return data, config
@@ -216,6 +242,7 @@ def _why_not_known(models: Sequence[BlackBox], data: ImageSet) -> str:
     assert data.labels is not None
     classes, present = models[0].num_classes, np.unique(data.labels)
     if int(present[-1]) >= classes:
+        _refuse_strays(models, data)
         return f"it has the label {int(present[-1])} and the models only answer with 0 to {classes - 1}"
     if len(present) > _FEW_LABELS * classes:
         return ""
@@ -227,6 +254,27 @@ def _why_not_known(models: Sequence[BlackBox], data: ImageSet) -> str:
         if np.isin(said, present).mean() >= _FEW_LABELS or (said == labels).mean() >= guessing:
             return ""
     return f"its {len(present):,} labels are not what the models with their {classes:,} classes say"
+
+
+def _refuse_strays(models: Sequence[BlackBox], data: ImageSet) -> None:
+    """Refuse data that only some images keep from being the models' own: all labels would be lost for these."""
+    assert data.labels is not None
+    classes = models[0].num_classes
+    known = np.flatnonzero(data.labels < classes)
+    if len(known) == 0:
+        return
+    rows = known[random_rows(len(known), _ASKED)]
+    right = max(int((model.predict(data.images[rows]).argmax(axis=1) == data.labels[rows]).sum()) for model in models)
+    if exact_interval(right, len(rows))[0] <= 1 / classes:
+        return
+    names = data.class_names or range(int(data.labels.max()) + 1)
+    strange = [str(names[int(label)]) for label in np.unique(data.labels[data.labels >= classes])]
+    shown = listed(strange) if len(strange) <= _STRAYS_NAMED else f"{', '.join(strange[:_STRAYS_NAMED])} and more"
+    raise UserError(
+        f"Of the {len(data):,} images in {data.source}, {len(data) - len(known):,} have labels ({shown}) that are none "
+        f"of the models' {classes:,} classes, and on the others a model is right; leave those images out, or say "
+        "--data-labels ignore to go without any labels (then nobody can be named wrong)."
+    )
 
 
 def _sample(data: ImageSet) -> tuple[UInt8Array, Int64Array | None]:

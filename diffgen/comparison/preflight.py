@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 import numpy as np
 import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
-from diffgen.comparison.classes import background_remarks, settle_background
+from diffgen.comparison.classes import background_remarks, background_smell, settle_background
 from diffgen.comparison.model_times import ModelTimes
 from diffgen.config import roles
 from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.events import Progress
 from diffgen.metrics.calibration_error import calibration_error
+from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
 from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
@@ -32,6 +33,7 @@ _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024
 _FEW_RIGHT = 0.5  # share of labelled images
+_RELABELLED = 0.02  # share of the real images; dynamic 8-bit quantization moves far fewer
 _ONE_LABEL = 0.6  # share of images with the most frequent label, of three classes or more
 _ALL_ONE_LABEL, _NOT_ALL = 0.99, 0.9  # of two classes: such a share, where labels or another model give at most that
 
@@ -41,7 +43,7 @@ class Smell:
     """Something in a model's answers that wrong pre-processing would explain.
 
     Attributes:
-        kind: "accuracy", or "one label".
+        kind: "accuracy", "one label", or "background".
         sentence: what it is, and of which model.
     """
 
@@ -59,6 +61,7 @@ class RealAnswers:
         disagreements: int64 (n,), rows of the real images on which two models disagree by more than the margin.
         smells: of each model.
         unsteady: of each model, a sentence about a model that does not answer alike twice, or an empty one.
+        batched: a sentence about each model that follows its batch, and is therefore asked one image at a time.
         milliseconds: that one image takes each model; None where a server answers.
     """
 
@@ -67,6 +70,7 @@ class RealAnswers:
     disagreements: Int64Array
     smells: tuple[tuple[Smell, ...], ...] = ((), ())
     unsteady: tuple[str, ...] = ("", "")
+    batched: tuple[str, ...] = ()
     milliseconds: tuple[float | None, ...] | None = None
 
 
@@ -144,7 +148,9 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         errors = tuple(calibration_error(sure[:, index], right[:, index]) for index in range(len(models)))
     named = list(zip(models, roles(models), strict=True))
     smells = tuple(_smells(model, role, data, labels, index) for index, (model, role) in enumerate(named))
-    unsteady = tuple(_unsteady(model, role, noise) for (model, role), noise in zip(named, noises, strict=True))
+    each = list(zip(roles(models), models, noises, strict=True))
+    unsteady = tuple(_unsteady(model, role, noise, len(data)) for role, model, noise in each)
+    batched = tuple(_follows_its_batch(model, role, noise, len(data)) for role, model, noise in each if noise.alone)
     summary = Preflight(
         images=len(data),
         agreement=float(1 - differ(labels).mean()),
@@ -155,12 +161,13 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         warnings=(
             *(remark for model in models for remark in model.remarks),
             *background_remarks(models),
-            *_noise_warnings(models, noises, unsteady),
+            *batched,
+            *filter(None, unsteady),
             *_warnings(models, labels, accuracy, list(chain.from_iterable(smells))),
         ),
         calibration_error=errors,
     )
-    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady, times.milliseconds(data))
+    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady, batched, times.milliseconds(data))
 
 
 def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progress: Progress) -> Asked:
@@ -170,7 +177,10 @@ def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progre
         settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])])
         for index, model in enumerate(models)
     ]
-    return _asked_alone(models, noises, data, answers, times, progress), noises
+    together = answers.labels.copy()
+    answers = _asked_alone(models, noises, data, answers, times, progress)
+    moved = (answers.labels != together).sum(axis=0)
+    return answers, [replace(noise, relabelled=int(count)) for noise, count in zip(noises, moved, strict=True)]
 
 
 def _ask_all(models: int, data: ImageSet, times: ModelTimes, progress: Progress) -> KeptAnswers:
@@ -225,28 +235,29 @@ def _check_affordable(model: BlackBox, data: ImageSet) -> None:
         )
 
 
-def _unsteady(model: BlackBox, role: str, noise: NumericNoise) -> str:
-    if noise.deterministic:
-        return ""
+def _unsteady(model: BlackBox, role: str, noise: NumericNoise, images: int) -> str:
+    if not noise.deterministic:
+        return (
+            f"Model {role} ({model.name}) does not answer alike twice: asked again about the same real images, a "
+            f"probability moves by up to {noise.repeat:.2g}; switch off what is random in it (dropout, noise, batch "
+            "statistics of training), since what it says of an image now it may not say again."
+        )
+    if exact_interval(noise.relabelled, images)[0] > _RELABELLED:
+        return (
+            f"Model {role} ({model.name}) gives {noise.relabelled / images:.1%} of the real images another label when "
+            "other images are in the batch, so that what it says of them alone is not what it says in use; export it "
+            "in evaluation mode, without batch statistics, and for batches of any size."
+        )
+    return ""
+
+
+def _follows_its_batch(model: BlackBox, role: str, noise: NumericNoise, images: int) -> str:
     return (
-        f"Model {role} ({model.name}) does not answer alike twice: asked again about the same real images, a "
-        f"probability moves by up to {noise.repeat:.2g}; switch off what is random in it (dropout, noise, batch "
-        "statistics of training), since what it says of an image now it may not say again."
+        f"Model {role} ({model.name}) answers otherwise when other images are in the batch: a probability moves by up "
+        f"to {noise.batches:.2g}, and {noise.relabelled:,} of {images:,} real images get another label, as with "
+        "dynamic 8-bit quantization, whose scales follow the batch; it is asked one image at a time, which takes "
+        "longer."
     )
-
-
-def _noise_warnings(
-    models: Sequence[BlackBox], noises: Sequence[NumericNoise], unsteady: Sequence[str]
-) -> Iterator[str]:
-    for role, model, noise, sentence in zip(roles(models), models, noises, unsteady, strict=True):
-        if noise.alone:
-            yield (
-                f"Model {role} ({model.name}) answers otherwise when other images are in the batch: a probability "
-                f"moves by up to {noise.batches:.2g}, as with dynamic 8-bit quantization, whose scales follow the "
-                "batch; it is asked one image at a time, which takes longer."
-            )
-        if sentence:
-            yield sentence
 
 
 def _smells(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, index: int) -> tuple[Smell, ...]:
@@ -285,6 +296,8 @@ def _smells(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, inde
                 f"pre-processing probably differs ({fed}){other}.",
             )
         )
+    if sentence := background_smell(model, role, data):
+        found.append(Smell("background", sentence))
     return tuple(found)
 
 

@@ -127,7 +127,8 @@ def _search(values: GateValues) -> Condition:
 def _steady(values: GateValues) -> Condition:
     if values.steadiness.unsteady:
         return Condition("steadiness", Status.ERROR, "", " ".join(values.steadiness.unsteady))
-    return Condition("steadiness", Status.PASS, "", "Both models answer alike when they are asked twice.")
+    alike = ("Both models answer alike when they are asked twice.", *values.steadiness.batched)
+    return Condition("steadiness", Status.PASS, "", " ".join(alike))
 
 
 def _smells(values: GateValues) -> Condition:

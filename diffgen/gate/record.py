@@ -26,6 +26,7 @@ from diffgen.gate.values import (
 from diffgen.runs.schema import class_name, fields, flag, number, one_of, or_none, rows, text, whole
 
 SCHEMA_VERSION = 1
+_SAID_OF_MODELS = ("unsteady", "batched")  # sentences about models, in a Steadiness
 
 _Kind = TypeVar("_Kind", Rate, Undecided, AccuracyDrop, ClassDrop, Shift, Replay)
 
@@ -68,7 +69,10 @@ def make_record(
         ],
         "values": {
             "search": asdict(values.search),
-            "steadiness": {**asdict(values.steadiness), "unsteady": list(values.steadiness.unsteady)},
+            "steadiness": {
+                **asdict(values.steadiness),
+                **{name: list(getattr(values.steadiness, name)) for name in _SAID_OF_MODELS},
+            },
             "smells": list(values.smells),
             "base_smells": list(values.base_smells),
             "undecided_real": _rate(values.undecided),
@@ -181,7 +185,7 @@ _check_record = fields(
             },
             # the first records had no word of these
             {
-                "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, {"unsteady": rows(text)}),
+                "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, dict.fromkeys(_SAID_OF_MODELS, rows(text))),
                 **dict.fromkeys(("smells", "base_smells"), rows(text)),
                 "undecided_real": or_none(_check_undecided),
                 **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
@@ -220,7 +224,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
     # the first records had no word of it
     steadiness, variations = values.get("steadiness", {}), values.get("variations", {"drawn": 0, "accuracy_drop": None})
     return GateValues(
-        steadiness=Steadiness(**{**steadiness, "unsteady": tuple(steadiness.get("unsteady", ()))}),
+        steadiness=Steadiness(**steadiness | {name: tuple(steadiness.get(name, ())) for name in _SAID_OF_MODELS}),
         smells=tuple(values.get("smells", ())),
         base_smells=tuple(values.get("base_smells", ())),
         undecided=_read(Undecided, values.get("undecided_real")),

@@ -214,11 +214,13 @@ class Steadiness:
         noise: largest change of a probability when nothing that matters has changed, worst of the two models, 0..1.
         margin: the smallest gap of the two highest probabilities that counts as an answer.
         unsteady: a sentence about each model that does not answer alike twice.
+        batched: a sentence about each model that follows its batch, and is therefore asked one image at a time.
     """
 
     noise: float = 0.0
     margin: float = 0.0
     unsteady: tuple[str, ...] = ()
+    batched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import get_args, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, SomeAnswersError, UserError
@@ -328,8 +329,23 @@ class BlackBox(ABC):
         """
         return self._checked_outputs(images).cpu().numpy()
 
+    def answers_background(self, images: UInt8Array) -> NDArray[np.bool_]:
+        """Of which images the value that is left out for the background is the highest; bool (N,).
+
+        Raises:
+            UserError, RunError: as :meth:`predict`.
+        """
+        where = self.preprocessing.background
+        left_out = 0 if where == "first" else self._columns - 1 if where == "last" else None
+        best = self._all_outputs(images).argmax(dim=1).cpu().numpy()
+        return np.equal(best, -1 if left_out is None else left_out)
+
     def _checked_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
-        """The raw outputs, float32 (N, columns), without fault; in memory of their own."""
+        """The raw outputs but that for the background, float32 (N, columns), without fault; in memory of their own."""
+        raw, where = self._all_outputs(images), self.preprocessing.background
+        return raw if where == "none" else (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
+
+    def _all_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         check_images(images, self.name)
         if self.num_classes == 0:
             raise UserError(f"Model {self.name} is not prepared; call prepare with some real images first.")
@@ -346,8 +362,7 @@ class BlackBox(ABC):
             fault = find_fault(raw, self._kind)
             if fault is not None:
                 raise RunError(f"Model {self.name} {fault}")
-        where = self.preprocessing.background
-        return raw if where == "none" else (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
+        return raw
 
     def _fill(self, raw: torch.Tensor, images: torch.Tensor | UInt8Array) -> None:
         """Write the raw outputs for all images into ``raw``."""

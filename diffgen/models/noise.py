@@ -26,11 +26,13 @@ class NumericNoise:
         repeat: when the same images are handed over again in the same batches.
         batches: when they are handed over in batches of other sizes.
         alone: the model is asked one image at a time for that reason, so that ``batches`` is past.
+        relabelled: how many real images then get another label than in batches.
     """
 
     repeat: float
     batches: float
     alone: bool = False
+    relabelled: int = 0
 
     @property
     def remaining(self) -> float:

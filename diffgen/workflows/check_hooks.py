@@ -79,7 +79,7 @@ class CheckHooks(ComparisonHooks):
     # -- before the search ---------------------------------------------------------------------------------------------
 
     def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet, config: CompareConfig) -> None:
-        check_labels(self.config.limits, images, config)
+        check_labels(self.config, images, config)
         check_tables(self.config, self.store, models)
         if self.place is not None and self.store.behaviours:
             check_store(self.store, self.place, models, images)
@@ -104,7 +104,10 @@ class CheckHooks(ComparisonHooks):
         self.values = replace(
             self.values,
             steadiness=Steadiness(
-                real.summary.numeric_noise, real.summary.margin, tuple(each for each in real.unsteady if each)
+                real.summary.numeric_noise,
+                real.summary.margin,
+                tuple(each for each in real.unsteady if each),
+                real.batched,
             ),
             smells=tuple(each.sentence for each in real.smells[1] if each.kind not in known),
             base_smells=tuple(each.sentence for each in real.smells[0]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.results import class_names
-from diffgen.config import CheckConfig, CompareConfig, Limits
+from diffgen.config import CheckConfig, CompareConfig
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
@@ -18,12 +18,18 @@ _OF_LABELS = ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_fa
 _OF_A_JURY = ("max_new_faults", "max_variation_faults")
 
 
-def check_labels(limits: Limits, images: ImageSet, config: CompareConfig) -> None:
-    """See that the images have labels where a limit needs them.
+def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) -> None:
+    """See that the images have labels where a limit needs them, and that no labels are left out unasked.
+
+    Args:
+        check: what the user said.
+        images: without labels where these are not used.
+        config: what was found out of ``check.compare``.
 
     Raises:
         UserError: they have none, or theirs are not used.
     """
+    limits = check.limits
     for name in _OF_LABELS:
         if images.labels is not None or getattr(limits, name) is None:
             continue
@@ -35,6 +41,12 @@ def check_labels(limits: Limits, images: ImageSet, config: CompareConfig) -> Non
             )
         raise UserError(
             f"{option} needs labels, and the data {images.source} have none; give labelled images or leave it out."
+        )
+    if config.data_labels == "ignore" != check.compare.data_labels:
+        raise UserError(
+            f"The labels of the data {images.source} are not the models' classes, and without labels no accuracy is "
+            "checked; give labels of the models' classes, say --data-labels use if they are, or --data-labels ignore "
+            "to check without any."
         )
 
 

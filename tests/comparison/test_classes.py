@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diffgen.comparison.classes import background_remarks, with_known_labels
+from diffgen.comparison.classes import background_remarks, background_smell, with_known_labels
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.results import announce_numbers
 from diffgen.config import CompareConfig, Preprocessing
@@ -118,16 +118,16 @@ def test_what_is_left_out_leaves_probabilities(net: Model, digits: ImageSet) -> 
 
 
 def test_two_models_with_a_background_and_labels_without(net: Model, digits: ImageSet) -> None:
-    models = opened({"a": padded(net, 1, 0), "b": padded(net, 1, 0, value=-50.0)})
+    models = opened({"a": padded(net, 1, 0), "b": padded(net, 1, 0, value=-500.0)})
     prepare_models(models, digits)
     assert [box.num_classes for box in models] == [10, 10]
     assert all((box.predict(digits.images).argmax(axis=1) == digits.labels).mean() > 0.7 for box in models)
     # of eleven classes that the data has ten of, none is left out: the labels fit as they are
-    models = opened({"a": padded(net, 0, 1), "b": padded(net, 0, 1, value=-50.0)})
+    models = opened({"a": padded(net, 0, 1), "b": padded(net, 0, 1, value=-500.0)})
     prepare_models(models, digits)
     assert [box.num_classes for box in models] == [11, 11]
     # and nobody guesses where nothing is known
-    models = opened({"a": padded(net, 1, 0), "b": padded(net, 1, 0, value=-50.0)})
+    models = opened({"a": padded(net, 1, 0), "b": padded(net, 1, 0, value=-500.0)})
     prepare_models(models, ImageSet(digits.images, None, None, "photographs"))
     assert [box.num_classes for box in models] == [11, 11]
 
@@ -192,15 +192,41 @@ def test_a_class_called_background_stays_where_the_data_has_images_of_it(net: Mo
     assert [box.num_classes for box in models] == [9, 9]
 
 
-def test_a_candidate_that_says_nothing_right_has_as_many_classes_as_the_base(net: Model, digits: ImageSet) -> None:
-    def broken(pixels: Float32Array) -> Float32Array:
-        return np.tile(np.linspace(1, 0, 11, dtype=np.float32), (len(pixels), 1))
+def test_a_value_that_is_the_answer_to_real_images_is_no_background(net: Model, digits: ImageSet) -> None:
+    """Whichever value it is, and whatever shows the background: left out, the second-best answer would count."""
 
-    heard, models = Heard(), opened({"base": padded(net, 1, 0), "candidate": broken})
-    prepare_models(models, digits, heard.progress)
-    assert [box.num_classes for box in models] == [10, 10]
-    assert [box.preprocessing.background for box in models] == ["first", "first"]
-    assert "so it is in a model with as many, which the labels then fit" in heard.all()
+    def winning(where: str) -> Model:
+        def answer(pixels: Float32Array) -> Float32Array:
+            values = net(pixels)
+            best = values.max(axis=1, keepdims=True) + 10
+            return np.concatenate([best, values] if where == "first" else [values, best], axis=1)
+
+        return answer
+
+    bare = ImageSet(digits.images, None, None, "photographs")
+    for where in ("first", "last"):
+        wanted = f"Model candidate answers with 11 values.*the {where} one.*its answer to 100% of the real images"
+        for data in (digits, bare):
+            with pytest.raises(UserError, match=wanted):
+                prepare_models(opened({"base": net, "candidate": winning(where)}), data)
+    # as many values as the base, whose background the labels show
+    with pytest.raises(UserError, match=r"Model candidate .*the first one.*100% of the real images"):
+        prepare_models(opened({"base": padded(net, 1, 0), "candidate": winning("first")}), digits)
+    # who says that it is the background is told what the model answers
+    base, candidate = load(net, name="base"), load(winning("last"), preprocessing=Preprocessing(background="last"))
+    prepare_models((base, candidate), digits)
+    assert "100% of the real images with the value for the background" in background_smell(candidate, "B", digits)
+    assert background_smell(base, "A", digits) == ""
+
+
+def test_a_candidate_that_lost_a_class_has_no_background_less(net: Model, digits: ImageSet) -> None:
+    fewer = opened({"base": net, "candidate": lambda pixels: net(pixels)[:, :9]})
+    for names in (None, NAMES):  # the labels tell of ten classes
+        with pytest.raises(UserError, match=r"answers with 10 classes but model B \(candidate\) with 9"):
+            prepare_models(fewer, ImageSet(digits.images, digits.labels, names, "digits"))
+    # without labels the base's own answers do
+    with pytest.raises(UserError, match=r"Model base answers with 10 values for 9 classes.*is its answer to"):
+        prepare_models(fewer, ImageSet(digits.images, None, None, "photographs"))
 
 
 def test_imagenet_nets_of_tensorflow_have_it_first(net: Model, digits: ImageSet) -> None:
@@ -266,13 +292,30 @@ def test_one_model_that_knows_them_is_enough(net: Model, digits: ImageSet) -> No
 
 
 def test_more_labels_than_classes(net: Model, digits: ImageSet) -> None:
-    models = prepared_pair(lambda pixels: net(pixels)[:, :5], digits)
-    heard = Heard()
-    images, config = with_known_labels(models, digits, CompareConfig(), heard.progress)
+    """Of another task when the models know none of them; else strange images would take the labels of the others."""
+    assert digits.labels is not None
+    models, heard = prepared_pair(net, digits), Heard()
+    from_one = ImageSet(digits.images, digits.labels + 1, None, "digits from 1")
+    images, config = with_known_labels(models, from_one, CompareConfig(), heard.progress)
     assert images.labels is None and config.data_labels == "ignore"
-    assert "it has the label 9 and the models only answer with 0 to 4" in heard.all()
+    assert "it has the label 10 and the models only answer with 0 to 9" in heard.all()
+
+    strange = digits.labels.copy()
+    strange[7] = 10
+    names = (*NAMES, "unsure")
+    for given, told in ((None, r"\(10\)"), (names, r"\(unsure\)")):
+        data = ImageSet(digits.images, strange, given, "the folder")
+        with pytest.raises(UserError, match=f"{len(digits)} images in the folder, 1 have labels {told} that.*leave"):
+            with_known_labels(models, data, CompareConfig(), Progress())
+        images, config = with_known_labels(models, data, CompareConfig(data_labels="ignore"), Progress())
+        assert images.labels is None
+    few = prepared_pair(lambda pixels: net(pixels)[:, :5], digits)
+    with pytest.raises(UserError, match=r"labels \(5, 6, 7 and more\) that are none of the models' 5 classes"):
+        with_known_labels(few, digits, CompareConfig(), Progress())
     with pytest.raises(UserError, match="has the label 9 but the models answer with only 5 classes"):
-        with_known_labels(models, digits, CompareConfig(data_labels="use"), Progress())
+        with_known_labels(few, digits, CompareConfig(data_labels="use"), Progress())
+    beyond = ImageSet(digits.images, digits.labels + 10, None, "others")
+    assert with_known_labels(models, beyond, CompareConfig(), Progress())[0].labels is None
 
 
 def test_nothing_is_said_of_images_without_labels(net: Model, digits: ImageSet) -> None:

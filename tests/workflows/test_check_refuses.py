@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from diffgen.comparison.opened_run import OpenedRun
-from diffgen.config import CheckConfig, Limits, ModelSpec
+from diffgen.config import CheckConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
 from diffgen.data.picture_file import encode_png
 from diffgen.errors import RunError, UserError
@@ -62,6 +62,17 @@ class Candidates:
         logits = self._logits(images)
         return np.float32(logits + self._rng.normal(scale=0.3, size=logits.shape))
 
+    def first_of_its_batch(self, images: np.ndarray) -> Float32Array:
+        """Right on one image of a batch alone."""
+        logits = self._logits(images)
+        logits[1:] = np.roll(logits[1:], 1, axis=1)
+        return logits
+
+    def background(self, images: np.ndarray) -> Float32Array:
+        """One value more, which always wins."""
+        logits = self._logits(images)
+        return np.concatenate([logits, logits.max(axis=1, keepdims=True) + 10], axis=1)
+
     def another_order(self, images: np.ndarray) -> Float32Array:
         return self._logits(images)[:, ::-1].copy()
 
@@ -78,6 +89,7 @@ class Candidates:
         ("without_an_answer", {"smells", "undecided_real", "accuracy_drop", "regression_faults"}, 1),
         ("tied", {"undecided_real"}, 1),
         ("noisy", {"steadiness"}, 3),
+        ("first_of_its_batch", {"steadiness"}, 3),
         ("another_order", {"smells", "accuracy_drop", "regression_faults"}, 1),
         ("one_class_lost", {"accuracy_drop", "class_accuracy_drop"}, 1),
     ],
@@ -98,6 +110,8 @@ def test_without_any_limit_a_broken_candidate_does_not_pass(
     assert failing <= set(broken)
     assert "smells" not in broken or "none of its classes" not in broken["smells"].sentence
     assert result.values.steadiness.margin <= 0.1
+    if name == "first_of_its_batch":
+        assert "another label when other images are in the batch" in broken["steadiness"].sentence
     if name == "noisy":
         assert "does not answer alike twice" in broken["steadiness"].sentence
         told("Checks", "a candidate that does not answer alike twice", broken["steadiness"].sentence)
@@ -246,6 +260,50 @@ def test_an_honest_candidate_passes_without_any_limit(
         "class_accuracy_drop",
         "regression_faults",
     }
+
+
+def test_a_value_left_out_as_the_background_is_not_the_answer(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """Guessed, it is refused; said, it fails the check: the second-best answer would be taken for the model's."""
+    candidate = Candidates(model_files["a_onnx"]).background
+    given: dict[str, Any] = {"data": "digits:test", "output": tmp_path / "run"}
+    with pytest.raises(UserError, match=r"the last one.*is its answer to 100% of the real images; give models with"):
+        check(model_files["a"], candidate, config=quick, **given)
+    specs = (ModelSpec(), ModelSpec(preprocessing=Preprocessing(background="last")))
+    said = replace(quick, compare=replace(quick.compare, models=specs))
+    result = check(model_files["a"], candidate, config=said, **given)
+    assert result.exit_code == 1
+    smells = next(each for each in result.conditions if each.name == "smells")
+    assert smells.status is Status.FAIL and "with the value for the background" in smells.sentence
+    assert result.values.accuracy is not None and result.values.accuracy.share == 0  # it alone does not show it
+
+
+def test_labels_are_not_left_out_unasked(
+    model_files: dict[str, Path],
+    quick: CheckConfig,
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    """Without them no accuracy is checked: a candidate that is right on nothing would pass."""
+    digits = load("digits:test")
+    assert digits.labels is not None
+    candidate = Candidates(model_files["a_onnx"]).another_order
+    one = digits.labels.copy()
+    one[5] = CLASSES
+    for labels, part, case in (
+        (one, "leave those images out", "one label that is none of the models'"),
+        (digits.labels + CLASSES, "no accuracy is checked", "labels that are none of the models'"),
+    ):
+        data = ImageSet(digits.images, labels, None, "digits of others")
+        with pytest.raises(UserError, match=part) as caught:
+            check(model_files["a"], candidate, data=data, config=quick, output=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+        told("Checks", case, caught.value)
+    asked = replace(quick, compare=replace(quick.compare, data_labels="ignore"))
+    data = ImageSet(digits.images, digits.labels + CLASSES, None, "digits of others")
+    result = check(model_files["a"], model_files["a"], data=data, config=asked, output=tmp_path / "run")
+    assert result.values.accuracy is None and result.exit_code == 0
 
 
 UNUSABLE: list[tuple[str, dict[str, Any], str]] = [

@@ -194,9 +194,8 @@ def test_parts_with_every_probability_are_read(finished: tuple[CompareResult, li
 
 
 def test_a_check_without_labels(nets: dict[str, Path], tmp_path: Path) -> None:
-    config = CheckConfig(
-        limits=Limits(max_new_behaviours=0), random_images=200, compare=replace(SMALL, models=specs(nets))
-    )
+    settings = replace(SMALL, models=specs(nets), data_labels="ignore")
+    config = CheckConfig(limits=Limits(max_new_behaviours=0), random_images=200, compare=settings)
     said: list[str] = []
     result = check(
         nets["a"],
