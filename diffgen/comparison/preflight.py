@@ -314,6 +314,11 @@ def _warnings(
                 f"The models name the same classes in another order; map those of {role} onto those of A with "
                 f"{option}, in which every name stands for itself."
             )
+    if len(models) == 2 and _one_file(*models):
+        found.append(
+            f"Models A and B ({models[0].name}, {models[1].name}) are one file, fed alike, so that they cannot "
+            "disagree; name the other model, unless this is a trial."
+        )
     found += [each.sentence for each in smells]
     agreement = float((labels == labels[:, :1]).all(axis=1).mean())
     if not found and agreement < 0.5:
@@ -329,3 +334,9 @@ def _warnings(
             "equally good, its pre-processing probably differs."
         )
     return found
+
+
+def _one_file(a: BlackBox, b: BlackBox) -> bool:
+    """Whether two models are one: whoever names a file twice by mistake would never find anything."""
+    fed = a.preprocessing == b.preprocessing and a.class_order == b.class_order
+    return fed and a.digest is not None and a.digest == b.digest

@@ -1,4 +1,4 @@
-"""One model twice among many is refused: it would have two votes."""
+"""One model twice among many is refused, since it would have two votes; of two it is said."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 import torch
 
 from diffgen.comparison.black_boxes import load_models
+from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.config import ModelSpec, Preprocessing
+from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.workflows.demo import dense_classifier, save_torchscript
 
 CPU = torch.device("cpu")
@@ -38,4 +41,12 @@ def test_one_file_fed_in_two_ways_is_two_models(files: tuple[Path, Path, Path]) 
 
 
 def test_of_two_models_one_may_be_tried_against_itself(files: tuple[Path, Path, Path]) -> None:
-    assert len(load_models(files[::2], (ModelSpec(),) * 2, device=CPU, batch_size=8)) == 2
+    digits = load_data("digits:test")
+    for specs, told in (
+        ((ModelSpec(),) * 2, True),
+        ((ModelSpec(), ModelSpec(preprocessing=Preprocessing(invert=True))), False),
+    ):
+        models = load_models(files[::2], specs, device=CPU, batch_size=8)
+        prepare_models(models, digits)
+        warnings = inspect_real_images(models, digits, progress=Progress()).summary.warnings
+        assert any("are one file, fed alike, so that they cannot disagree" in each for each in warnings) == told
