@@ -19,12 +19,12 @@ from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
-from diffgen.runs.results import RunResults, read_results
 from diffgen.runs.store import Store, read_store
 from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_hooks import CheckHooks
 from diffgen.workflows.compare import run_comparison
+from diffgen.workflows.old_verdict import check_same_files, remove_verdict, verdict_of_done
 from diffgen.workflows.resume import resume_comparison
 
 
@@ -57,7 +57,7 @@ def check(
         technique, generator, filters: names, files or objects of one's own, as for :func:`diffgen.compare`.
         config: the limits, every other setting, and the defaults of what is named.
         output: run folder, or None for a new one under ``runs/``.
-        force: replace the run that is in the folder.
+        force: replace the run that is in the folder; its verdict goes first, also where this check cannot be begun.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
         command: what the user typed, for the report.
         settings: as for :func:`diffgen.compare`; a budget in queries makes the check repeatable.
@@ -71,6 +71,8 @@ def check(
     """
     progress = Progress(events, stop)
     config = config or CheckConfig()
+    if force and output is not None:
+        remove_verdict(Path(output))
     given = {"technique": technique, "generator": generator, "filters": filters}
     with settled(config.compare, settings, **given) as comparison:
         config = replace(config, compare=comparison)
@@ -113,7 +115,7 @@ def resume_check(
     """Go on with a check that broke off; with a budget in queries it ends as it would have without the break.
 
     Settings and limits are those that it was started with; the store is read as it is now. Of a check that came to its
-    end the verdict is read.
+    end the verdict is read, as long as its files are what they were.
 
     Args:
         run: the run folder.
@@ -138,8 +140,9 @@ def resume_check(
             again = shlex.join(["diffgen", "compare", "--resume", str(folder.path)])
             raise UserError(f"The run {folder.path} is no check; go on with '{again}'.")
         folder.tidy()
-        done = _verdict_of_done(folder)
+        done = verdict_of_done(folder)
         if done is not None:
+            check_same_files(folder, (base, candidate), data=data, progress=progress)
             progress.say(f"The check {folder.path} is done; nothing is left to go on with. Here is its verdict again.")
             return done
         settings = {name: value for name, value in about.items() if name != "store"}
@@ -151,20 +154,6 @@ def resume_check(
                 hooks,
                 lambda: resume_comparison(folder, given, data=data, options=options, progress=progress, hooks=hooks),
             )
-
-
-def _verdict_of_done(folder: RunFolder) -> CheckResult | None:
-    """Of a check that came to its end; None for any other."""
-    if folder.manifest.get("status") != "done":
-        return None
-    try:
-        results = read_results(folder)
-        if results.check is None or not isinstance(results, RunResults):
-            return None
-        result = CheckResult.from_record(folder.path, results.check)
-        return replace(result, real=results.preflight, milliseconds=results.milliseconds)
-    except (UserError, KeyError, TypeError, ValueError):
-        return None  # killed before the verdict was written, or damaged
 
 
 def _hooks(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckHooks:

@@ -1,0 +1,74 @@
+"""The verdict of an earlier check: it is told again only of the same files, and goes before another one is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from diffgen.comparison.opened_run import OpenedRun
+from diffgen.config import is_address, replace
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.gate.result import CheckResult
+from diffgen.models.loading import file_digest
+from diffgen.runs.creation import CONCLUSIONS, check_output, remove
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.lock import RunLock
+from diffgen.runs.results import RunResults, read_results
+
+
+def verdict_of_done(folder: RunFolder) -> CheckResult | None:
+    """Of a check that came to its end; None for any other."""
+    if folder.manifest.get("status") != "done":
+        return None
+    try:
+        results = read_results(folder)
+        if results.check is None or not isinstance(results, RunResults):
+            return None
+        result = CheckResult.from_record(folder.path, results.check)
+        return replace(result, real=results.preflight, milliseconds=results.milliseconds)
+    except (UserError, KeyError, TypeError, ValueError):
+        return None  # killed before the verdict was written, or damaged
+
+
+def check_same_files(folder: RunFolder, given: Sequence[Any], *, data: Any, progress: Progress) -> None:
+    """See that a verdict is one on the files that are there now; objects and servers cannot be compared.
+
+    Args:
+        folder: of a check that is done.
+        given: base and candidate as they are named now, each None: where it was.
+        data: the real images as they are named now, or None: where they were.
+        progress: told what was not compared, and how far reading the images is.
+
+    Raises:
+        UserError: a model's file or the data are gone, or have changed.
+    """
+    folder.check_description()
+    files = folder.manifest["files"]
+    for role, model in zip(sorted(files), given, strict=True):
+        place = files[role]["path"] if model is None else model
+        if is_address(place):
+            progress.warn(f"Whether {place} still serves the model that was checked was not looked at.")
+        elif isinstance(place, str | os.PathLike) and file_digest(place) != files[role]["sha256"]:
+            raise UserError(
+                f"The file {os.fspath(place)} is not what the check {folder.path} was made with, so its verdict says "
+                "nothing of that file; check it anew, without --resume."
+            )
+    if data is not None or folder.manifest["data"]["path"] is not None:
+        OpenedRun(folder, "cpu").data(data, purpose="read its verdict", progress=progress)
+
+
+def remove_verdict(output: Path) -> None:
+    """Remove verdict and report of a run that another is to replace, so that they do not stand for one that breaks off.
+
+    What the search found stays until the new run is begun.
+
+    Raises:
+        UserError: the folder holds no run, or another process works in it.
+    """
+    path = check_output(output, force=True)
+    if (path / "manifest.json").is_file():
+        with RunLock(path):
+            remove(path, CONCLUSIONS)

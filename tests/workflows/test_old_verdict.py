@@ -1,0 +1,103 @@
+"""A verdict stands for the files that it is about, and for no later check."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffgen.config import CheckConfig, replace
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.gate.conditions import Status
+from diffgen.gate.result import CheckResult
+from diffgen.runs.lock import RunLock
+from diffgen.types import ImageSet
+from diffgen.workflows.check import check, resume_check
+
+VERDICT = ("results.json", "junit.xml", "summary.md", "report.html")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, model_files: dict[str, Path]) -> Path:
+    """With a candidate that is the base, and data."""
+    shutil.copy(model_files["a_onnx"], tmp_path / "candidate.onnx")
+    save(load("digits:test"), tmp_path / "data.npz")
+    return tmp_path
+
+
+def save(data: ImageSet, file: Path) -> None:
+    assert data.labels is not None
+    np.savez(file, images=data.images, labels=data.labels)
+
+
+@pytest.fixture
+def done(folder: Path, model_files: dict[str, Path], quick_check: CheckConfig) -> CheckResult:
+    """A check that came to its end."""
+    return check(
+        model_files["a"],
+        folder / "candidate.onnx",
+        data=folder / "data.npz",
+        config=replace(quick_check, variations=0),
+        output=folder / "run",
+    )
+
+
+def test_a_verdict_is_not_told_again_of_other_files(
+    done: CheckResult, folder: Path, model_files: dict[str, Path]
+) -> None:
+    assert done.status is Status.PASS
+    assert resume_check(done.run) == done
+    moved = folder / "moved.onnx"
+    (folder / "candidate.onnx").rename(moved)
+    with pytest.raises(UserError, match="does not exist"):
+        resume_check(done.run)
+    assert resume_check(done.run, candidate=moved) == done
+    shutil.copy(model_files["b"], folder / "candidate.onnx")
+    with pytest.raises(UserError, match=r"candidate\.onnx is not what the check .* was made with"):
+        resume_check(done.run)
+    shutil.copy(moved, folder / "candidate.onnx")
+    digits = load("digits:test")
+    save(replace(digits, images=digits.images[::-1]), folder / "data.npz")
+    with pytest.raises(UserError, match=r"data\.npz is not what the run"):
+        resume_check(done.run)
+
+
+def test_the_verdict_of_a_replaced_check_does_not_stand_for_one_that_broke_off(
+    done: CheckResult, folder: Path, quick_check: CheckConfig
+) -> None:
+    def again(candidate: Path, *, force: bool) -> CheckResult:
+        return check(
+            folder / "candidate.onnx",
+            candidate,
+            data=folder / "data.npz",
+            config=replace(quick_check, variations=0),
+            output=done.run,
+            force=force,
+        )
+
+    broken = folder / "broken.onnx"
+    broken.write_text("no model", encoding="utf-8")
+    with pytest.raises(UserError, match="is not empty"):
+        again(folder / "candidate.onnx", force=False)
+    with pytest.raises(UserError, match="plain text"):
+        again(broken, force=False)
+    with RunLock(Path(done.run)), pytest.raises(UserError, match="is in use"):
+        again(broken, force=True)
+    assert all((folder / "run" / name).is_file() for name in VERDICT)
+    with pytest.raises(UserError, match="plain text"):
+        again(broken, force=True)
+    assert not any((folder / "run" / name).exists() for name in VERDICT)
+    # what was searched for is still there
+    assert resume_check(done.run).values == done.values
+    assert all((folder / "run" / name).is_file() for name in VERDICT)
+
+
+def test_force_removes_nothing_that_is_no_run(folder: Path, model_files: dict[str, Path]) -> None:
+    (folder / "page").mkdir()
+    (folder / "page" / "report.html").write_text("of somebody else", encoding="utf-8")
+    with pytest.raises(UserError, match="holds no run"):
+        check(model_files["a"], folder / "gone.onnx", data="digits:test", output=folder / "page", force=True)
+    assert (folder / "page" / "report.html").is_file()
