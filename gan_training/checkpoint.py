@@ -77,17 +77,19 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
         channels, height, across = header["image_shape"]
         shape = (channels, height, across)
         width, classes = header["width"], header["classes"]
-        generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=width, classes=classes)
-        discriminator = DcganDiscriminator(shape, width=width, classes=classes)
+        # without memory for weights: a header may speak of larger ones than the file holds
+        with torch.device("meta"):
+            generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=width, classes=classes)
+            discriminator = DcganDiscriminator(shape, width=width, classes=classes)
         for role, network in (("generator", generator), ("discriminator", discriminator)):
             prefix = f"{role}."
             state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-            network.load_state_dict(state)
+            network.load_state_dict(state, assign=True)
         losses = tensors["losses"]
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise _unreadable(path, "its header and its weights do not belong together") from error
-    generator.eval().requires_grad_(False).to(device)
-    discriminator.eval().requires_grad_(False).to(device)
+    for network in (generator, discriminator):
+        network.eval().requires_grad_(False).to(device, torch.float32)
     return GanCheckpoint(generator=generator, discriminator=discriminator, losses=losses, header=header)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,16 @@ def test_a_header_that_is_no_table(stored: Path, header: Any) -> None:
 )
 def test_a_header_that_does_not_fit_its_weights(stored: Path, changes: dict[str, Any]) -> None:
     refused(rewritten(stored, {**checkpoint.load(stored).header, **changes}))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is counted in other units elsewhere")
+def test_a_header_that_speaks_of_huge_networks_takes_no_memory(stored: Path) -> None:
+    """Such networks would take 5 GB, the file holds next to nothing."""
+    header = {**checkpoint.load(stored).header, "width": 2000}
+    rewritten(stored, header, leave_out="generator.")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "do not belong together" in refused(stored)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
 
 
 @pytest.mark.parametrize("name", ["width", "latent_dim", "image_shape", "format"])
