@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from diffgen.config.budget import Budget
 from diffgen.config.check import (
     GROSS_ACCURACY_DROP,
+    GROSS_CALIBRATION_RISE,
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_REGRESSION_FAULTS,
     GROSS_UNDECIDED,
@@ -48,6 +49,7 @@ __all__ = [
     "FILTERS",
     "FILTER_PRESETS",
     "GROSS_ACCURACY_DROP",
+    "GROSS_CALIBRATION_RISE",
     "GROSS_CLASS_ACCURACY_DROP",
     "GROSS_REGRESSION_FAULTS",
     "GROSS_UNDECIDED",

@@ -15,6 +15,7 @@ from diffgen.config.schema import Maybe, setting, settings
 GROSS_ACCURACY_DROP = 0.01
 GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
+GROSS_CALIBRATION_RISE = 0.2  # expected calibration error on the labelled real images
 GROSS_VARIATION_DROP = 0.03  # accuracy on random variations of the real images
 GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
 GROSS_UNDECIDED = 0.02  # share of the real images: ties of the candidate alone less those of the base alone

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from diffgen.gate.values import AccuracyDrop, Rate, Undecided
+from diffgen.gate.values import AccuracyDrop, CalibrationRise, Rate, Undecided
+from diffgen.metrics.calibration_error import calibration_error, calibration_rise_interval
 from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of, top5_flips
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, Int64Array
@@ -49,3 +50,17 @@ def accuracy_drop(said: Int64Array, labels: Int64Array) -> AccuracyDrop:
         only_base=int((right[:, 0] & ~right[:, 1]).sum()),
         of=len(labels),
     )
+
+
+def calibration_rise(answers: KeptAnswers, labels: Int64Array) -> CalibrationRise | None:
+    """Of the answers of base and candidate, and int64 (N,), what is right.
+
+    Returns:
+        None where a model's probabilities are all 0 or 1: it says labels, and nothing of how sure it is.
+    """
+    sure, right = answers.probabilities.max(axis=2), answers.labels == labels[:, None]
+    if len(labels) == 0 or (sure == 1).all(axis=0).any():
+        return None
+    base, candidate = (calibration_error(sure[:, column], right[:, column]) for column in (0, 1))
+    low, high = calibration_rise_interval(sure, right)
+    return CalibrationRise(base, candidate, low, high, len(labels))

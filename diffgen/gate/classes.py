@@ -1,4 +1,4 @@
-"""Which class a candidate has become worst at. Why the intervals and not the values decide: docs/decisions/017."""
+"""Which classes a candidate has become worst at. Why the intervals and not the values decide: docs/decisions/017."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from diffgen.metrics.intervals import simultaneous_paired_intervals
 from diffgen.types import Int64Array
 
 
-def worst_class(said: Int64Array, labels: Int64Array, names: Sequence[str]) -> ClassDrop | None:
-    """The class whose loss of accuracy is shown to be the largest.
+def worst_classes(said: Int64Array, labels: Int64Array, names: Sequence[str]) -> tuple[ClassDrop, ClassDrop] | None:
+    """The class whose loss of accuracy is shown to be the largest, and the one whose loss is; often the same.
 
-    That is the one whose interval has the highest lower end, so that no class of a few images takes the place of one
-    that was lost for certain. Where no class is shown to have lost anything, it is the one that lost the largest share
-    of its images; of equal ones the first.
+    The first is the one whose interval has the highest lower end, so that no class of a few images takes the place of
+    one that was lost for certain. Where no class is shown to have lost anything, it is the one that lost the largest
+    share of its images; of equal ones the first. The second may be a class of so few images that they show nothing.
 
     Args:
         said: int64 (N, 2), labels that base and candidate give to N images.
@@ -39,13 +39,17 @@ def worst_class(said: Int64Array, labels: Int64Array, names: Sequence[str]) -> C
     lost, won, images = (column[present] for column in (only_base, candidate_right - (base_right - only_base), of))
     low, _ = simultaneous_paired_intervals(lost, won, images, among=len(present))
     # the last key counts first; lexsort is stable, so that the first of equal classes comes first
-    worst = int(present[np.lexsort((-(lost - won) / images, -np.maximum(low, 0.0)))[0]])
-    return ClassDrop(
-        base_right=int(base_right[worst]),
-        candidate_right=int(candidate_right[worst]),
-        only_base=int(only_base[worst]),
-        of=int(of[worst]),
-        label=worst,
-        name=names[worst],
-        classes=len(present),
+    share = -(lost - won) / images
+    shown, largest = (
+        ClassDrop(
+            base_right=int(base_right[label]),
+            candidate_right=int(candidate_right[label]),
+            only_base=int(only_base[label]),
+            of=int(of[label]),
+            label=int(label),
+            name=names[label],
+            classes=len(present),
+        )
+        for label in present[[np.lexsort((share, -np.maximum(low, 0.0)))[0], share.argmin()]]
     )
+    return shown, largest

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from diffgen.config import (
     GROSS_ACCURACY_DROP,
+    GROSS_CALIBRATION_RISE,
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_REGRESSION_FAULTS,
     GROSS_UNDECIDED,
@@ -18,7 +19,7 @@ from diffgen.config import (
     GROSS_VARIATION_FAULTS,
     Limits,
 )
-from diffgen.gate.values import AccuracyDrop, ClassDrop, GateValues, Rate, Shift
+from diffgen.gate.values import AccuracyDrop, CalibrationRise, GateValues, Rate, Shift
 from diffgen.gate.wording import percent, points
 from diffgen.wording import count_of
 
@@ -90,7 +91,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _rate("accuracy_drop", values.accuracy, limits.max_accuracy_drop, points)
     else:
         yield from _gross("accuracy_drop", values.accuracy, GROSS_ACCURACY_DROP, points)
-    yield from _class_accuracy(values.class_accuracy, limits.max_class_accuracy_drop)
+    yield from _class_accuracy(values, limits.max_class_accuracy_drop)
     if limits.max_regression_faults is not None:
         yield _faults(values.faults, limits.max_regression_faults)
     else:
@@ -99,12 +100,8 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _rate("variation_faults", values.variation_faults, limits.max_variation_faults, percent)
     else:
         yield from _gross("variation_faults", values.variation_faults, GROSS_VARIATION_FAULTS, percent)
-    own = limits.max_accuracy_drop
-    if own is not None and own > GROSS_VARIATION_DROP:
-        # who allows more on the real images themselves means these, too
-        yield from _gross("variation_drop", values.variations, own, points, by="as on the real images")
-    else:
-        yield from _gross("variation_drop", values.variations, GROSS_VARIATION_DROP, points)
+    yield from _with_accuracy("calibration_rise", values.calibration, GROSS_CALIBRATION_RISE, limits)
+    yield from _with_accuracy("variation_drop", values.variations, GROSS_VARIATION_DROP, limits)
     if limits.max_shift is not None:
         yield _shift("shift_real", values.shift_real, limits.max_shift)
         yield _shift("shift_random", values.shift_random, limits.max_shift)
@@ -142,7 +139,7 @@ def _smells(values: GateValues) -> Condition:
 
 def _gross(
     name: str,
-    rate: Rate | AccuracyDrop | None,
+    rate: Rate | AccuracyDrop | CalibrationRise | None,
     limit: float,
     shown: Callable[[float], str],
     *,
@@ -162,23 +159,37 @@ def _gross(
         yield Condition(name, Status.PASS, said, f"Not above {shown(limit)}.")
 
 
-def _class_accuracy(drop: ClassDrop | None, limit: float | None) -> Iterator[Condition]:
+def _with_accuracy(
+    name: str, drop: AccuracyDrop | CalibrationRise | None, usual: float, limits: Limits
+) -> Iterator[Condition]:
+    """A default on what falls with the accuracy: who allows more of that on the real images means this, too."""
+    own = limits.max_accuracy_drop
+    if own is not None and own > usual:
+        yield from _gross(name, drop, own, points, by="as the accuracy on the real images")
+    else:
+        yield from _gross(name, drop, usual, points)
+
+
+def _class_accuracy(values: GateValues, limit: float | None) -> Iterator[Condition]:
     """What breaks it must be shown, whoever set it: of many classes with few images the worst always looks bad."""
     name, largest = "class_accuracy_drop", GROSS_CLASS_ACCURACY_DROP if limit is None else limit
     shown = points(largest)
     said = f"{shown} by default" if limit is None else shown
+    drop = values.class_accuracy
     if drop is None:
         if limit is not None:
             yield _missing(name, said)
         return
+    # also where another class is shown to have lost something, or what is allowed
+    unshown = drop if values.largest_class_drop is None else values.largest_class_drop
     low, _ = drop.interval
     if low > largest:
         sentence = f"Class {drop.name} loses more than {shown}, also at the lower end of the interval."
         yield Condition(name, Status.FAIL, said, sentence)
-    elif drop.share > largest:
+    elif unshown.share > largest:
         sentence = (
-            f"Class {drop.name} loses more than {shown} on {count_of(drop.of, 'image')}, but they are too few to show "
-            f"it of one of {drop.classes:,} classes."
+            f"Class {unshown.name} loses more than {shown} on {count_of(unshown.of, 'image')}, but they are too few to "
+            f"show it of one of {unshown.classes:,} classes."
         )
         yield Condition(name, Status.WARN, said, sentence)
     else:

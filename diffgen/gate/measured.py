@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from diffgen.gate.values import AccuracyDrop, GateValues, Rate, Shift, Undecided
+from diffgen.gate.values import AccuracyDrop, CalibrationRise, GateValues, Rate, Shift, Undecided
 from diffgen.gate.wording import percent, points
 from diffgen.wording import count_of
 
@@ -23,6 +23,7 @@ TITLES = {
     "accuracy_drop": "accuracy drop on real images",
     "class_accuracy_drop": "accuracy drop of the worst class, on real images",
     "regression_faults": "regression faults on real images",
+    "calibration_rise": "rise of the calibration error on real images",
     "variation_faults": "varied real images that only the base gets right",
     "variation_drop": "accuracy drop on varied real images",
     "new_faults": "new behaviours in which only the candidate is wrong",
@@ -90,8 +91,12 @@ def _measured(values: GateValues) -> Iterator[Measured]:
         yield Measured("accuracy_drop", "not measured: no labels that the models know, so no limit on accuracy applies")
     worst = values.class_accuracy
     if worst is not None:
-        yield from _drop("class_accuracy_drop", worst, f" of {count_of(worst.of, 'image')} of class {worst.name}")
+        which, other = f" of {count_of(worst.of, 'image')} of class {worst.name}", values.largest_class_drop
+        if other is not None and other.share > worst.share:
+            which += f"; {points(other.share)} of {count_of(other.of, 'image')} of class {other.name}"
+        yield from _drop("class_accuracy_drop", worst, which)
     yield from _rate("regression_faults", values.faults)
+    yield from _calibration(values.calibration)
     yield from _rate("variation_faults", values.variation_faults)
     yield from _drop("variation_drop", values.variations)
     yield from _shift("shift_real", values.shift_real)
@@ -131,6 +136,13 @@ def _drop(name: str, drop: AccuracyDrop | None, which: str = "") -> Iterator[Mea
         before, after = (percent(right / drop.of) for right in (drop.base_right, drop.candidate_right))
         value = f"{points(drop.share)} ({before}, now {after}{which})"
         yield Measured(name, value, f"{low * 100:.2f} to {points(high)}")
+
+
+def _calibration(rise: CalibrationRise | None) -> Iterator[Measured]:
+    if rise is not None:
+        low, high = rise.interval
+        value = f"{points(rise.share)} ({percent(rise.base)}, now {percent(rise.candidate)})"
+        yield Measured("calibration_rise", value, f"{low * 100:.2f} to {points(high)}")
 
 
 def _shift(name: str, shift: Shift | None) -> Iterator[Measured]:

@@ -13,6 +13,7 @@ from diffgen.gate.measured import TITLES, measured
 from diffgen.gate.values import (
     AccuracyDrop,
     Behaviour,
+    CalibrationRise,
     ClassDrop,
     GateValues,
     KnownBehaviour,
@@ -28,7 +29,7 @@ from diffgen.runs.schema import class_name, fields, flag, number, one_of, or_non
 SCHEMA_VERSION = 1
 _SAID_OF_MODELS = ("unsteady", "batched")  # sentences about models, in a Steadiness
 
-_Kind = TypeVar("_Kind", Rate, Undecided, AccuracyDrop, ClassDrop, Shift, Replay)
+_Kind = TypeVar("_Kind", Rate, Undecided, AccuracyDrop, ClassDrop, CalibrationRise, Shift, Replay)
 
 
 def make_record(
@@ -87,7 +88,9 @@ def make_record(
             "new_faults": len(values.new_faults) if values.jury else None,
             "accuracy_drop": _drop(values.accuracy),
             "class_accuracy_drop": _drop(values.class_accuracy),
+            "largest_class_drop": _drop(values.largest_class_drop),
             "regression_faults": _rate(values.faults),
+            "calibration_rise": _drop(values.calibration),
             "shift_real": _shift(values.shift_real),
             "shift_random": _shift(values.shift_random),
             "replay": {**asdict(values.replay), "agree": values.replay.agree},
@@ -122,7 +125,7 @@ def _rate(rate: Rate | None) -> dict[str, Any] | None:
     return {**asdict(rate), "share": rate.share, "low": low, "high": high}
 
 
-def _drop(drop: AccuracyDrop | None) -> dict[str, Any] | None:
+def _drop(drop: AccuracyDrop | CalibrationRise | None) -> dict[str, Any] | None:
     if drop is None:
         return None
     low, high = drop.interval
@@ -165,6 +168,10 @@ def _check_class_drop(entry: Any) -> None:
 
 
 _SHARE = number(0, 1)
+_CHANGE = number(-1, 1)
+_CALIBRATION = fields(
+    {**dict.fromkeys(("base", "candidate"), _SHARE), **dict.fromkeys(("low", "high"), _CHANGE), "of": whole(1)}
+)
 _SHIFT = fields({"largest": _SHARE, "of": whole()})
 _STATUS = one_of([each.value for each in Status])
 _NAMES = rows(class_name, least=2, most=2)
@@ -189,7 +196,8 @@ _check_record = fields(
                 **dict.fromkeys(("smells", "base_smells"), rows(text)),
                 "undecided_real": or_none(_check_undecided),
                 **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
-                "class_accuracy_drop": or_none(_check_class_drop),
+                **dict.fromkeys(("class_accuracy_drop", "largest_class_drop"), or_none(_check_class_drop)),
+                "calibration_rise": or_none(_CALIBRATION),
                 "variations": fields({"drawn": whole(), "accuracy_drop": or_none(check_drop)}),
                 "new_faults": or_none(whole()),
             },
@@ -233,6 +241,8 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         **values["random_images"],
         accuracy=_read(AccuracyDrop, values["accuracy_drop"]),
         class_accuracy=_read(ClassDrop, values.get("class_accuracy_drop")),
+        largest_class_drop=_read(ClassDrop, values.get("largest_class_drop")),
+        calibration=_read(CalibrationRise, values.get("calibration_rise")),
         variations=_read(AccuracyDrop, variations["accuracy_drop"]),
         varied=variations["drawn"],
         top5_real=_read(Rate, values.get("top5_flips_real")),

@@ -96,7 +96,7 @@ class AccuracyDrop:
 
 @dataclass(frozen=True)
 class ClassDrop(AccuracyDrop):
-    """The accuracy drop on the images of one class: the worst of ``classes``, see :mod:`diffgen.gate.classes`.
+    """The accuracy drop on the images of one class: a worst one of ``classes``, see :mod:`diffgen.gate.classes`.
 
     Attributes:
         label, name: of the class.
@@ -114,6 +114,32 @@ class ClassDrop(AccuracyDrop):
         lost, won, of = (np.asarray([count]) for count in (self.only_base, only_candidate, self.of))
         low, high = simultaneous_paired_intervals(lost, won, of, among=self.classes)
         return float(low[0]), float(high[0])
+
+
+@dataclass(frozen=True)
+class CalibrationRise:
+    """Expected calibration error of the candidate less that of the base, on the same ``of`` labelled images.
+
+    Attributes:
+        base, candidate: the error of each, 0..1.
+        low, high: ends of the interval; see :func:`diffgen.metrics.calibration_error.calibration_rise_interval`.
+    """
+
+    base: float
+    candidate: float
+    low: float
+    high: float
+    of: int
+
+    @property
+    def share(self) -> float:
+        """-1..1; above 0 the candidate is worse."""
+        return self.candidate - self.base
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the interval, -1..1."""
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -248,7 +274,9 @@ class GateValues:
             explain, and that the base's do not have.
         base_smells: the same of the base's answers: then limits on accuracy say little.
         undecided: on the real images.
-        class_accuracy: of the worst class; None without labels.
+        class_accuracy: of the class whose loss is shown to be the largest; None without labels.
+        largest_class_drop: of the class that lost the largest share of its images, however few they are; None as well.
+        calibration: None without labels, or where a model gives no probabilities but labels alone.
     """
 
     real: Rate | None = None
@@ -267,6 +295,8 @@ class GateValues:
     base_smells: tuple[str, ...] = ()
     undecided: Undecided | None = None
     class_accuracy: ClassDrop | None = None
+    largest_class_drop: ClassDrop | None = None
+    calibration: CalibrationRise | None = None
     variations: AccuracyDrop | None = None
     varied: int = 0
     top5_real: Rate | None = None

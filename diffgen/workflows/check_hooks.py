@@ -18,8 +18,8 @@ from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, CompareConfig, replace, to_dict
 from diffgen.events import Progress
-from diffgen.gate.answers import accuracy_drop, largest_shift, rate, top5_rate, undecided
-from diffgen.gate.classes import worst_class
+from diffgen.gate.answers import accuracy_drop, calibration_rise, largest_shift, rate, top5_rate, undecided
+from diffgen.gate.classes import worst_classes
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.known import nearest_known, spread_out
 from diffgen.gate.ratchet import Acceptance, ratchet
@@ -101,6 +101,10 @@ class CheckHooks(ComparisonHooks):
                 "ones, or --max-disagreement."
             )
         known = {each.kind for each in real.smells[0]}
+        shown = largest = None
+        if labels is not None:
+            names = class_names(prepared.models, prepared.images)
+            shown, largest = worst_classes(real.answers.labels, labels, names) or (None, None)
         self.values = replace(
             self.values,
             steadiness=Steadiness(
@@ -116,9 +120,9 @@ class CheckHooks(ComparisonHooks):
             top5_real=top5_rate(real.answers),
             shift_real=Shift(largest_shift(kept), count),
             accuracy=None if labels is None else accuracy_drop(real.answers.labels, labels),
-            class_accuracy=None
-            if labels is None
-            else worst_class(real.answers.labels, labels, class_names(prepared.models, prepared.images)),
+            class_accuracy=shown,
+            largest_class_drop=largest,
+            calibration=None if labels is None else calibration_rise(real.answers, labels),
             search=SearchState(0, "The search did not come to its end."),
             jury=prepared.recogniser is not None,
         )

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.config import Limits
-from diffgen.gate.answers import undecided
+from diffgen.gate.answers import calibration_rise, undecided
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.values import GateValues
+from diffgen.tasks.kept_answers import KeptAnswers
 
 LEVELS = st.lists(st.integers(0, 4), min_size=6, max_size=6)
 
@@ -43,3 +44,34 @@ def test_who_answers_the_same_for_everything_or_ties_everywhere_fails_and_two_co
     assert not fails(np.stack([one, other], axis=1))
     # a coarse base is no licence: a candidate that ties on far more fails all the same
     assert fails(np.stack([one, alike], axis=1))
+
+
+def calibration(base: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> str:
+    """How the condition comes out, or nothing."""
+    found = GateValues(calibration=calibration_rise(KeptAnswers.of(np.stack([base, candidate], axis=1)), labels))
+    return next((each.status.value for each in evaluate(found, Limits()) if each.name == "calibration_rise"), "")
+
+
+def test_probabilities_that_say_nothing_any_more_fail_and_few_images_warn() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.dirichlet(np.full(10, 0.01), 500).astype(np.float32)
+    labels = np.array([rng.choice(10, p=row / row.sum()) for row in base.astype(np.float64)])
+    flat = np.float32(np.exp(base) / np.exp(base).sum(axis=1, keepdims=True))  # a softmax too much
+    assert (flat.argmax(axis=1) == base.argmax(axis=1)).all()
+    assert calibration(base, flat, labels) == "FAIL"
+    assert calibration(base[:4], flat[:4], labels[:4]) == "WARN"
+    # no more sure than it was, as sure, and coarse as eight bits leave it
+    assert calibration(flat, base, labels) == "PASS"
+    assert calibration(base, base, labels) == "PASS"
+    assert calibration(base, np.round(base * 256) / 256, labels) == "PASS"
+
+
+def test_a_model_that_gives_labels_alone_says_nothing_of_how_sure_it_is() -> None:
+    rng = np.random.default_rng(0)
+    sure = rng.dirichlet(np.full(10, 0.01), 300).astype(np.float32)
+    alone = np.eye(10, dtype=np.float32)[rng.integers(10, size=300)]  # right on one in ten
+    labels = sure.argmax(axis=1)
+    assert calibration(sure, alone, labels) == calibration(alone, sure, labels) == ""
+    # one image without such an answer, and they are probabilities
+    alone[0] = 0.1
+    assert calibration(sure, alone, labels) == "FAIL"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from diffgen.config import Limits
-from diffgen.gate.classes import worst_class
+from diffgen.gate.classes import worst_classes
 from diffgen.gate.conditions import Condition, evaluate
 from diffgen.gate.measured import measured
 from diffgen.gate.values import AccuracyDrop, ClassDrop, GateValues, SearchState
@@ -23,7 +23,7 @@ NAMES = tuple(f"c{label}" for label in range(10_000))
 MEASURED = GateValues(drawn=1, accepted=1, search=SearchState(100))
 
 
-def slowly(said: Int64Array, labels: Int64Array) -> ClassDrop:
+def slowly(said: Int64Array, labels: Int64Array) -> tuple[ClassDrop, ClassDrop]:
     """Class by class, in the order of preference."""
     found = []
     present = sorted(set(labels.tolist()))
@@ -36,17 +36,27 @@ def slowly(said: Int64Array, labels: Int64Array) -> ClassDrop:
         base, candidate = (sum(int(row[model]) for row in rows) for model in (0, 1))
         only_base = sum(int(one and not other) for one, other in rows)
         found.append(ClassDrop(base, candidate, only_base, len(rows), label, NAMES[label], len(present)))
-    return max(found, key=lambda each: (max(each.interval[0], 0.0), each.share, -each.label))
+    return (
+        max(found, key=lambda each: (max(each.interval[0], 0.0), each.share, -each.label)),
+        max(found, key=lambda each: (each.share, -each.label)),
+    )
 
 
 @given(st.integers(1, 60).flatmap(lambda n: arrays(np.int64, (n, 3), elements=st.integers(0, 3))))
-def test_it_is_the_one_that_a_slow_count_finds(answers: Int64Array) -> None:
+def test_they_are_those_that_a_slow_count_finds(answers: Int64Array) -> None:
     said, labels = answers[:, :2], answers[:, 2]
-    assert worst_class(said, labels, NAMES[:4]) == slowly(said, labels)
+    assert worst_classes(said, labels, NAMES[:4]) == slowly(said, labels)
 
 
 def test_no_images_have_no_worst_class() -> None:
-    assert worst_class(np.empty((0, 2), np.int64), np.empty(0, np.int64), NAMES[:4]) is None
+    assert worst_classes(np.empty((0, 2), np.int64), np.empty(0, np.int64), NAMES[:4]) is None
+
+
+def with_classes(said: Int64Array, labels: Int64Array, classes: int) -> GateValues:
+    """What a check measures of the classes."""
+    found = worst_classes(said, labels, NAMES[:classes])
+    assert found is not None
+    return replace(MEASURED, class_accuracy=found[0], largest_class_drop=found[1])
 
 
 class Answers:
@@ -79,9 +89,8 @@ class Answers:
         right = said == self.labels[:, None]
         base, now = (int(count) for count in right.sum(axis=0))
         values = replace(
-            MEASURED,
+            with_classes(said, self.labels, self.classes),
             accuracy=AccuracyDrop(base, now, int((right[:, 0] & ~right[:, 1]).sum()), len(said)),
-            class_accuracy=worst_class(said, self.labels, NAMES[: self.classes]),
         )
         return {each.name: each for each in evaluate(values, Limits())}
 
@@ -113,7 +122,7 @@ def test_of_ten_thousand_classes_the_forgotten_one_is_found_and_no_other() -> No
 def test_a_class_of_few_images_cannot_fail_whoever_set_the_limit(images: int, status: str) -> None:
     labels = np.concatenate([np.repeat(np.arange(9), 100), np.full(images, 9)])
     said = np.stack([labels, np.where(labels == 9, 0, labels)], axis=1)
-    values = replace(MEASURED, class_accuracy=worst_class(said, labels, NAMES[:10]))
+    values = with_classes(said, labels, 10)
     for limits in (Limits(), Limits(max_class_accuracy_drop=0.2)):
         found = {each.name: each.status.value for each in evaluate(values, limits)}
         assert found["class_accuracy_drop"] == status
@@ -124,13 +133,29 @@ def test_a_class_that_was_lost_for_certain_goes_before_one_of_a_single_image() -
     candidate = labels.copy()
     candidate[:40] = 2
     candidate[100] = 2
-    found = worst_class(np.stack([labels, candidate], axis=1), labels, NAMES[:3])
+    values = with_classes(np.stack([labels, candidate], axis=1), labels, 3)
+    found = values.class_accuracy
     assert found is not None
     assert (found.name, found.share, found.classes) == ("c0", 0.4, 3)
-    text = {each.name: each for each in measured(replace(MEASURED, class_accuracy=found))}["class_accuracy_drop"]
-    assert text.value == "40.00 points (100.00%, now 60.00% of 100 images of class c0)"
+    text = {each.name: each for each in measured(values)}["class_accuracy_drop"]
+    lost = "100.00 points of 1 image of class c1"
+    assert text.value == f"40.00 points (100.00%, now 60.00% of 100 images of class c0; {lost})"
     low, high = found.interval
     assert text.interval == f"{low * 100:.2f} to {high * 100:.2f} points"
+
+
+@pytest.mark.parametrize(("mislaid", "status", "named"), [(0, "WARN", "c9"), (9, "WARN", "c9"), (40, "FAIL", "c0")])
+def test_a_rare_class_that_was_lost_does_not_hide_behind_another(mislaid: int, status: str, named: str) -> None:
+    """A loss of 9 points of another class is shown, and allowed."""
+    labels = np.concatenate([np.repeat(np.arange(9), 100), np.full(4, 9)])
+    candidate = np.where(labels == 9, 1, labels)
+    candidate[:mislaid] = 1
+    values = with_classes(np.stack([labels, candidate], axis=1), labels, 10)
+    assert values.class_accuracy is not None and values.largest_class_drop is not None
+    assert values.largest_class_drop.name == "c9"
+    assert values.class_accuracy.name == ("c0" if mislaid else "c9")
+    (found,) = (each for each in evaluate(values, Limits()) if each.name == "class_accuracy_drop")
+    assert (found.status.value, f"Class {named} loses" in found.sentence) == (status, True)
 
 
 def test_all_intervals_hold_at_once_in_95_of_100_cases() -> None:

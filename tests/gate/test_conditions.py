@@ -242,7 +242,7 @@ def test_a_larger_limit_on_the_accuracy_of_the_real_images_is_one_on_variations_
         return next(f"{each.status} {each.limit}" for each in found if each.name == "variation_drop")
 
     assert limit(Limits()) == limit(Limits(max_accuracy_drop=0.01)) == "FAIL 3.00 points by default"
-    assert limit(Limits(max_accuracy_drop=0.06)) == "PASS 6.00 points as on the real images"
+    assert limit(Limits(max_accuracy_drop=0.06)) == "PASS 6.00 points as the accuracy on the real images"
 
 
 def test_a_limit_on_faults_of_variations_takes_the_place_of_the_default() -> None:

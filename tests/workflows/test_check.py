@@ -321,7 +321,7 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     # as without the break, under the limits that it was started with
     assert (again.status, again.values.search.queries, again.go_on) == (Status.PASS, 600, "")
     allowed = ["1,000", "100.00%", "100.00%", "100.00 points", "10.00 points by default", "1,000"]
-    varied = ["15.00% by default", "100.00 points as on the real images"]
+    varied = ["15.00% by default", *["100.00 points as the accuracy on the real images"] * 2]
     assert [each.limit for each in again.conditions] == ["", "", "", "2.00 points by default", *allowed, *varied]
     whole = failed[0].values
     assert again.values.random == whole.random and again.values.real == whole.real

@@ -76,6 +76,12 @@ class Candidates:
     def another_order(self, images: np.ndarray) -> Float32Array:
         return self._logits(images)[:, ::-1].copy()
 
+    def sure_of_nothing(self, images: np.ndarray) -> Float32Array:
+        """A softmax too much: the same labels, and probabilities that are all much the same."""
+        logits = self._logits(images)
+        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.float32(odds / odds.sum(axis=1, keepdims=True)) + np.float32(1)  # above 1, so taken for logits
+
     def one_class_lost(self, images: np.ndarray) -> Float32Array:
         logits = self._logits(images).copy()
         logits[:, 4] = logits.min()
@@ -91,6 +97,7 @@ class Candidates:
         ("noisy", {"steadiness"}, 3),
         ("first_of_its_batch", {"steadiness"}, 3),
         ("another_order", {"smells", "accuracy_drop", "regression_faults"}, 1),
+        ("sure_of_nothing", {"calibration_rise"}, 1),
         ("one_class_lost", {"accuracy_drop", "class_accuracy_drop"}, 1),
     ],
 )
@@ -259,6 +266,7 @@ def test_an_honest_candidate_passes_without_any_limit(
         "accuracy_drop",
         "class_accuracy_drop",
         "regression_faults",
+        "calibration_rise",
     }
 
 
