@@ -159,6 +159,11 @@ def resume_check(
 def _hooks(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckHooks:
     place = None if store is None else Path(store)
     known = Store() if place is None else read_store(place)
+    if place is not None and not known.behaviours and not known.accepted:
+        progress.warn(
+            f"The store {place} holds nothing yet, so that every behaviour counts as new and no value is held against "
+            "what was accepted; look at its path where it should hold something."
+        )
     return CheckHooks(config, place, known, acceptances(known), progress)
 
 

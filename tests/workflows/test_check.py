@@ -33,6 +33,7 @@ from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 from tests.models.remote.oip_server import OipServer, onnx_model
+from tests.recording import Recording
 from tests.workflows.breaking import InSearch
 
 CLASSES = 10
@@ -50,14 +51,21 @@ def failed(
     model_files: dict[str, Path], config: CheckConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[CheckResult, Path]:
     """A check of two models that differ much, and a store that is not there yet; not to be changed."""
-    folder = tmp_path_factory.mktemp("checks")
+    folder, told = tmp_path_factory.mktemp("checks"), Recording()
     limited = replace(
         config, limits=replace(config.limits, max_disagreement=0.9, max_regression_faults=0, max_shift=1.0)
     )
     store = folder / "store"
     result = check(
-        model_files["a"], model_files["b"], data="digits:test", store=store, config=limited, output=folder / "failed"
+        model_files["a"],
+        model_files["b"],
+        data="digits:test",
+        store=store,
+        config=limited,
+        output=folder / "failed",
+        events=told,
     )
+    assert sum(f"The store {store} holds nothing yet" in line for line in told.lines) == 1
     return result, store
 
 
@@ -124,9 +132,17 @@ def test_verdict_is_in_every_file(failed: tuple[CheckResult, Path]) -> None:
 def test_what_was_accepted_is_known(
     failed: tuple[CheckResult, Path], store: Path, model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
 ) -> None:
+    told = Recording()
     result = check(
-        model_files["a"], model_files["b"], data="digits:test", store=store, config=config, output=tmp_path / "again"
+        model_files["a"],
+        model_files["b"],
+        data="digits:test",
+        store=store,
+        config=config,
+        output=tmp_path / "again",
+        events=told,
     )
+    assert told.lines and not any("holds nothing yet" in line for line in told.lines)
     assert result.status is Status.PASS
     assert result.values.new == () and len(result.values.behaviours) == len(failed[0].values.behaviours)
     pictures = sum(len(each.images) for each in read_store(store).behaviours)
