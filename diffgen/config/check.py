@@ -14,6 +14,7 @@ from diffgen.config.schema import Maybe, setting, settings
 # Chosen from benchmarks/results/alarms.md.
 GROSS_ACCURACY_DROP = 0.01
 GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
+GROSS_DISAGREEMENT = 0.5  # share of real images without labels
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
 GROSS_CALIBRATION_RISE = 0.2  # expected calibration error on the labelled real images
 GROSS_VARIATION_DROP = 0.03  # accuracy on random variations of the real images

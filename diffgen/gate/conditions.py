@@ -13,6 +13,7 @@ from diffgen.config import (
     GROSS_ACCURACY_DROP,
     GROSS_CALIBRATION_RISE,
     GROSS_CLASS_ACCURACY_DROP,
+    GROSS_DISAGREEMENT,
     GROSS_REGRESSION_FAULTS,
     GROSS_UNDECIDED,
     GROSS_VARIATION_DROP,
@@ -87,6 +88,9 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     if limits.max_disagreement is not None:
         yield _rate("disagreement_real", values.real, limits.max_disagreement, percent)
         yield _rate("disagreement_random", values.random, limits.max_disagreement, percent)
+    elif values.accuracy is None:
+        # nothing says who is wrong, so that nothing else would ask about the answers
+        yield from _gross("disagreement_real", values.real, GROSS_DISAGREEMENT, percent, by="by default without labels")
     if limits.max_accuracy_drop is not None:
         yield _rate("accuracy_drop", values.accuracy, limits.max_accuracy_drop, points)
     else:

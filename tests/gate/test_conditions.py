@@ -57,8 +57,29 @@ BY_DEFAULT = {"undecided_real": "PASS", "accuracy_drop": "PASS", "regression_fau
 def test_what_is_always_there() -> None:
     assert statuses(values(undecided=Undecided(0, 10_000, only_base=0)), Limits()) == ALWAYS | BY_DEFAULT
     # without labels, and of a check of an older version
-    assert statuses(values(accuracy=None), Limits()) == ALWAYS
-    assert statuses(values(accuracy=None), Limits(max_new_behaviours=0)) == ALWAYS | {"new_behaviours": "PASS"}
+    unlabelled = ALWAYS | {"disagreement_real": "PASS"}
+    assert statuses(values(accuracy=None), Limits()) == unlabelled
+    assert statuses(values(accuracy=None), Limits(max_new_behaviours=0)) == unlabelled | {"new_behaviours": "PASS"}
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "limit", "status"),
+    [
+        (0, 900, None, "PASS"),
+        (440, 900, None, "PASS"),
+        (6, 10, None, "WARN"),
+        (600, 900, None, "FAIL"),
+        (600, 900, 0.8, "PASS"),
+        (440, 900, 0.1, "FAIL"),
+    ],
+)
+def test_without_labels_models_that_differ_on_most_images_fail(
+    count: int, of: int, limit: float | None, status: str
+) -> None:
+    unlabelled = values(accuracy=None, real=Rate(count, of), random=Rate(0, of))
+    assert statuses(unlabelled, Limits(max_disagreement=limit))["disagreement_real"] == status
+    # with labels the accuracy says who is wrong
+    assert limit is not None or "disagreement_real" not in statuses(values(real=Rate(count, of)), Limits())
 
 
 @pytest.mark.parametrize(
