@@ -10,8 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Unpack
 
+from diffgen.comparison.named_settings import check_config
 from diffgen.config import CheckConfig, Limits, replace
-from diffgen.config.named import NamedSettings
+from diffgen.config.named import NamedCheckSettings
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.workflows.check import check
@@ -27,7 +28,7 @@ def assert_no_regression(
     config: CheckConfig | None = None,
     output: str | Path | None = None,
     force: bool = False,
-    **settings: Unpack[NamedSettings],
+    **settings: Unpack[NamedCheckSettings],
 ) -> CheckResult:
     """Fail the test that calls this when the candidate may not replace the base; see :func:`diffgen.check`.
 
@@ -43,7 +44,8 @@ def assert_no_regression(
             the worst new behaviours, and the path of the report.
         UserError: something given cannot be used.
     """
-    config = config or CheckConfig()
+    config = CheckConfig() if config is None else config
+    check_config(config, CheckConfig)
     if limits is not None:
         config = replace(config, limits=limits)
     result = check(

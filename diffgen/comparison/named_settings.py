@@ -37,8 +37,9 @@ def settled(
         technique_settings: an object of the technique's own ``Settings``.
 
     Raises:
-        UserError: a name that is not known, or a value that cannot be.
+        UserError: a name that is not known, a value that cannot be, or a ``config`` that is none.
     """
+    check_config(config, CompareConfig)
     own = Extensions.among(technique, config.generator.file if generator is None else generator, filters)
     with own.in_use():
         said = merged(_parts(technique, generator, filters), layer(named))
@@ -55,6 +56,19 @@ def settled(
         if technique_settings is not None:
             config = replace(config, search=_with_settings(config, technique_settings))
         yield settled_generator(config)
+
+
+def check_config(config: object, kind: type[Any]) -> None:
+    """See that settings are an object of their class.
+
+    Raises:
+        UserError: they are something else.
+    """
+    if not isinstance(config, kind):
+        raise UserError(
+            f"config= is a {type(config).__name__}, but it takes a diffgen.{kind.__name__}; give that, or name single "
+            "settings as keywords."
+        )
 
 
 def _parts(technique: Any, generator: Any, filters: str | Sequence[Any] | None) -> Layer:

@@ -1,4 +1,4 @@
-"""The settings of a comparison that a Python program names as the command line's options are named."""
+"""The settings of a comparison or check that a Python program names as the command line's options are named."""
 
 from __future__ import annotations
 
@@ -57,19 +57,38 @@ class NamedSettings(TypedDict, total=False):
     learned_from: str | None
 
 
-def keys() -> dict[str, str]:
-    """The full name of each setting of a comparison that has an option, by the option's name in Python."""
-    every = [each for each in every_setting(CompareConfig) if each.option is not None]
+class NamedCheckSettings(NamedSettings, total=False):
+    """Those of a check, for type checkers: its limits, and everything that its comparison has."""
+
+    max_disagreement: float | str | None
+    max_accuracy_drop: float | str | None
+    max_new_behaviours: int | None
+    max_regression_faults: int | None
+    max_new_faults: int | None
+    max_variation_faults: float | str | None
+    max_shift: float | str | None
+    max_class_accuracy_drop: float | str | None
+    random_images: int | None
+    variations: int | None
+
+
+def keys(kind: type[Any] = CompareConfig) -> dict[str, str]:
+    """The full name of each setting that has an option, by the option's name in Python; ``kind`` is of which verb."""
+    every = [each for each in every_setting(kind) if each.option is not None]
     return {str(each.option).removeprefix("--").replace("-", "_"): each.key for each in every}
 
 
-def layer(named: Mapping[str, Any]) -> Layer:
+def layer(named: Mapping[str, Any], kind: type[Any] = CompareConfig) -> Layer:
     """Settings by their options' names as a table.
+
+    Args:
+        named: None stands for a setting that is not named.
+        kind: of settings; those of a check are beside those of its comparison, as in its file.
 
     Raises:
         SettingError: a name that no option has.
     """
-    known = keys()
+    known = keys(kind)
     for name in named:
         if name not in known:
             raise unknown(name, sorted(known))

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from diffgen.comparison.line import CompareResult
-from diffgen.comparison.named_settings import settled
+from diffgen.comparison.named_settings import check_config, settled
 from diffgen.comparison.requirements import needs_of
+from diffgen.comparison.settings_file import parts
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import Budget, CheckConfig, ModelSpec, from_dict, replace
-from diffgen.config.named import NamedSettings
+from diffgen.config import Budget, CheckConfig, ModelSpec, applied, from_dict, replace
+from diffgen.config.named import NamedCheckSettings, keys, layer
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
@@ -43,7 +44,7 @@ def check(
     events: Listener | None = None,
     stop: StopToken | None = None,
     command: str = "diffgen.check(...)",
-    **settings: Unpack[NamedSettings],
+    **settings: Unpack[NamedCheckSettings],
 ) -> CheckResult:
     """Ask whether a candidate may replace a base, and write a run folder with the answer.
 
@@ -60,7 +61,8 @@ def check(
         force: replace the run that is in the folder; its verdict goes first, also where this check cannot be begun.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
         command: what the user typed, for the report.
-        settings: as for :func:`diffgen.compare`; a budget in queries makes the check repeatable.
+        settings: as for :func:`diffgen.compare`, and the limits as the command line's options are named:
+            ``max_accuracy_drop=0.01``; a budget in queries makes the check repeatable.
 
     Returns:
         the outcome, also when the search broke off: its status is then ERROR, and the sentence says why.
@@ -70,11 +72,15 @@ def check(
         RunError: it broke off before the search was prepared.
     """
     progress = Progress(events, stop)
-    config = config or CheckConfig()
+    config = CheckConfig() if config is None else config
+    check_config(config, CheckConfig)
+    own, _ = parts(layer(settings, CheckConfig))
+    config, of_comparison = applied(config, own), keys()
+    named = {name: value for name, value in settings.items() if name in of_comparison}
     if force and output is not None:
         remove_verdict(Path(output))
     given = {"technique": technique, "generator": generator, "filters": filters}
-    with settled(config.compare, settings, **given) as comparison:
+    with settled(config.compare, named, **given) as comparison:
         config = replace(config, compare=comparison)
         known = technique_class(comparison.technique).asks_known_images
         if not needs_of(config.compare).source and not known:

@@ -85,7 +85,9 @@ def compare(
         RunError: the run broke off; what was found is in the run folder.
     """
     given = {"technique": technique, "generator": generator, "filters": filters}
-    with settled(config or CompareConfig(), settings, technique_settings=technique_settings, **given) as config:
+    with settled(
+        CompareConfig() if config is None else config, settings, technique_settings=technique_settings, **given
+    ) as config:
         return run_comparison(
             models,
             data=data,

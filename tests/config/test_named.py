@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from diffgen.config import CompareConfig, SettingError, applied
-from diffgen.config.named import NamedSettings, keys, layer
+from diffgen.config import CheckConfig, CompareConfig, SettingError, applied
+from diffgen.config.named import NamedCheckSettings, NamedSettings, keys, layer
 
 OBJECTS = {"technique", "generator"}  # parameters of their own
 
@@ -13,6 +13,9 @@ OBJECTS = {"technique", "generator"}  # parameters of their own
 def test_type_checkers_know_every_option() -> None:
     assert NamedSettings.__annotations__.keys() == keys().keys() - OBJECTS
     assert keys().keys() >= OBJECTS
+    of_check = NamedCheckSettings.__annotations__.keys()
+    assert of_check >= {"max_accuracy_drop", "random_images", "seed"}
+    assert of_check == keys(CheckConfig).keys() - OBJECTS
 
 
 def test_names_reach_the_settings() -> None:

@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 from diffgen.comparison.opened_run import OpenedRun
-from diffgen.config import CheckConfig, Limits, ModelSpec, Preprocessing
+from diffgen.config import CheckConfig, CompareConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
 from diffgen.data.picture_file import encode_png
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.gate.conditions import Status
 from diffgen.runs.folder import RunFolder
+from diffgen.testing import assert_no_regression
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
+from diffgen.workflows.compare import compare
 from tests.recording import Recording
 from tests.workflows.conftest import untrained_generator
 
@@ -179,6 +181,47 @@ def test_of_two_classes_without_labels_one_alone_is_refused_where_the_base_gives
     assert ("smells" in failed) == refused
     # without labels nobody knows whether the images are what the model is for
     assert not refused or failed["smells"].endswith(", or the images are of none of its classes.")
+
+
+def test_without_labels_another_order_of_the_classes_is_refused(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    data = ImageSet(load("digits:test").images, None, (), "digits without labels")
+    candidate = Candidates(model_files["a_onnx"]).another_order
+    result = check(model_files["a"], candidate, data=data, config=quick, output=tmp_path / "run")
+    assert [each.name for each in result.conditions if each.status is Status.FAIL] == ["disagreement_real"]
+    allowed = replace(quick, limits=Limits(max_disagreement=1.0))
+    result = check(model_files["a"], candidate, data=data, config=allowed, output=tmp_path / "allowed")
+    assert result.exit_code == 0
+
+
+def test_limits_may_be_keywords(model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path) -> None:
+    limited = replace(quick, limits=Limits(max_accuracy_drop=0.5, max_shift=1.0))
+    given: dict[str, Any] = {"data": "digits:test", "config": limited, "output": tmp_path / "run"}
+    models = model_files["a"], model_files["a_onnx"]
+    for wrong, part in (({"max_accuracy_drop": 5}, "is 5"), ({"max_accuracy_dorp": 0.1}, "mean max_accuracy_drop")):
+        with pytest.raises(UserError, match=part):
+            check(*models, **given, **wrong)
+    assert not (tmp_path / "run").exists()
+    result = check(*models, **given, max_accuracy_drop="1%", max_new_behaviours=3, max_regression_faults=None, seed=4)
+    found = {each.name: each.limit for each in result.conditions}
+    assert (found["accuracy_drop"], found["new_behaviours"]) == ("1.00 points", "3")
+    # what is not named is as before
+    assert (found["shift_real"], found["regression_faults"]) == ("1", "10.00% by default")
+    assert OpenedRun(RunFolder.open(result.run), "cpu").config.seed == 4
+
+
+@pytest.mark.parametrize("config", [{"limits": {}}, CompareConfig()])
+def test_settings_of_another_class_are_refused_in_one_sentence(
+    config: Any, model_files: dict[str, Path], tmp_path: Path
+) -> None:
+    models, given = (model_files["a"], model_files["b"]), {"data": "digits:test", "output": tmp_path / "run"}
+    for verb in (check, assert_no_regression):
+        with pytest.raises(UserError, match=r"^config= is a \w+, but it takes a diffgen\.CheckConfig; [^.]*\.$"):
+            verb(*models, config=config, **given)
+    with pytest.raises(UserError, match=r"takes a diffgen\.CompareConfig"):
+        compare(*models, config=CheckConfig() if isinstance(config, CompareConfig) else config, **given)
+    assert not (tmp_path / "run").exists()
 
 
 class Pairs:
