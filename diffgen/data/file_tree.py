@@ -32,6 +32,9 @@ MAX_ZIP_BYTES = 512 * 2**30
 MAX_FILES = 2_000_000
 # root/split/class/name, and some folders around them.
 _MAX_DEPTH = 8
+# zipfile decompresses deflate in bounded pieces, but bzip2 and LZMA at one go, whatever size comes out.
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_HEAD = 64  # bytes; enough to know a kind of file by
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,14 @@ class FileTree:
         files: path of each file below the root, sorted.
         folders: path of each folder below the root.
         read: content of a file; raises UserError.
+        head: the first bytes of a file; empty where it cannot be read.
         stamp: tells some files from others that lay there before, without reading them; raises UserError.
     """
 
     files: tuple[Parts, ...]
     folders: frozenset[Parts]
     read: Callable[[Parts], bytes]
+    head: Callable[[Parts], bytes]
     stamp: Callable[[Sequence[Parts]], str]
 
 
@@ -94,6 +99,13 @@ def folder_tree(folder: Path, source: str) -> FileTree:
             raise _too_large(parts, source)
         return content
 
+    def head(parts: Parts) -> bytes:
+        try:
+            with open_regular(folder.joinpath(*parts)) as file:
+                return file.read(_HEAD)
+        except OSError:
+            return b""
+
     files: list[Parts] = []
     folders: set[Parts] = set()
     # onerror: without it, os.walk leaves out folders that it cannot list and says nothing
@@ -108,6 +120,7 @@ def folder_tree(folder: Path, source: str) -> FileTree:
         files=tuple(sorted(files)),
         folders=frozenset(folders),
         read=read,
+        head=head,
         stamp=lambda paths: stamp_of(folder.joinpath(*parts) for parts in paths),
     )
 
@@ -149,6 +162,7 @@ def zip_tree(path: Path, source: str) -> Iterator[FileTree]:
             files=tuple(sorted(members)),
             folders=frozenset(folders),
             read=lambda parts: _read_member(archive, members[parts], parts, source),
+            head=lambda parts: _head_of_member(archive, members[parts]),
             stamp=lambda paths: stamp_of([path]),
         )
 
@@ -157,8 +171,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, parts: Parts
     name = "/".join(parts)
     if member.flag_bits & 0x1:
         raise UserError(f"The file {name!r} in the zip {source!r} is encrypted; make the zip again without a password.")
-    # zipfile decompresses deflate in bounded pieces, but bzip2 and LZMA at one go, whatever size comes out.
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    if member.compress_type not in _BOUNDED:
         raise UserError(
             f"The file {name!r} in the zip {source!r} is compressed with method {member.compress_type}; "
             "make the zip again with the usual one (deflate)."
@@ -174,6 +187,16 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, parts: Parts
         raise UserError(
             f"The file {name!r} in the zip {source!r} cannot be read ({error}); the zip is damaged, so make it again."
         ) from error
+
+
+def _head_of_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    if member.compress_type not in _BOUNDED:
+        return b""
+    try:
+        with archive.open(member) as file:
+            return file.read(_HEAD)
+    except Exception:  # of damaged or encrypted members, see above
+        return b""
 
 
 def _member_parts(name: str, source: str) -> Parts:

@@ -15,11 +15,17 @@ import numpy as np
 
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
-from diffgen.data.picture_file import SUFFIXES, decode
+from diffgen.data.picture_file import SUFFIXES, begins_as_picture, decode
 from diffgen.data.picture_stack import Pictures, read_pictures
-from diffgen.data.reading import Reading
+from diffgen.data.reading import Reading, some
 from diffgen.errors import UserError
 from diffgen.types import ImageSet, Int64Array, UInt8Array
+
+# What lies beside pictures everywhere, often one for each of them, and is not looked at: texts, tables, Thumbs.db.
+_COMPANIONS = frozenset(
+    {".txt", ".md", ".html", ".pdf", ".log", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".toml"}
+    | {".ini", ".db", "README", "LICENSE"}
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,13 @@ class Arrangement:
         paths: below the root, by class and name.
         labels: one for each path, or None.
         class_names: names of the class folders in label order, or None.
+        left_out: files among them that are no pictures.
     """
 
     paths: tuple[Parts, ...]
     labels: tuple[int, ...] | None
     class_names: tuple[str, ...] | None
+    left_out: tuple[Parts, ...] = ()
 
 
 def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: Reading) -> ImageSet:
@@ -52,6 +60,12 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
         progress.say(
             f"The class folders of {source!r} are numbered by value, 2 before 10; a model that was trained on "
             "torchvision's ImageFolder, which sorts them as text, numbers its classes otherwise."
+        )
+    strange = ["/".join(path) for path in found.left_out if not _is_companion(path[-1])]
+    if strange:
+        progress.warn(
+            f"{len(strange):,} of the {len(found.left_out) + len(found.paths):,} files of {source!r} are no images of "
+            f"a kind that is read ({_suffixes()}) and are left out: {some(strange)}."
         )
     labels: Int64Array | None = None if found.labels is None else np.array(found.labels, dtype=np.int64)
 
@@ -95,7 +109,7 @@ def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str)
     Raises:
         UserError: no pictures, no such split, or pictures at different depths.
     """
-    files = [parts for parts in tree.files if os.path.splitext(parts[-1])[1].lower() in SUFFIXES]
+    files = pictures_of(tree)
     if not files:
         raise _no_pictures(tree, source)
     root: Parts = ()
@@ -114,12 +128,36 @@ def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str)
     if wanted is not None:
         raise UserError(f"The data set {source!r} has no folder {wanted!r}; leave out ':{wanted}'.")
     if all(len(path) == len(root) + 1 for path in files):
-        return Arrangement(paths=tuple(files), labels=None, class_names=None)
+        return Arrangement(paths=tuple(files), labels=None, class_names=None, left_out=_others(tree, root, files))
     _check_depth(files, len(root), source)
     names = _sorted_names({path[len(root)] for path in files} | _empty_folders(tree, root, files, source))
     label_of = {name: label for label, name in enumerate(names)}
     files.sort(key=lambda path: (label_of[path[len(root)]], path))
-    return Arrangement(paths=tuple(files), labels=tuple(label_of[path[len(root)]] for path in files), class_names=names)
+    labels = tuple(label_of[path[len(root)]] for path in files)
+    return Arrangement(paths=tuple(files), labels=labels, class_names=names, left_out=_others(tree, root, files))
+
+
+def pictures_of(tree: FileTree) -> list[Parts]:
+    """The files of a tree that are called like a picture, or begin like one and are not called like a text; sorted."""
+    return [parts for parts in tree.files if _suffix(parts[-1]) in SUFFIXES or _looks_like_picture(tree, parts)]
+
+
+def _looks_like_picture(tree: FileTree, parts: Parts) -> bool:
+    return not _is_companion(parts[-1]) and begins_as_picture(tree.head(parts))
+
+
+def _others(tree: FileTree, root: Parts, pictures: list[Parts]) -> tuple[Parts, ...]:
+    """The files below a root that are no pictures."""
+    known = set(pictures)
+    return tuple(parts for parts in tree.files if parts[: len(root)] == root and parts not in known)
+
+
+def _is_companion(name: str) -> bool:
+    return _suffix(name) in _COMPANIONS or name.upper() in _COMPANIONS
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
 
 
 def _split_folder(tops: set[str], wanted: str | None, source: str) -> str | None:
@@ -179,7 +217,7 @@ def _no_pictures(tree: FileTree, source: str) -> UserError:
         return UserError(f"No images lie in {source!r}, but the zip {zips[0]!r}; give the path of the zip itself.")
     if not tree.files:
         return UserError(f"There are no images in {source!r}; give a folder or a zip with images ({_suffixes()}).")
-    suffixes = Counter(os.path.splitext(parts[-1])[1] or parts[-1] for parts in tree.files)
+    suffixes = Counter(_suffix(parts[-1]) or parts[-1] for parts in tree.files)
     return UserError(
         f"No images ({_suffixes()}) lie in {source!r}, mostly {suffixes.most_common(1)[0][0]!r} files; "
         "give a folder or a zip with images, or a folder with files like t10k-images-idx3-ubyte.gz."

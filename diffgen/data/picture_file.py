@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -13,12 +14,23 @@ from diffgen.types import UInt8Array
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
 # Only these of Pillow's decoders are let near a file, whatever its suffix says.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
+# How files of these formats begin. Two letters of text begin a bitmap too, so that the size of its header tells it.
+_BEGINNINGS = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP|P[1-6]\s+[#\d]|II\*\0|MM\0\*"
+    rb"|BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0",
+    re.DOTALL,
+)
 _MAX_PIXELS = 2**26  # what cameras make has fewer; of a decompression bomb nothing is decoded
 _EIGHT_BITS = 255  # the highest value
 _SIXTEEN_BITS = 2**16
 _GREY_MODES = ("1", "L", "LA", "La")
 _PALETTE_MODES = ("P", "PA")
 _COLOUR_MODES = ("RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
+
+
+def begins_as_picture(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of a picture that :func:`decode` knows."""
+    return _BEGINNINGS.match(head) is not None
 
 
 def decode(content: bytes, name: str, source: str) -> UInt8Array:

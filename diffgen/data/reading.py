@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from diffgen.data.resize import Resizer
@@ -65,18 +65,18 @@ class Broken:
         source, count = self._reading.source, len(self.names)
         if self._reading.skip_broken:
             left_out = f"Left out {count:,} of the {self._count:,} images of {source!r} as broken"
-            return f"{left_out}: {_some(self.names)}."
+            return f"{left_out}: {some(self.names)}."
         first = str(self._first).removesuffix(".")
         if count == 1:
             raise UserError(f"{first}, or leave it out with --skip-broken.")
         raise UserError(
-            f"{first}, repair also {_some(self.names[1:])}, or leave all {count:,} of the {self._count:,} images out "
+            f"{first}, repair also {some(self.names[1:])}, or leave all {count:,} of the {self._count:,} images out "
             "with --skip-broken."
         )
 
 
-def _some(names: list[str]) -> str:
-    """The first of some names, and how many more there are."""
+def some(names: Sequence[str]) -> str:
+    """The first of some names in quotes, and how many more there are."""
     shown = [repr(name) for name in names[:_NAMED]]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(shown) + more

@@ -14,8 +14,9 @@ import numpy as np
 
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import CompareConfig, ModelSpec
-from diffgen.data.file_tree import MAX_FILE_BYTES
-from diffgen.data.picture_file import SUFFIXES, decode
+from diffgen.data.file_tree import MAX_FILE_BYTES, folder_tree
+from diffgen.data.image_folder import pictures_of
+from diffgen.data.picture_file import decode
 from diffgen.data.picture_stack import Pictures, stack
 from diffgen.data.reading import Reading
 from diffgen.data.resize import Resizer
@@ -126,7 +127,7 @@ def _read(
         files, root = [place], place.parent
     elif place.is_dir():
         root = place
-        files = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+        files = [place.joinpath(*parts) for parts in pictures_of(folder_tree(place, str(place)))]
     else:
         raise UserError(f"There is no folder {place}; give one with pictures.")
     if not files:

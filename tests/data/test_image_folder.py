@@ -79,6 +79,41 @@ def test_hidden_and_other_files_are_left_out(tmp_path: Path, make: Any) -> None:
     assert len(load(make.write_folder(tmp_path, make.classes() | extra))) == 50
 
 
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "gif", "webp", "pgm", "tiff"])
+@pytest.mark.parametrize("ending", ["", ".jfif", ".x"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_the_content_decides_and_not_the_ending(
+    tmp_path: Path, make: Any, suffix: str, ending: str, zipped: bool
+) -> None:
+    heard = Recording()
+    names = {f"{label}/{n:03}": make.picture(4 * n, suffix=suffix) for label in "ab" for n in range(25)}
+    known = load(make.write_folder(tmp_path / "known", {f"{name}.png": content for name, content in names.items()}))
+    files = {name + ending: content for name, content in names.items()}
+    renamed = make.write_zip(tmp_path / "set", files) if zipped else make.write_folder(tmp_path / "set", files)
+    found = load(renamed, progress=heard.progress)
+    assert np.array_equal(found.images, known.images)
+    assert found.class_names == ("a", "b")
+    assert heard.heard == []
+
+
+def test_files_of_another_kind_are_left_out_and_named(tmp_path: Path, make: Any) -> None:
+    heard = Recording()
+    companions = {
+        "cat/Thumbs.db": b"\xd0\xcf\x11\xe0",
+        "README": b"BMX bikes",
+        "cat/a.txt": b"P1 is a place",
+        "dog/b.JSON": b"{}",
+    }
+    others = {"cat/a.avif": b"\0\0\0\x1cftypavif", "dog/notes": b"BM is no bitmap, nor is this one"}
+    make.write_folder(tmp_path, make.classes() | companions)
+    assert len(load(tmp_path, progress=heard.progress)) == 50
+    assert heard.heard == []
+    assert len(load(make.write_folder(tmp_path, others), progress=heard.progress)) == 50
+    (warning,) = heard.heard
+    assert warning.startswith("2 of the 56 files of ")
+    assert warning.endswith("are left out: 'cat/a.avif', 'dog/notes'.")
+
+
 def test_a_picture_beside_the_class_folders(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes() | {"preview.png": make.picture(0)})
     refused(tmp_path, "'preview.png'", "lies beside the class folders", case="a picture beside the class folders")

@@ -175,6 +175,8 @@ def test_predict_asks_what_the_ensemble_asks(selected: Path, model_files: dict[s
     for number, image in enumerate(images):
         (tmp_path / "pictures" / "deep").mkdir(parents=True, exist_ok=True)
         Image.fromarray(image[0]).save(tmp_path / "pictures" / "deep" / f"{number:02d}.png")
+    (tmp_path / "pictures" / "deep" / "00.png").rename(tmp_path / "pictures" / "deep" / "00")
+    (tmp_path / "pictures" / "deep" / "notes").write_text("no picture")
     result = predict(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
     ensemble = diffgen.SelectorEnsemble(model_files["a"], model_files["b"], selected / "selector.onnx")
     decision = ensemble.decide(images)
@@ -183,7 +185,7 @@ def test_predict_asks_what_the_ensemble_asks(selected: Path, model_files: dict[s
     with (tmp_path / "answers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["file"], int(row["label"]), row["model"]) for row in rows] == [
-        (f"deep/{n:02d}.png", label, "AB"[role])
+        (f"deep/{n:02d}{'.png' if n else ''}", label, "AB"[role])
         for n, (label, role) in enumerate(zip(decision.labels, decision.chosen, strict=True))
     ]
     with pytest.raises(UserError, match="exists; name another"):
