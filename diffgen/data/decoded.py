@@ -22,7 +22,7 @@ from diffgen.runs.cache import ENVIRONMENT, cache_folder
 from diffgen.runs.files import remove_temporaries, write_whole
 from diffgen.types import ImageSet, Int64Array, labels_digest, pixels_digest
 
-FORMAT = 1
+FORMAT = 2
 KIND = "images"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from diffgen.data.class_order import say_order, sorted_names
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
 from diffgen.data.picture_file import SUFFIXES, begins_as_picture, decode
@@ -56,11 +57,8 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
     """
     source, progress = reading.source, reading.progress
     found = arrange(tree, split, source)
-    if found.class_names is not None and list(found.class_names) != sorted(found.class_names):
-        progress.say(
-            f"The class folders of {source!r} are numbered by value, 2 before 10; a model that was trained on "
-            "torchvision's ImageFolder, which sorts them as text, numbers its classes otherwise."
-        )
+    if found.class_names is not None:
+        say_order(found.class_names, f"The class folders of {source!r}", progress)
     strange = ["/".join(path) for path in found.left_out if not _is_companion(path[-1])]
     if strange:
         progress.warn(
@@ -130,7 +128,7 @@ def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str)
     if all(len(path) == len(root) + 1 for path in files):
         return Arrangement(paths=tuple(files), labels=None, class_names=None, left_out=_others(tree, root, files))
     _check_depth(files, len(root), source)
-    names = _sorted_names({path[len(root)] for path in files} | _empty_folders(tree, root, files, source))
+    names = sorted_names({path[len(root)] for path in files} | _empty_folders(tree, root, files, source))
     label_of = {name: label for label, name in enumerate(names)}
     files.sort(key=lambda path: (label_of[path[len(root)]], path))
     labels = tuple(label_of[path[len(root)]] for path in files)
@@ -201,14 +199,6 @@ def _check_depth(files: list[Parts], depth: int, source: str) -> None:
                 f"The image {'/'.join(path)!r} in {source!r} lies too deep; arrange the images as class/name.png, "
                 "or give the folder that holds the class folders."
             )
-
-
-def _sorted_names(names: Iterable[str]) -> tuple[str, ...]:
-    known = list(names)
-    if all(name.isascii() and name.isdecimal() for name in known):
-        # by value without int(), which refuses very long numbers
-        return tuple(sorted(known, key=lambda name: (len(name.lstrip("0")), name.lstrip("0"), name)))
-    return tuple(sorted(known))
 
 
 def _no_pictures(tree: FileTree, source: str) -> UserError:

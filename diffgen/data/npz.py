@@ -17,6 +17,7 @@ import numpy as np
 
 from diffgen.data.array_rows import ArrayRows, read_rows
 from diffgen.data.checks import MAX_BYTES, MAX_CLASSES, checked
+from diffgen.data.class_order import say_order, sorted_names
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import stamp_of
 from diffgen.data.pixels import channels_first, to_grey_levels
@@ -55,8 +56,8 @@ def load_npz(path: Path, split: Literal["train", "test"] | None, reading: Readin
     """Images, labels and class names from the arrays of an ``.npz``.
 
     Images are (N, H, W), (N, C, H, W) or (N, H, W, C) of values that :func:`~.pixels.to_grey_levels` understands.
-    Labels are N numbers, also (N, 1), or N texts, which become the class names in alphabetical order. An array
-    ``class_names`` of K texts names the classes.
+    Labels are N numbers, also (N, 1), or N texts, which become the class names in the order of
+    :func:`~.class_order.sorted_names`. An array ``class_names`` of K texts names the classes.
 
     Raises:
         UserError: no images by a known name, damage, Python objects, or arrays that are larger than their file.
@@ -78,7 +79,7 @@ def load_npz(path: Path, split: Literal["train", "test"] | None, reading: Readin
         if labels is None:
             progress.detail(f"The file {source!r} holds no labels; the images are used without.")
         elif labels.dtype.kind in "US":
-            labels, names = _numbered(labels, names, source)
+            labels, names = _numbered(labels, names, source, progress)
         elif labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         rows = _rows(archive, members[images_name], images_name, reading)
@@ -171,17 +172,19 @@ def _choose(members: dict[str, Any], split: str | None, source: str) -> tuple[st
 
 
 def _numbered(
-    labels: np.ndarray[Any, Any], names: tuple[str, ...] | None, source: str
+    labels: np.ndarray[Any, Any], names: tuple[str, ...] | None, source: str, progress: Progress
 ) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
     """Numbers for labels that are texts, and the names in that order."""
     texts = _texts(labels, source)
-    known = names if names is not None else tuple(sorted(set(texts)))
+    known = names if names is not None else sorted_names(set(texts))
     if len(known) > MAX_CLASSES:
         raise UserError(f"The labels of {source!r} are {len(known)} different texts; give the class of each image.")
     number = {name: position for position, name in enumerate(known)}
     strange = next((text for text in texts if text not in number), None)
     if strange is not None:
         raise UserError(f"The label {strange!r} of {source!r} is not among its {_NAMES}; add it there.")
+    if names is None:
+        say_order(known, f"The labels of {source!r}", progress)
     return np.array([number[text] for text in texts], dtype=np.int64), known
 
 

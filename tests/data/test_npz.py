@@ -227,6 +227,16 @@ def test_labels_that_are_texts_name_the_classes(tmp_path: Path, refused: Any) ->
     refused(save(tmp_path / "x.npz", images=IMAGES, labels=texts, class_names=np.array(["dog", "cat"])), "'ant'")
 
 
+def test_labels_that_are_numbers_as_texts_are_numbered_by_value(tmp_path: Path) -> None:
+    heard = Recording()
+    images, numbers = np.repeat(IMAGES[:5], 12, axis=0), np.arange(60) % 12
+    found = load(save(tmp_path / "set.npz", images=images, labels=numbers.astype(str)), progress=heard.progress)
+    assert found.class_names == tuple(str(number) for number in range(12))
+    assert found.labels is not None
+    assert np.array_equal(found.labels, numbers)
+    assert "are numbered by value, 2 before 10" in heard.heard[0]
+
+
 class Bomb:
     """A pickle that leaves a trace when it is opened."""
 

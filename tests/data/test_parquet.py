@@ -103,6 +103,17 @@ def test_labels_that_are_texts(tmp_path: Path) -> None:
     check(load(write(tmp_path / "b.parquet", image=ENCODED, label=pa.array(texts).dictionary_encode())))
 
 
+def test_labels_that_are_numbers_as_texts_are_numbered_by_value(tmp_path: Path) -> None:
+    heard = Recording()
+    numbers = [row % 12 for row in range(60)]
+    path = write(tmp_path / "a.parquet", image=ENCODED, label=[str(number) for number in numbers])
+    found = load(path, progress=heard.progress)
+    assert found.class_names == tuple(str(number) for number in range(12))
+    assert found.labels is not None
+    assert found.labels.tolist() == numbers
+    assert "are numbered by value, 2 before 10" in heard.heard[0]
+
+
 def test_without_labels(tmp_path: Path) -> None:
     found = load(write(tmp_path / "set.parquet", image=ENCODED, weight=[0.5] * 60))
     assert (found.labels, found.class_names) == (None, None)
