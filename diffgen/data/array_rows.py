@@ -14,7 +14,7 @@ import numpy as np
 from diffgen.data.decoded import Facts, decoded_once, in_memory_if_small
 from diffgen.data.mapped import ImageFile
 from diffgen.data.pixels import GreyLevels, channels_first
-from diffgen.data.reading import Reading, said
+from diffgen.data.reading import Reading, real
 from diffgen.data.resize import resized_image
 from diffgen.errors import UserError
 from diffgen.sampling import LARGE_BYTES
@@ -117,9 +117,7 @@ def read_rows(rows: ArrayRows, facts: Facts, made_from: list[object], reading: R
             file.finish()
         finally:
             file.close()
-        return (file.count, *file.shape), Facts(
-            facts.labels, facts.class_names, said(progress, [resizer.report(file.count)])
-        )
+        return (file.count, *file.shape), Facts(facts.labels, facts.class_names, real(resizer.report(file.count)))
 
     expected = rows.shape[0] * channels * math.prod(size)
     found = decoded_once(

@@ -34,11 +34,20 @@ class Facts:
         labels: int64 (N,), or None.
         class_names: K names in label order, or None.
         said: sentences about what was done to the pictures, for whoever uses them again.
+        warned: such sentences that are warnings.
     """
 
     labels: Any = None
     class_names: Sequence[str] | None = None
     said: tuple[str, ...] = ()
+    warned: tuple[str, ...] = ()
+
+    def tell(self, progress: Progress) -> None:
+        """Say the sentences."""
+        for sentence in self.said:
+            progress.say(sentence)
+        for sentence in self.warned:
+            progress.warn(sentence)
 
 
 def decoded_once(
@@ -78,6 +87,7 @@ def decoded_once(
         try:
             write_whole(pixels, lambda temporary: found.append(fill(temporary)))
             shape, facts = found[0]
+            facts.tell(progress)
             _write_facts(path, pixels, shape, facts, source)
         except RunError as error:
             pixels.unlink(missing_ok=True)
@@ -94,8 +104,8 @@ def decoded_once(
         images = _read(path, source)
         size, pixels = images.images.nbytes / 2**30, path.with_suffix(".npy")
         progress.say(f"{len(images):,} images of {source!r}, decoded before: {pixels} ({size:.1f} GiB).")
-        for sentence in read_tensors(path)[0]["said"]:
-            progress.say(sentence)
+        header = read_tensors(path)[0]
+        Facts(said=header["said"], warned=header["warned"]).tell(progress)
         return images
 
     return artifact.obtain(load, make, progress)
@@ -131,6 +141,7 @@ def _write_facts(path: Path, pixels: Path, shape: tuple[int, ...], facts: Facts,
         "shape": list(shape),
         "class_names": None if images.class_names is None else list(images.class_names),
         "said": list(facts.said),
+        "warned": list(facts.warned),
         "digests": {labels_digest(each): pixels_digest(images.images, each) for each in (None, labels)},
     }
     write_tensors(path, {} if labels is None else {"labels": torch.from_numpy(labels)}, header)

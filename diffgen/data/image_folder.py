@@ -17,6 +17,7 @@ from diffgen.data.class_order import say_order, sorted_names
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
 from diffgen.data.picture_file import SUFFIXES, begins_as_picture, decode
+from diffgen.data.picture_notes import PictureNotes
 from diffgen.data.picture_stack import Pictures, read_pictures
 from diffgen.data.reading import Reading, some
 from diffgen.errors import UserError
@@ -67,9 +68,9 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
         )
     labels: Int64Array | None = None if found.labels is None else np.array(found.labels, dtype=np.int64)
 
-    def each() -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
+    def each(notes: PictureNotes) -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
         for path in found.paths:
-            yield "/".join(path), partial(_decoded, tree, path, source)
+            yield "/".join(path), partial(_decoded, tree, path, source, notes)
 
     def facts(rows: Int64Array) -> Facts:
         return Facts(None if labels is None else labels[rows], found.class_names)
@@ -81,8 +82,8 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
     return read_pictures(Pictures(len(found.paths), each, facts, made_from), reading)
 
 
-def _decoded(tree: FileTree, path: Parts, source: str) -> UInt8Array:
-    return decode(tree.read(path), "/".join(path), source)
+def _decoded(tree: FileTree, path: Parts, source: str, notes: PictureNotes) -> UInt8Array:
+    return decode(tree.read(path), "/".join(path), source, notes)
 
 
 def load_zip(path: Path, split: Literal["train", "test"] | None, reading: Reading) -> ImageSet:

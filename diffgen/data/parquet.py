@@ -21,6 +21,7 @@ from diffgen.data.class_order import say_order, sorted_names
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import MAX_FILE_BYTES, MAX_ZIP_BYTES, SPLIT_NAMES, FileTree, Parts, stamp_of
 from diffgen.data.picture_file import decode
+from diffgen.data.picture_notes import PictureNotes
 from diffgen.data.picture_stack import Pictures, read_pictures
 from diffgen.data.reading import Reading
 from diffgen.errors import UserError
@@ -104,13 +105,13 @@ def load_parquet(files: list[Path], reading: Reading) -> ImageSet:
     count = sum(table.metadata.num_rows for table in tables)
     labels: list[Any] = []
 
-    def pictures() -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
+    def pictures(notes: PictureNotes) -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
         labels.clear()
         for table, path in zip(tables, files, strict=True):
             for row, (content, label) in enumerate(_rows(table, columns[0], path)):
                 name = f"{path.name} row {row}"
                 labels.append(label)
-                yield name, partial(_decoded, content, name, source)
+                yield name, partial(_decoded, content, name, source, notes)
 
     def facts(rows: Int64Array) -> Facts:
         if columns[0].label is None:
@@ -121,8 +122,8 @@ def load_parquet(files: list[Path], reading: Reading) -> ImageSet:
     return read_pictures(Pictures(count, pictures, facts, lambda: [stamp_of(files), asdict(columns[0])]), reading)
 
 
-def _decoded(content: Any, name: str, source: str) -> UInt8Array:
-    return decode(_encoded(content, name, source), name, source)
+def _decoded(content: Any, name: str, source: str, notes: PictureNotes) -> UInt8Array:
+    return decode(_encoded(content, name, source), name, source, notes)
 
 
 def _open(path: Path) -> Any:

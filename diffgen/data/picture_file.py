@@ -8,6 +8,7 @@ import re
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from diffgen.data.picture_notes import PictureNotes
 from diffgen.errors import UserError
 from diffgen.types import UInt8Array
 
@@ -21,8 +22,9 @@ _BEGINNINGS = re.compile(
     re.DOTALL,
 )
 _MAX_PIXELS = 2**26  # what cameras make has fewer; of a decompression bomb nothing is decoded
-_EIGHT_BITS = 255  # the highest value
+_KEPT_BITS = 8
 _SIXTEEN_BITS = 2**16
+_OPAQUE = 255
 _GREY_MODES = ("1", "L", "LA", "La")
 _PALETTE_MODES = ("P", "PA")
 _COLOUR_MODES = ("RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
@@ -33,19 +35,20 @@ def begins_as_picture(head: bytes) -> bool:
     return _BEGINNINGS.match(head) is not None
 
 
-def decode(content: bytes, name: str, source: str) -> UInt8Array:
+def decode(content: bytes, name: str, source: str, notes: PictureNotes | None = None) -> UInt8Array:
     """The pixels of a picture file.
 
-    Black and white, grey, 16-bit grey (of which the upper 8 bits are kept) and a palette of which only greys are used
-    give one channel, everything else three. A palette has no number of channels, and GIF and tools that shrink PNG
-    files write grey pictures with one; an RGB file keeps its three channels even if all of them are equal. Transparent
-    parts show white, as a viewer would show them. An orientation in the EXIF data is not followed, because the data
-    loaders of the training frameworks do not follow it either.
+    Black and white, grey, 16-bit grey (the upper 8 of the bits that the notes say are kept) and a palette of which only
+    greys are used give one channel, everything else three. A palette has no number of channels, and GIF and tools that
+    shrink PNG files write grey pictures with one; an RGB file keeps its three channels even if all of them are equal.
+    Transparent parts show white, as a viewer would show them. An orientation in the EXIF data is not followed, because
+    the data loaders of the training frameworks do not follow it either.
 
     Args:
         content: of the file.
         name: what messages call it.
         source: the data set that it is from, for messages.
+        notes: about the set, or None: it is of no set.
 
     Returns:
         uint8 (H, W) for grey, (H, W, 3) for RGB.
@@ -61,7 +64,7 @@ def decode(content: bytes, name: str, source: str) -> UInt8Array:
                 )
             if getattr(image, "n_frames", 1) > 1:
                 raise UserError(f"The image {name!r} in {source!r} has several frames; save one of them as a picture.")
-            return _pixels(image, name, source)
+            return _pixels(image, name, source, PictureNotes() if notes is None else notes)
     except UserError:
         raise
     except UnidentifiedImageError as error:  # its own text names an address in memory
@@ -77,31 +80,28 @@ def encode_png(image: UInt8Array) -> bytes:
     return buffer.getvalue()
 
 
-def _pixels(image: Image.Image, name: str, source: str) -> UInt8Array:
+def _pixels(image: Image.Image, name: str, source: str, notes: PictureNotes) -> UInt8Array:
     if image.mode.startswith("I"):
         levels = np.asarray(image)
-        if 0 < levels.max() <= _EIGHT_BITS and levels.min() >= 0:
-            raise UserError(
-                f"The image {name!r} in {source!r} has 16 or 32 bits a pixel and no value above {levels.max()} of "
-                f"{_SIXTEEN_BITS - 1:,}, so that it would be black; save it as an 8-bit picture if "
-                f"{_EIGHT_BITS} is white."
-            )
         if levels.min() >= 0 and levels.max() < _SIXTEEN_BITS:
-            return (levels >> 8).astype(np.uint8)
+            notes.note_levels(int(levels.max()))
+            return (levels >> (notes.bits - _KEPT_BITS)).astype(np.uint8)
     elif image.mode in _GREY_MODES:
-        return np.asarray(_on_white(image).convert("L"))
+        return np.asarray(_on_white(image, notes).convert("L"))
     elif image.mode in _PALETTE_MODES:
-        colours = np.asarray(_on_white(image).convert("RGB"))
+        colours = np.asarray(_on_white(image, notes).convert("RGB"))
         return colours[..., 0] if (colours == colours[..., :1]).all() else colours
     elif image.mode in _COLOUR_MODES:
-        return np.asarray(_on_white(image).convert("RGB"))
+        return np.asarray(_on_white(image, notes).convert("RGB"))
     raise UserError(
         f"The image {name!r} in {source!r} has pixels of type {image.mode!r}; save it as 8-bit grey or RGB."
     )
 
 
-def _on_white(image: Image.Image) -> Image.Image:
+def _on_white(image: Image.Image, notes: PictureNotes) -> Image.Image:
     if not image.has_transparency_data:
         return image
-    opaque = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), opaque)
+    layered = image.convert("RGBA")
+    if layered.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
+        notes.note_transparency()
+    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), layered)

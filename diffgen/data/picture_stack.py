@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -16,8 +15,9 @@ import numpy as np
 
 from diffgen.data.checks import check_size_in_memory, checked
 from diffgen.data.decoded import Facts, decoded_once, in_memory_if_small
+from diffgen.data.picture_notes import PictureNotes
 from diffgen.data.piles import FilePile, MemoryPile
-from diffgen.data.reading import Broken, Reading, said
+from diffgen.data.reading import Broken, Reading, real
 from diffgen.data.resize import LARGEST, SMALLEST, Resizer, Size, size_text
 from diffgen.errors import UserError
 from diffgen.sampling import LARGE_BYTES
@@ -30,14 +30,14 @@ class Pictures:
 
     Attributes:
         count: how many there are.
-        each: their names, for messages, and what decodes each, to uint8 (H, W) or (H, W, 3); begins anew whenever it is
-            called. A UserError of what decodes is about that picture alone.
+        each: their names, for messages, and what decodes each, to uint8 (H, W) or (H, W, 3), and notes what there is to
+            note; begins anew whenever it is called. A UserError of what decodes is about that picture alone.
         facts: labels and class names of the pictures of some rows, int64 (n,), once all were looked at.
         made_from: JSON values that tell these pictures from others without decoding them.
     """
 
     count: int
-    each: Callable[[], Iterator[tuple[str, Callable[[], UInt8Array]]]]
+    each: Callable[[PictureNotes], Iterator[tuple[str, Callable[[], UInt8Array]]]]
     facts: Callable[[Int64Array], Facts] = lambda rows: Facts()
     made_from: Callable[[], list[object]] = list
 
@@ -77,28 +77,18 @@ def read_pictures(pictures: Pictures, reading: Reading) -> ImageSet:
         UserError: pictures of different sizes, too many of them for the disk, or broken ones.
     """
     resizer, source = reading.resizer, reading.source
-    broken = Broken(reading, pictures.count)
-    usable = _usable(pictures, broken, resizer)
-    first = next(usable, None)
-    expected = 0 if first is None else _expected(first, pictures.count, resizer)
-    if first is None or expected <= LARGE_BYTES:
+    expected = _expected(pictures, reading)
+    if expected <= LARGE_BYTES:
         pile = MemoryPile(source, pictures.count)
-        kept = _piled(chain(() if first is None else (first,), usable), pile, broken, reading, pictures.count)
-        left_out = broken.check()
+        facts = _pile_up(pictures, pile, reading)
         images = pile.finish(reading.progress)
-        said(reading.progress, (resizer.report(len(images)), left_out))
-        facts = pictures.facts(kept)
+        facts.tell(reading.progress)
         return checked(images, facts.labels, facts.class_names, source)
 
     def fill(path: Path) -> tuple[tuple[int, ...], Facts]:
-        broken = Broken(reading, pictures.count)
         with FilePile(path, source) as pile:
-            kept = _piled(_usable(pictures, broken, resizer), pile, broken, reading, pictures.count)
-            left_out = broken.check()
-            shape = pile.finish(reading.progress)
-        facts = pictures.facts(kept)
-        sentences = said(reading.progress, (resizer.report(shape[0]), left_out))
-        return shape, Facts(facts.labels, facts.class_names, sentences)
+            facts = _pile_up(pictures, pile, reading)
+            return pile.finish(reading.progress), facts
 
     made_from = [*pictures.made_from(), resizer.key, reading.skip_broken]
     images_set = decoded_once(source, made_from, fill, reading.progress, expected=expected)
@@ -113,22 +103,43 @@ def stack(pictures: Pictures, reading: Reading) -> UInt8Array:
     Raises:
         UserError: as :func:`read_pictures`, or too many of them for the memory.
     """
-    broken, pile = Broken(reading, pictures.count), MemoryPile(reading.source, pictures.count)
-    _piled(_usable(pictures, broken, reading.resizer), pile, broken, reading, pictures.count)
-    left_out = broken.check()
+    pile = MemoryPile(reading.source, pictures.count)
+    facts = _pile_up(pictures, pile, reading)
     images = pile.finish(reading.progress)
-    said(reading.progress, (reading.resizer.report(len(images)), left_out))
+    facts.tell(reading.progress)
     return images
 
 
-def _usable(pictures: Pictures, broken: Broken, resizer: Resizer) -> Iterator[_Picture]:
+def _pile_up(pictures: Pictures, pile: MemoryPile | FilePile, reading: Reading) -> Facts:
+    """Put all pictures onto a pile, once more if those of 16 bits turn out to hold fewer; what is known of them.
+
+    Raises:
+        UserError: see :func:`read_pictures`.
+    """
+    notes = PictureNotes()
+    while True:
+        broken = Broken(reading, pictures.count)
+        kept = _piled(_usable(pictures, broken, reading.resizer, notes), pile, broken, reading, pictures.count)
+        left_out = broken.check()
+        if notes.bits == notes.bits_held:
+            break
+        notes = PictureNotes(notes.bits_held)
+        pile.clear()
+        reading.resizer.begin()
+    facts, count = pictures.facts(kept), len(kept)
+    depth, transparency = notes.about_depth(count, reading.source), notes.about_transparency(count, reading.source)
+    sentences = real(reading.resizer.report(count), left_out, depth)
+    return Facts(facts.labels, facts.class_names, sentences, real(transparency))
+
+
+def _usable(pictures: Pictures, broken: Broken, resizer: Resizer, notes: PictureNotes) -> Iterator[_Picture]:
     """Those that can be decoded, in order."""
 
     def decoded(row: int, name: str, decode: Callable[[], UInt8Array]) -> _Picture:
         original = decode()
         return _Picture(row, name, (original.shape[0], original.shape[1]), resizer.scaled(original))
 
-    calls = ((name, partial(decoded, row, name, decode)) for row, (name, decode) in enumerate(pictures.each()))
+    calls = ((name, partial(decoded, row, name, decode)) for row, (name, decode) in enumerate(pictures.each(notes)))
     largest = [0]  # pixels
     for name, result in _begun(calls, lambda: largest[0] >= _WORTH_A_THREAD):
         try:
@@ -162,17 +173,21 @@ def _begun(calls: Iterator[_Call], large: Callable[[], bool]) -> Iterator[_Call]
                 future.cancel()
 
 
-def _expected(first: _Picture, count: int, resizer: Resizer) -> int:
-    """Bytes that the decoded pictures take at most, as far as the first of them tells.
+def _expected(pictures: Pictures, reading: Reading) -> int:
+    """Bytes that the decoded pictures take at most, as far as the first usable one tells; 0 where none is usable.
 
     Whether they are brought to the usual size is decided now where the first one alone decides it: photographs that are
     shrunk are counted as what they become, and kept under the key of whoever names that size.
     """
+    resizer = reading.resizer
+    first = next(_usable(pictures, Broken(reading, pictures.count), resizer, PictureNotes()), None)
+    if first is None:
+        return 0
     resizer.look(first.size, first.size)
     height, width = resizer.size or first.size
     if resizer.size is None and resizer.usual is not None:
         height, width = max(height, resizer.usual.size[0]), max(width, resizer.usual.size[1])
-    return count * height * width * (3 if first.pixels.ndim == 3 else 1)
+    return pictures.count * height * width * (3 if first.pixels.ndim == 3 else 1)
 
 
 def _piled(

@@ -42,6 +42,10 @@ class MemoryPile:
         """Change all that are there."""
         self._pictures = [change(picture) for picture in self._pictures]
 
+    def clear(self) -> None:
+        """Forget all that are there."""
+        self._pictures.clear()
+
     def finish(self, progress: Progress) -> UInt8Array:
         """uint8 (N, C, H, W): three channels as soon as one picture is coloured."""
         pictures = self._pictures
@@ -105,6 +109,12 @@ class FilePile:
         """
         if self._file is not None:
             self._rewrite(change, self._file.shape[0])
+
+    def clear(self) -> None:
+        """Forget all that are there."""
+        if self._file is not None:
+            self._file.close()
+        self._file, self._grey = None, 0
 
     def finish(self, progress: Progress) -> tuple[int, ...]:
         """The shape (N, C, H, W) of what lies in the file now."""

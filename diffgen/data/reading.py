@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from diffgen.data.resize import Resizer
@@ -82,9 +82,6 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(shown) + more
 
 
-def said(progress: Progress, sentences: Iterable[str]) -> tuple[str, ...]:
-    """Say those that are not empty; returns them."""
-    real = tuple(sentence for sentence in sentences if sentence)
-    for sentence in real:
-        progress.say(sentence)
-    return real
+def real(*sentences: str) -> tuple[str, ...]:
+    """Those that are not empty."""
+    return tuple(sentence for sentence in sentences if sentence)

@@ -68,6 +68,10 @@ class Resizer:
             return [list(self.size), self.fit, None]
         return [None, self.fit, None if self.usual is None else [*self.usual.size, self.usual.shrinks]]
 
+    def begin(self) -> None:
+        """Forget what sizes the pictures had that were handed over, which are handed over again."""
+        self._sizes.clear()
+
     def look(self, first: Size, size: Size) -> bool:
         """Decide whether pictures are brought to the usual size, once one of them is known.
 

@@ -17,6 +17,7 @@ from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.file_tree import MAX_FILE_BYTES, folder_tree
 from diffgen.data.image_folder import pictures_of
 from diffgen.data.picture_file import decode
+from diffgen.data.picture_notes import PictureNotes
 from diffgen.data.picture_stack import Pictures, stack
 from diffgen.data.reading import Reading
 from diffgen.data.resize import Resizer
@@ -134,10 +135,10 @@ def _read(
         raise UserError(f"No pictures lie in {place}; give a folder with PNG or JPEG files.")
     names = tuple(str(file.relative_to(root)) for file in files)
 
-    def each() -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
+    def each(notes: PictureNotes) -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
         for name, file in zip(names, files, strict=True):
             content = read_bytes(file, longest=MAX_FILE_BYTES)
-            yield name, partial(decode, content, name, str(place))
+            yield name, partial(decode, content, name, str(place), notes)
 
     try:
         resizer = Resizer(config.resize, config.fit)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from diffgen.data import load, picture_stack
 from diffgen.data.loading import load_with
@@ -38,6 +39,25 @@ def test_parquet(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> 
     )
     parquet.write_table(table, tmp_path / "set.parquet")
     check_alike(*in_both_ways(tmp_path / "set.parquet", monkeypatch, resize=20))
+
+
+def test_what_a_whole_set_tells_of_its_pictures(
+    tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    """Pictures of 12 bits and transparent ones, for which those before have to be written again, in colour."""
+    make.write_folder(tmp_path / "set", {f"{n:02}.png": make.picture(n) for n in range(20)})
+    for n in range(20, 60):
+        deep, clear = Image.new("I;16", (8, 8), 60 * n), Image.new("RGBA", (8, 8), (9, 99, 9, 4 * n))
+        (deep if n < 40 else clear).save(tmp_path / "set" / f"{n:02}.png")
+    one, other = in_both_ways(tmp_path / "set", monkeypatch, resize=16)
+    check_alike(one, other)
+    assert one.images[39, :, 0, 0].tolist() == [39 * 60 >> 4] * 3
+    heard = Recording()
+    monkeypatch.setattr(picture_stack, "LARGE_BYTES", 1000)
+    load(tmp_path / "set", resize=16, progress=heard.progress)
+    assert "decoded before" in heard.lines[0]
+    assert heard.lines[-1].endswith("they are read as 12 bits, of which 4,095 is white.")
+    assert heard.warnings[0].startswith("20 of the 60 images")
 
 
 def test_the_usual_size_is_decided_on_the_way(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

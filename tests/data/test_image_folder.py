@@ -273,12 +273,40 @@ def test_sixteen_bits_keep_the_upper_eight(kind: str) -> None:
     assert decode(encoded(Image.fromarray(levels), kind), "x", "s").tolist() == [[0, 0, 1], [127, 255, 255]]
 
 
-@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
-def test_sixteen_bits_that_hold_eight_are_not_taken_for_black(kind: str) -> None:
-    levels = np.array([[0, 255], [7, 1]], dtype=np.uint16)
-    with pytest.raises(UserError, match="no value above 255 of 65,535, so that it would be black; save it as an 8-bit"):
-        decode(encoded(Image.fromarray(levels), kind), "x", "s")
-    assert decode(encoded(Image.fromarray(levels * 0), kind), "x", "s").max() == 0
+@pytest.mark.parametrize("kind", ["png", "tiff", "ppm"])
+@pytest.mark.parametrize(
+    ("highest", "bits", "shift"), [(255, 8, 0), (1023, 10, 2), (1024, 12, 4), (4080, 12, 4), (9999, 14, 6)]
+)
+def test_sixteen_bits_that_hold_fewer(
+    tmp_path: Path, make: Any, kind: str, highest: int, bits: int, shift: int
+) -> None:
+    levels = np.linspace(0, highest, 60).astype(np.uint16)
+    files = {f"{n:02}.{kind}": encoded(Image.new("I;16", (8, 8), int(v)), kind.upper()) for n, v in enumerate(levels)}
+    files["60.png"] = make.picture(77)  # of 8 bits, which stays as it is
+    heard = Recording()
+    found = load(make.write_folder(tmp_path, files), progress=heard.progress)
+    assert found.images[:, 0, 0, 0].tolist() == [*(levels >> shift).tolist(), 77]
+    assert heard.heard == [
+        f"60 of the 61 images of '{tmp_path}' have 16 bits a pixel and no value above {highest:,}; they are read as "
+        f"{bits} bits, of which {2**bits - 1:,} is white."
+    ]
+
+
+@pytest.mark.parametrize("highest", [0, 16_384, 65_535])
+def test_sixteen_bits_that_are_used_up(tmp_path: Path, make: Any, highest: int) -> None:
+    levels = np.linspace(0, highest, 60).astype(np.uint16)
+    files = {f"{n:02}.png": encoded(Image.new("I;16", (8, 8), int(v)), "PNG") for n, v in enumerate(levels)}
+    heard = Recording()
+    found = load(make.write_folder(tmp_path, files), progress=heard.progress)
+    assert found.images[:, 0, 0, 0].tolist() == (levels >> 8).tolist()
+    assert heard.lines == []
+
+
+def test_sizes_are_counted_once_where_sixteen_bits_hold_fewer(tmp_path: Path, make: Any) -> None:
+    files = {f"{n:02}.png": encoded(Image.new("I;16", (30, 20), 60 * n), "PNG") for n in range(60)}
+    heard = Recording()
+    load(make.write_folder(tmp_path, files), resize=16, progress=heard.progress)
+    assert heard.lines[0].startswith("Resized 60 of 60 images")
 
 
 @pytest.mark.parametrize("values", [np.float32([[0.5]]), np.int32([[70_000]]), np.int32([[-1]])])
@@ -293,6 +321,16 @@ def test_transparent_parts_are_white() -> None:
     assert pixels.tolist() == [[[200, 100, 50], [255, 255, 255]]]
     greys = np.array([[[80, 255], [80, 0]]], dtype=np.uint8)
     assert decode(encoded(Image.fromarray(greys, "LA"), "PNG"), "x", "s").tolist() == [[80, 255]]
+
+
+def test_pictures_with_transparent_parts_are_counted(tmp_path: Path, make: Any) -> None:
+    clear, opaque = Image.new("RGBA", (8, 8), (9, 9, 9, 0)), Image.new("RGBA", (8, 8), (9, 9, 9, 255))
+    files = {f"{n:02}.png": encoded(clear if n < 7 else opaque, "PNG") for n in range(50)}
+    heard = Recording()
+    found = load(make.write_folder(tmp_path, files), progress=heard.progress)
+    assert found.images[:, 0, 0, 0].tolist() == [255] * 7 + [9] * 43
+    assert [warning.startswith("7 of the 50 images") for warning in heard.warnings] == [True]
+    assert "transparent parts, which are read as white" in heard.warnings[0]
 
 
 def test_palettes_become_colours() -> None:
