@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.model_settings import ModelSettings
 
@@ -29,7 +30,27 @@ class TorchModule(BlackBox):
     def _ask(self, batch: torch.Tensor) -> object:
         if self._has_modes and self._module.training:
             self._module.eval()
-        return self._module(batch)
+        try:
+            return self._module(batch)
+        except RuntimeError as error:
+            kind = self._other_type(batch)
+            if kind is None:
+                raise
+            raise UserError(
+                f"Model {self.name} computes in {kind}, but diffgen hands it float32 images; save it again after "
+                "model.float()."
+            ) from error
+
+    def _other_type(self, batch: torch.Tensor) -> str | None:
+        """The type of the network's weights, if it refuses float32 images and takes the same ones in that type."""
+        weights = next((each.dtype for each in self._module.parameters() if each.is_floating_point()), batch.dtype)
+        if weights == batch.dtype:
+            return None
+        try:
+            self._module(batch.to(weights))
+        except RuntimeError:
+            return None
+        return str(weights).removeprefix("torch.")
 
 
 def try_eval(module: torch.nn.Module) -> bool:
