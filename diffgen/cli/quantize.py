@@ -57,6 +57,7 @@ def add_parser(verbs: Any) -> None:
         metavar="N",
         help=f"maximum number of calibration images (default: {usual.images})",
     )
+    group.add_argument("--class-names", metavar="FILE", help="file with the names of the classes, one a line")
     group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images that a network gets at once")
     of = Options(parser)
     model_options.add_preprocessing_options(of)
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         images=arguments.images,
         batch_size=options.batch_size(arguments.batch_size),
         **options.reading(arguments),
+        class_names_file=arguments.class_names,
         preprocessing=model_options.preprocessing_from(arguments),
     )
     progress = options.make_progress(arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from diffgen.config.models import Preprocessing
-from diffgen.config.schema import Maybe, setting, settings
+from diffgen.config.schema import FileName, Maybe, setting, settings
 from diffgen.config.sizes import FitRule, Sides
 
 
@@ -62,3 +62,9 @@ class QuantizeConfig:
         False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
     )
     preprocessing: Preprocessing = setting(factory=Preprocessing)
+    class_names_file: FileName = setting(
+        None,
+        "File with the names of the classes, one a line (or a JSON list) in the order of the model's answers.",
+        option="--class-names",
+        metavar="FILE",
+    )

@@ -16,13 +16,13 @@ import torch
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.label_order import announce_order, in_order, names_of_classes, order_of_labels
-from diffgen.comparison.preflight import inspect_real_images, prepare_models
+from diffgen.comparison.preflight import RealAnswers, inspect_real_images, prepare_models
 from diffgen.comparison.real_data import load_for, load_stored
-from diffgen.config import CompareConfig, QuantizeConfig, is_address
+from diffgen.config import CompareConfig, QuantizeConfig, is_address, roles
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.home import expanded
-from diffgen.models import BlackBox
+from diffgen.models import BlackBox, read_class_names
 from diffgen.models import load as load_model
 from diffgen.models.loading import identify
 from diffgen.models.onnx import OnnxModel
@@ -34,6 +34,7 @@ from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet
 
 _MUCH = 0.02  # of the images, more wrong than before
+_BLAMES = "probably differs"  # of the pre-processing, in the sentences of preflight
 _EXPORT = "export the model to ONNX first (torch.onnx.export)"
 
 
@@ -158,8 +159,22 @@ def quantize(
         accuracy=answers.summary.accuracy,
         differing=int((~same).sum()),
         largest_shift=float(np.abs(kept[:, 0] - kept[:, 1]).max()),
-        warnings=(*answers.summary.warnings, *_advice(answers.summary.accuracy, float(same.mean()), config)),
+        warnings=(*_seen((before, after), answers), *_advice(answers.summary.accuracy, float(same.mean()), config)),
     )
+
+
+def _seen(models: tuple[BlackBox, BlackBox], answers: RealAnswers) -> Iterator[str]:
+    """The warnings about the answers to the real images, in which the files go by their names.
+
+    What blames the pre-processing of the 8-bit version is left out: it is the model's own, of which the same is said.
+    """
+    of_the_model = {each.sentence for each in answers.smells[0]}
+    for sentence in answers.summary.warnings:
+        if _BLAMES in sentence and sentence not in of_the_model:
+            continue
+        for role, model in zip(roles(models), models, strict=True):
+            sentence = sentence.replace(f"Model {role} ({model.name})", f"Model {model.name}")
+        yield sentence
 
 
 def _advice(accuracy: tuple[float, ...] | None, same: float, config: QuantizeConfig) -> Iterator[str]:
@@ -185,6 +200,7 @@ def _open(path: Path, config: QuantizeConfig) -> OnnxModel:
         path,
         batch_size=resolve_batch_size(config.batch_size, torch.device("cpu")),
         preprocessing=config.preprocessing,
+        class_names=() if config.class_names_file is None else read_class_names(config.class_names_file),
         isolate="off",  # the quantizer itself works on the graph in this process
     )
     assert isinstance(box, OnnxModel)

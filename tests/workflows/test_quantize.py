@@ -185,3 +185,27 @@ def test_the_command_prints_figures_and_json(model_files, tmp_path, capsys):
     assert read_sidecar(target).preprocessing.outputs == "logits"
     assert main(["inspect", str(target), "--data", "digits:test", "-q"]) == 0
     assert f"{target} is an ONNX file (quantized)." in capsys.readouterr().out
+
+
+def test_a_model_that_is_fed_wrongly_is_blamed_by_its_name_and_its_8_bit_version_is_not(model_files, digits, tmp_path):
+    config = QuantizeConfig(preprocessing=Preprocessing(mean=(2.0,), std=(0.5,)))
+    result = quantize(model_files["b"], data=digits, output=tmp_path / "small.onnx", config=config)
+    assert max(result.accuracy) < 0.5
+    blames = [sentence for sentence in result.warnings if "pre-processing" in sentence]
+    assert blames and all(sentence.startswith(f"Model {model_files['b'].name} ") for sentence in blames)
+    assert not any("Model A" in sentence or "Model B" in sentence for sentence in result.warnings)
+
+
+def test_a_dynamic_version_goes_by_its_name_too(model_files, digits, tmp_path):
+    config = QuantizeConfig(method="dynamic")
+    result = quantize(model_files["b"], data=digits, output=tmp_path / "small.onnx", config=config)
+    assert result.warnings[0].startswith("Model small.onnx answers otherwise when other images are in the batch")
+
+
+def test_names_of_classes_from_a_file(model_files, tmp_path):
+    names = [f"digit {number}" for number in range(10)]
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    target = tmp_path / "small.onnx"
+    given = ["--data", "digits:test", "--class-names", str(tmp_path / "names.txt"), "-o", str(target), "-q"]
+    assert main(["quantize", str(model_files["b"]), *given]) == 0
+    assert read_sidecar(target).class_names == tuple(names)
