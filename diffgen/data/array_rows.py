@@ -101,8 +101,6 @@ def read_rows(rows: ArrayRows, facts: Facts, made_from: list[object], reading: R
                 for batch in rows.batches():
                     levels.look(batch)
                     task.advance(len(batch))
-        else:
-            levels.look(np.array([0, 255], dtype=np.uint8))
         levels.decide()
         file = ImageFile(path, (channels, *size))
         try:

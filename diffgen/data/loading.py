@@ -90,12 +90,15 @@ def load_with(source: Source, resizer: Resizer, *, skip_broken: bool, progress: 
     Raises:
         UserError: see :func:`load`.
     """
+    from diffgen.data.pixels import warn_of_one_shade
     from diffgen.data.reading import Reading
     from diffgen.data.resize import resized
 
     named = os.fsdecode(source) if isinstance(source, str | os.PathLike) else ""
     reading = Reading(named, resizer, skip_broken, progress)
-    return resized(_read(source, reading), resizer, progress)
+    images = _read(source, reading)
+    warn_of_one_shade(images.images, images.source, progress)
+    return resized(images, resizer, progress)
 
 
 def is_word(source: object) -> bool:

@@ -13,6 +13,10 @@ from diffgen.types import UInt8Array
 _WHITE = 255
 # Images converted at once: double precision takes eight times the room of the result.
 _ROWS = 4096
+_LOOKED_AT = 64  # images at once; of usual ones no more are read
+# No picture that was taken or drawn to be looked at keeps this close to black, or to white.
+_CLOSE = 32
+_ALIKE = 4  # grey levels between the darkest and the lightest value, at most, of images of one colour
 
 
 def channels_first(pixels: UInt8Array) -> UInt8Array:
@@ -46,18 +50,39 @@ def to_grey_levels(pixels: np.ndarray[Any, Any], source: str, progress: Progress
     Raises:
         UserError: values that are no numbers, not finite, or in no such range.
     """
-    if pixels.size == 0 or pixels.ndim == 0:
+    if pixels.size == 0 or pixels.ndim == 0 or pixels.dtype == np.uint8:
         return pixels
     levels = GreyLevels(pixels.dtype, source, progress)
     levels.look(pixels)
     levels.decide()
-    if pixels.dtype == np.uint8:
-        return pixels
     found = np.empty(pixels.shape, dtype=np.uint8)
     for start in range(0, len(pixels), _ROWS):
         found[start : start + _ROWS] = levels(pixels[start : start + _ROWS])
     levels.finish()
     return found
+
+
+def warn_of_one_shade(images: UInt8Array, source: str, progress: Progress) -> None:
+    """Warn of images, uint8 (N, C, H, W), all of whose values are nearly black, nearly white or nearly the same.
+
+    That comes of fractions in 0..1 that were stored as whole numbers, for example. Reads on only while it is so.
+    """
+    lowest, highest = _WHITE, 0
+    for start in range(0, len(images), _LOOKED_AT):
+        some = images[start : start + _LOOKED_AT]
+        lowest, highest = min(lowest, int(some.min())), max(highest, int(some.max()))
+        if highest >= _CLOSE and lowest <= _WHITE - _CLOSE and highest - lowest > _ALIKE:
+            return
+    if highest < _CLOSE:
+        what = f"nearly black (no value is above {highest} of {_WHITE})"
+    elif lowest > _WHITE - _CLOSE:
+        what = f"nearly white (no value is below {lowest} of {_WHITE})"
+    else:
+        what = f"of one shade (all values are from {lowest} to {highest} of {_WHITE})"
+    progress.warn(
+        f"The images of {source!r} are {what}, and a pre-processing that suits them may suit no other images; if their "
+        f"values shall spread over 0..{_WHITE}, scale them and save them again."
+    )
 
 
 class GreyLevels:
@@ -88,11 +113,6 @@ class GreyLevels:
             UserError: see :func:`to_grey_levels`.
         """
         source, lowest, highest = self._source, self._lowest, self._highest
-        if self._dtype.kind in "iu" and highest <= 1:
-            self._progress.warn(
-                f"The images of {source!r} are whole numbers of which none is above 1, so that all of them are black "
-                "or nearly so; if 1 is to be white, save them as truth values or multiply them by 255."
-            )
         if self._dtype == np.uint8 or self._dtype.kind == "b":
             return
         if self._dtype.kind not in "iuf":

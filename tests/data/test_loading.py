@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from diffgen.data import is_word, load, loading
+from tests.recording import Recording
 
 
 def test_importing_is_cheap(repository: Path) -> None:
@@ -54,6 +56,31 @@ def test_the_word_goes_before_a_folder_of_that_name(tmp_path: Path, make: Any, m
     assert len(load("digits")) == 1797
     assert len(load("./digits")) == 50
     assert len(load(Path("digits"))) == 50
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "words"),
+    [
+        (0, 1, "nearly black (no value is above 1 of 255)"),
+        (0, 31, "nearly black (no value is above 31 of 255)"),
+        (0, 32, None),
+        (224, 255, "nearly white (no value is below 224 of 255)"),
+        (223, 255, None),
+        (100, 104, "of one shade (all values are from 100 to 104 of 255)"),
+        (100, 105, None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["arrays", "npz"])
+def test_images_of_one_shade_are_warned_of_once(
+    tmp_path: Path, kind: str, lowest: int, highest: int, words: str | None
+) -> None:
+    images = np.full((200, 1, 16, 16), lowest, dtype=np.uint8)
+    images[150, 0, 3, 4] = highest  # one value is enough, wherever it is
+    np.savez(tmp_path / "set.npz", images=images)
+    heard = Recording()
+    load(images if kind == "arrays" else tmp_path / "set.npz", resize=20, progress=heard.progress)
+    assert [words in warning for warning in heard.warnings if words] == ([] if words is None else [True])
+    assert len(heard.warnings) == (words is not None)
 
 
 def test_words() -> None:

@@ -146,7 +146,7 @@ def test_zeros_and_ones_are_warned_about(tmp_path: Path, dtype: str) -> None:
         listener = Recording()
         found = load(save(tmp_path / "set.npz", images=values), progress=listener.progress)
         assert np.array_equal(found.images[:, 0], values)
-        assert ["nearly so" in line for line in listener.warnings] == [True] * warned
+        assert ["nearly black" in line for line in listener.warnings] == [True] * warned
 
 
 def test_truth_values_are_black_and_white(tmp_path: Path) -> None:
