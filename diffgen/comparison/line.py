@@ -19,6 +19,7 @@ from diffgen.comparison.preflight import RealAnswers, inspect_real_images
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
+from diffgen.comparison.same_models import check_same_models
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.split import DataSplit
@@ -223,6 +224,7 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
 
 def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
     """Note in the manifest what the search will work with, and prepare the rest."""
+    check_same_models(given.models, looked.real, folder)
     source, jury = looked.source, looked.jury
     gan = None if source.artifact is None else file_digest(source.artifact)
     if source.join is not None:

@@ -78,6 +78,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
     "check": {"images": _IMAGES, "probabilities": _PROBABILITIES, "classes": ("i", 2)},
     "labels": {"hashes": ("u1", 2), "labels": _ROWS},
     "rank": {"hashes": ("u1", 2), "said": ("i", 2), "guessed": ("f", 2), "chance": _NUMBERS},
+    "probe": {"rows": _ROWS, "labels": ("i", 2), "probabilities": ("f", 2)},
     "selection": {"shown": _ROWS, "rows": _ROWS},
 }
 # arrays of numbers of triggers
@@ -91,7 +92,7 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
     """See that arrays of a run are of their kinds, and that what counts triggers counts ``triggers`` of them.
 
     Args:
-        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels", "rank" or "selection".
+        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels", "rank", "probe" or "selection".
         arrays: by name, with JSON values among them.
         triggers: how many the run has, or None: not known.
 

@@ -39,6 +39,7 @@ ANSWERS = {role: f"answers-{role}.sqlite" for role in ROLES}
 OWN = (
     "labels.npz",
     "rank.npz",
+    "probe.npz",
     "config.toml",
     "triggers",
     "checkpoint.npz",

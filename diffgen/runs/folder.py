@@ -9,6 +9,7 @@
     checkpoint.previous.npz   the one before, for the case that something is wrong with the newest
     lock               while a process works in the folder
     answers-A.sqlite   what a remote model A has answered, so that no image is paid for twice; B's likewise
+    probe.npz          what the models said of a few real images, so that a resumed run asks the same ones
     verdicts.npz       filter scores, reason of rejection, cell and confirmation of every trigger
     report.npz         arrays of the report: real disagreements, held-out scores, generator samples
     operators.npz      curves of how the models answer as an operator gets stronger
