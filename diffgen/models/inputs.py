@@ -87,10 +87,11 @@ class PixelTransform:
         self._antialias = bool(preprocessing.antialias)
         self.shape = model_shape(preprocessing, image_shape, name)
         self._size = self.shape[1:] if self.shape[1:] != image_shape[1:] else None
-        self._grey_weights = torch.tensor(_GREY_WEIGHTS, device=device).view(-1, 1, 1)
+        self._grey_weights = torch.tensor(_GREY_WEIGHTS, dtype=torch.float32, device=device).view(-1, 1, 1)
         # A scalar would do, but on a GPU torch turns the division by a Python number into a multiplication with the
         # rounded reciprocal, which is not x / 255 in every bit.
-        self._divisor = torch.tensor(255.0, device=device) if preprocessing.scale == "0..1" else None
+        whole = torch.tensor(255.0, dtype=torch.float32, device=device)
+        self._divisor = whole if preprocessing.scale == "0..1" else None
         self._mean = self._per_channel("mean", preprocessing.mean or (), name)
         self._std = self._per_channel("std", preprocessing.std or (), name)
 

@@ -11,6 +11,7 @@ from diffgen.config import Preprocessing, from_dict, roles
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
+from diffgen.numerics import own_numerics
 from diffgen.selector.onnx_file import Selector, load_selector
 from diffgen.selector.rules import RULES, Rule, most_confident, soft_vote, who_is_right
 from diffgen.tasks.classification import labels_of
@@ -91,6 +92,7 @@ class SelectorEnsemble:
         """
         return self.decide(images, truth=truth).labels
 
+    @own_numerics()
     def decide(self, images: UInt8Array, *, truth: Int64Array | None = None) -> Decision:
         """Classes of images, and whose word each is; see :meth:`predict`."""
         self._check(images, truth)

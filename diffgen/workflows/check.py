@@ -18,6 +18,7 @@ from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
+from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
@@ -29,6 +30,7 @@ from diffgen.workflows.old_verdict import check_same_files, remove_verdict, verd
 from diffgen.workflows.resume import resume_comparison
 
 
+@own_numerics()
 def check(
     base: Any,
     candidate: Any,
@@ -104,6 +106,7 @@ def check(
         )
 
 
+@own_numerics()
 def resume_check(
     run: str | Path,
     base: Any = None,

@@ -35,6 +35,7 @@ from diffgen.extensions import in_use, name_of
 from diffgen.islands.begin import check_islands
 from diffgen.islands.choice import search_of
 from diffgen.models import BlackBox
+from diffgen.numerics import own_numerics
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
@@ -43,6 +44,7 @@ from diffgen.techniques import technique_class
 from diffgen.threads import all_threads
 
 
+@own_numerics()
 def compare(
     *models: Any,
     data: Any,

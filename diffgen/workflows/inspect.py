@@ -26,6 +26,7 @@ from diffgen.models.onnx_quantizer import is_quantized
 from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
 from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized as has_quantized_code
+from diffgen.numerics import own_numerics
 from diffgen.runs.files import write_text
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, UInt8Array
@@ -77,6 +78,7 @@ class Inspection:
     written: str | None = None
 
 
+@own_numerics()
 def inspect(
     model: Any,
     *,

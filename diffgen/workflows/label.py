@@ -27,6 +27,7 @@ from diffgen.labels.sheet import Sheet, image_id, write_sheet
 from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
 from diffgen.models import BlackBox
 from diffgen.models.base import PREPARED
+from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
@@ -183,6 +184,7 @@ def label_import(
     return _put(folder, finds, people, force=force)
 
 
+@own_numerics()
 def label_oracle(
     run: str | Path,
     oracles: Sequence[Any],

@@ -23,6 +23,7 @@ from diffgen.data.reading import Reading
 from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.numerics import own_numerics
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.opening import read_bytes
@@ -68,6 +69,7 @@ class PredictResult:
         return text.getvalue()
 
 
+@own_numerics()
 def predict(
     run: str | Path,
     pictures: str | Path,

@@ -10,6 +10,7 @@ import numpy as np
 from diffgen.comparison.real_data import load_stored
 from diffgen.config import CompareConfig
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.numerics import own_numerics
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
@@ -37,6 +38,7 @@ class Preview:
     labels: Int64Array | None
 
 
+@own_numerics()
 def preview(
     data: Any,
     *,

@@ -29,6 +29,7 @@ from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized, quantize_file
 from diffgen.models.sidecar import sidecar_path, sidecar_text
 from diffgen.models.sniffing import FileKind
+from diffgen.numerics import own_numerics
 from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet
@@ -76,6 +77,7 @@ class QuantizeResult:
         return {**asdict(self), "disagreement": self.disagreement}
 
 
+@own_numerics()
 def quantize(
     model: str | os.PathLike[str],
     *,

@@ -23,6 +23,7 @@ from diffgen.labels.sheet import Sheet, write_sheet
 from diffgen.metrics.ranking import chances, doubt, draw, guessed_right
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
+from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
@@ -59,6 +60,7 @@ class ShortList:
         return asdict(self)
 
 
+@own_numerics()
 def rank_export(
     run: str | Path,
     output: str | Path,

@@ -15,6 +15,7 @@ from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.models.base import PREPARED
+from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
 from diffgen.runs.pictures import read_picture_name, read_png
@@ -60,6 +61,7 @@ class ReplayResult:
         return {**{name: values[name] for name in ("run", "replayed", "reproduced")}, "faults": faults, **named}
 
 
+@own_numerics()
 def replay(
     run: str | Path,
     *models: Any,

@@ -21,12 +21,14 @@ from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions, in_use
 from diffgen.islands.choice import search_of
+from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
 from diffgen.threads import all_threads
 
 
+@own_numerics()
 def resume(
     run: str | Path,
     *models: Any,

@@ -25,6 +25,7 @@ from diffgen.features.vgg16 import Vgg16
 from diffgen.labels.store import SOURCES
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
+from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
@@ -79,6 +80,7 @@ class SelectResult:
         }
 
 
+@own_numerics()
 def select(
     run: str | Path,
     *,

@@ -26,6 +26,7 @@ from diffgen.extensions import Extensions
 from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
+from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
@@ -67,6 +68,7 @@ class ShrinkResult:
         return asdict(self)
 
 
+@own_numerics()
 def shrink(
     run: str | Path,
     *,

@@ -21,6 +21,7 @@ from diffgen.features import loading as feature_loading
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.header import add_to_header, read_header
 from diffgen.gan_training.networks import check_image_shape, check_resize
+from diffgen.numerics import own_numerics
 from diffgen.runs.files import make_folder, write_whole
 from diffgen.runs.outputs import output_file
 from diffgen.sources import gan as gan_loader
@@ -61,6 +62,7 @@ class TrainGanResult:
         return asdict(self)
 
 
+@own_numerics()
 def train_gan(
     data: Any,
     *,
