@@ -15,13 +15,19 @@ _MIN_TRIGGERS = 50  # triggers from which on a share says something
 def filter_warnings(
     verdicts: FilterVerdicts, calibration: Calibration, *, asked_in_search: bool = False
 ) -> tuple[str, ...]:
-    """One sentence for each filter that rejects nothing or nearly everything, of the triggers or of real images.
+    """One sentence for each filter that gives NaN, or rejects nothing or nearly everything, of triggers or real images.
 
     Args:
         asked_in_search: the search avoided what the filters reject, so that rejecting nothing is no fault.
     """
     found = []
     for index, name in enumerate(verdicts.names):
+        strange = int((np.isnan(verdicts.scores[:, index]) & (verdicts.rejected_by == index)).sum())
+        if strange:
+            found.append(
+                f"The filter {name} gave NaN for {strange:,} of the {len(verdicts.scores):,} triggers, which count as "
+                "rejected; its score() must give a number for each image."
+            )
         real = float(calibration.alone[index])
         asked = int((~np.isnan(verdicts.scores[:, index])).sum())
         rejected = int((verdicts.rejected_by == index).sum())

@@ -117,6 +117,14 @@ def test_a_filter_that_rejects_nothing_or_nearly_everything_is_named() -> None:
     assert warned(0, 0) == ""
 
 
+def test_a_filter_that_gives_nan_for_triggers_is_named() -> None:
+    scores = np.zeros((5, 1), np.float32)
+    scores[:2] = np.nan
+    said = FilterVerdicts(("own",), np.zeros(1, np.float32), scores, np.array([0, 0, -1, -1, -1]))
+    (warning,) = filter_warnings(said, calibrate(np.zeros((9, 1), np.float32), [math.nan], 0.05))
+    assert warning.startswith("The filter own gave NaN for 2 of the 5 triggers, which count as rejected; ")
+
+
 def test_a_given_threshold_that_real_images_do_not_pass_is_named() -> None:
     assert "rejects 40% of held-out real images with the threshold 0.4" in warned(30, 60, threshold=0.4)
     assert warned(30, 60, threshold=0.1) == ""
