@@ -68,7 +68,7 @@ class Extensions:
         named: dict[str, Any] = {kind: name_of(each) for kind, each in found.items() if each is not None}
         if self.offer is not None:
             named["generator"] = self.offer
-        return {**named, **({"filters": [name_of(each) for each in self.filters]} if self.filters else {})}
+        return {**named, **({"filters": list(names_of(self.filters))} if self.filters else {})}
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -125,6 +125,15 @@ def name_of(thing: Any) -> str:
         return name_of(thing.func)
     kind = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def names_of(things: Sequence[Any]) -> tuple[str, ...]:
+    """:func:`name_of` each; of several objects of one class, with the ``name`` that each has behind it."""
+    names = [name_of(each) for each in things]
+    return tuple(
+        f"{name}:{each.name}" if names.count(name) > 1 and is_object(name) and hasattr(each, "name") else name
+        for name, each in zip(names, things, strict=True)
+    )
 
 
 def is_object(name: str) -> bool:

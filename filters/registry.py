@@ -33,14 +33,32 @@ def foreign_filters(names: Sequence[str]) -> dict[str, Filter]:
 def _made(name: str) -> Filter:
     found: Any = None
     if extensions.is_object(name):
-        found = next((each for each in extensions.in_use().filters if extensions.name_of(each) == name), None)
+        given = extensions.in_use().filters
+        found = dict(zip(extensions.names_of(given), given, strict=True)).get(name)
         if found is None:
             raise extensions.missing_object("filter", name)
     else:
         found = extensions.load("filter", name)
-    make: Any = found
-    made: Filter = make() if inspect.isclass(found) or inspect.isroutine(found) else make
+    made: Any = found
+    if inspect.isclass(found) or inspect.isroutine(found):
+        if not _takes_nothing(found):
+            raise UserError(
+                f"The filter {name} takes arguments; give an object as diffgen.Filter describes it, or a class or "
+                "function without arguments that makes one."
+            )
+        made = found()
     lacking = [part for part in _PARTS if not hasattr(made, part)]
     if lacking:
         raise UserError(f"The filter {name} has no {lacking[0]}; see diffgen.Filter for what a filter must have.")
     return made
+
+
+def _takes_nothing(make: Any) -> bool:
+    """Whether it can be called without arguments; where nobody can say, it is tried."""
+    try:
+        inspect.signature(make).bind()
+    except TypeError:
+        return False
+    except ValueError:  # built in, without a signature
+        return True
+    return True

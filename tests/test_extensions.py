@@ -197,6 +197,33 @@ def test_what_is_no_filter() -> None:
         foreign_filters(["builtins:object"])
 
 
+def test_a_function_that_makes_no_filter_is_told_what_one_is() -> None:
+    given = extensions.Extensions.among(None, None, [lambda images: images])
+    with (
+        given.in_use(),
+        pytest.raises(UserError, match=r"takes arguments; give an object as diffgen\.Filter"),
+    ):
+        foreign_filters(extensions.names_of(given.filters))
+
+
+def test_objects_of_one_class_are_told_apart_by_their_names(made: dict[str, Any], folder: Path, tmp_path: Path) -> None:
+    def smoothness(name: str) -> Any:
+        filter_ = made["Smoothness"]()
+        filter_.name = name
+        return filter_
+
+    given = [smoothness("rough"), smoothness("smooth")]
+    names = ["my_package:Smoothness:rough", "my_package:Smoothness:smooth"]
+    models = (str(folder / "a.onnx"), str(folder / "b.onnx"))
+    settings = {"data": "digits:test", "technique": "real_data", "budget": "200q", "data_labels": "ignore"}
+    diffgen.compare(*models, filters=given, output=tmp_path / "run", **settings)
+    run = RunFolder.open(tmp_path / "run")
+    assert run.config()["filters"]["names"] == run.manifest["extensions"]["filters"] == names
+    assert [each["name"] for each in run.results()["filters"]] == ["rough", "smooth"]
+    with pytest.raises(UserError, match="give objects of one class a name each"):
+        diffgen.compare(*models, filters=[smoothness("rough"), smoothness("rough")], output=tmp_path / "no", **settings)
+
+
 @pytest.mark.parametrize("name", ["jury", "ssim", "smoothness"])
 def test_a_filter_that_is_called_as_another_one(made: dict[str, Any], name: str) -> None:
     """Scores are kept by these names: one called jury was given those of the jury."""

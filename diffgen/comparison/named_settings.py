@@ -11,7 +11,7 @@ from diffgen.config import CompareConfig, SearchConfig, applied, replace
 from diffgen.config.layers import Layer, filter_chain, merged
 from diffgen.config.named import layer
 from diffgen.errors import UserError
-from diffgen.extensions import Extensions, name_of
+from diffgen.extensions import Extensions, name_of, names_of
 from diffgen.techniques import preset, preset_gan, technique_class
 
 
@@ -78,7 +78,7 @@ def _parts(technique: Any, generator: Any, filters: str | Sequence[Any] | None) 
     if generator is not None:
         made["generator"] = {"file": generator}
     if filters is not None:
-        chain = filter_chain(filters) if isinstance(filters, str) else {"names": tuple(map(name_of, filters))}
+        chain = filter_chain(filters) if isinstance(filters, str) else {"names": names_of(filters)}
         made["filters"] = chain
     return made
 

@@ -150,7 +150,10 @@ class FilterConfig:
                 known = ", ".join((*FILTERS, *sorted(extensions.offered("filter"))))
                 raise UserError(f"The filter {name!r} is not known; known are {known}.")
         if len(set(names)) < len(names):
-            raise UserError(f"The filters {', '.join(names)} name one of them twice; name each once.")
+            raise UserError(
+                f"The filters {', '.join(names)} name one of them twice; name each once, and give objects of one class "
+                "a name each."
+            )
 
 
 # "paper" is DiffGAN, section 3.6: SSIM of at least 0.4, and a discriminator whose threshold the paper leaves open
