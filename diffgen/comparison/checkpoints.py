@@ -96,6 +96,7 @@ class Checkpointer:
 
         Raises:
             RunError: the disk is full.
+            UserError: the technique's state is neither arrays nor JSON values.
         """
         self.record()
         started = time.monotonic()
@@ -123,9 +124,15 @@ class Checkpointer:
             "triggers": evaluator.archive.digest(),
             "history": self._history,
         }
-        if shared := state.keys() & kept.keys():
-            raise ValueError(f"The technique keeps its state under names that are taken: {sorted(shared)}.")
-        write_checkpoint(self._folder, {**state, **kept})
+        try:
+            if shared := state.keys() & kept.keys():
+                raise ValueError(f"names that are taken: {', '.join(sorted(shared))}")
+            write_checkpoint(self._folder, {**state, **kept})
+        except (AttributeError, TypeError, ValueError) as error:  # no mapping, or no array and no JSON value in it
+            raise UserError(
+                f"The state of the technique {type(self._technique).__name__} cannot be kept ({error}); its "
+                "checkpoint() must give arrays of numbers, and values that JSON knows, by name."
+            ) from error
 
 
 def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any], TriggerTable] | None:

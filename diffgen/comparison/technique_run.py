@@ -219,6 +219,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         behaviours=count_of_behaviours(prepared),
         examine=Examination(prepared) if filters_are_asked(prepared) else None,
         stages=stages_of(prepared),
+        real_images=len(prepared.images),
     )
     return SearchLoop(
         make(config.technique, context),

@@ -29,7 +29,7 @@ class Archive:
     """
 
     def __init__(self, image_shape: tuple[int, int, int], *, sink: Sink | None = None) -> None:
-        self._shape = image_shape
+        self.image_shape = image_shape
         self._sink = sink
         self._numbers: dict[bytes, int] = {}
         self._blocks: list[UInt8Array] = []
@@ -74,7 +74,7 @@ class Archive:
         while taken < len(images):
             block, row = divmod(start + taken, _BLOCK)
             if block == len(self._blocks):
-                self._blocks.append(np.empty((_BLOCK, *self._shape), dtype=np.uint8))
+                self._blocks.append(np.empty((_BLOCK, *self.image_shape), dtype=np.uint8))
                 self._label_blocks.append(np.empty((_BLOCK, labels.shape[1]), dtype=np.int64))
             count = min(_BLOCK - row, len(images) - taken)
             self._blocks[block][row : row + count] = images[taken : taken + count]
@@ -95,7 +95,7 @@ class Archive:
 
     def images(self, numbers: Int64Array) -> UInt8Array:
         """uint8 (len(numbers), C, H, W)."""
-        out = np.empty((len(numbers), *self._shape), dtype=np.uint8)
+        out = np.empty((len(numbers), *self.image_shape), dtype=np.uint8)
         for row, number in enumerate(numbers):
             out[row] = self._blocks[number // _BLOCK][number % _BLOCK]
         return out
@@ -135,7 +135,7 @@ class Archive:
             ImagePart(min(_BLOCK, count - start), partial(_front, block, count - start))
             for start, block in zip(range(0, count, _BLOCK), self._blocks, strict=True)
         ]
-        return ImageColumn(parts, self._shape)
+        return ImageColumn(parts, self.image_shape)
 
 
 def _front(block: UInt8Array, rows: int) -> UInt8Array:

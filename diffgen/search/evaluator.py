@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from diffgen.models import BlackBox
+from diffgen.origins import Origins
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.asking import Asking
@@ -18,6 +19,7 @@ from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import Divergence, euclidean_plus_one
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import NO_PAIR, NOT_ARCHIVED, Answers, Proposal
+from diffgen.search.proposal_check import check_origins
 from diffgen.search.staging import Stages
 from diffgen.tasks.classification import disagree, label_numbers
 from diffgen.tasks.kept_answers import keep
@@ -66,6 +68,7 @@ class Evaluator:
         stages: of four models or more, which two are asked first; the others are then asked about triggers of these two
             and about a sample. An answer that nobody asked for is that of the first model asked. None: all are asked
             about everything.
+        real_images: how many there are, for the origins of pictures; None: not known.
 
     Attributes:
         queries: images asked about so far.
@@ -83,12 +86,14 @@ class Evaluator:
         behaviours: Behaviours | None = None,
         examine: Examine | None = None,
         stages: Stages | None = None,
+        real_images: int | None = None,
     ) -> None:
         self.black_boxes = tuple(black_boxes)
         self.archive = archive
         self.margin = margin
         self.queries = self.spared = 0
         self.stages = stages
+        self.real_images = real_images
         self.behaviours = behaviours
         self._divergence = divergence
         self._examine = examine
@@ -105,7 +110,7 @@ class Evaluator:
 
         Raises:
             RunError: a model raised or gave something that is not a probability.
-            UserError: the source of the pictures tells a recipe that is none.
+            UserError: the source of the pictures tells origins that cannot be.
         """
         images = proposal.images
         if len(images) == 0:
@@ -121,7 +126,11 @@ class Evaluator:
         rows = triggers.nonzero().squeeze(1)
         if len(rows) > 0:
             on_cpu = rows.cpu()
-            found = _table(proposal, rows, probabilities, divergence, first_query=first + 1)
+            origins = proposal.origins_of(on_cpu.numpy())
+            if origins is not None:
+                whose = f"The source {type(proposal.source).__name__}"
+                check_origins(origins, whose, count=len(rows), real_images=self.real_images)
+            found = _table(proposal, origins, rows, probabilities, divergence, first_query=first + 1)
             known = len(self.archive)
             archived = self.archive.add(found)
             numbers[on_cpu] = torch.from_numpy(archived)
@@ -194,11 +203,16 @@ class Evaluator:
 
 
 def _table(
-    proposal: Proposal, rows: torch.Tensor, probabilities: torch.Tensor, divergence: torch.Tensor, *, first_query: int
+    proposal: Proposal,
+    origins: Origins | None,
+    rows: torch.Tensor,
+    probabilities: torch.Tensor,
+    divergence: torch.Tensor,
+    *,
+    first_query: int,
 ) -> TriggerTable:
     """The rows of a proposal that trigger; only they ever leave the device."""
     genes, on_cpu = proposal.genes, rows.cpu().numpy()
-    origins = proposal.origins_of(on_cpu)
     kept, classes = keep(probabilities[rows])
     return TriggerTable.of(
         proposal.images[rows].cpu().numpy(),

@@ -11,6 +11,7 @@ from diffgen.events import StopToken
 from diffgen.models import BlackBox
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.proposal_check import check_proposal
 
 
 class Proposer(Protocol):
@@ -109,6 +110,7 @@ class SearchLoop:
 
         Raises:
             RunError: a model failed, or the technique has nothing more to propose.
+            UserError: the technique proposes what nobody can be asked about.
         """
         while self.generation(on_answer):
             if on_generation is not None:
@@ -118,12 +120,17 @@ class SearchLoop:
         """Ask until the technique is between two generations; False when the search ends before.
 
         Raises:
-            RunError: see :meth:`run`.
+            RunError, UserError: see :meth:`run`.
         """
         while not self.technique.finished and (room := self.room()) > 0:
             proposal = self.technique.propose(room)
-            if len(proposal) > room:
-                raise ValueError(f"The technique proposes {len(proposal)} images where there is room for {room}.")
+            check_proposal(
+                proposal,
+                type(self.technique).__name__,
+                room=room,
+                image_shape=self.evaluator.archive.image_shape,
+                real_images=self.evaluator.real_images,
+            )
             answers = self.evaluator.ask(proposal)
             if on_answer is not None:
                 on_answer()

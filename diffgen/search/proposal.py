@@ -68,7 +68,7 @@ def _check(origins: Origins, fault: str) -> None:
     for recipe in origins.recipes:
         try:
             check_recipe(recipe)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:  # a recipe that is no text at all
             raise UserError(
                 f"{fault} ({error}); write one as noise(strength=10), steps separated by semicolons, or make it with "
                 "diffgen.origins.recipe_text."

@@ -96,7 +96,7 @@ def test_a_resumed_search_ends_as_the_uninterrupted_one(setup: Setup, tmp_path: 
     whole_loop.run(on_generation=remember)
     assert len(states) > 8
     state = states[4]
-    archive = Archive(whole_evaluator.archive._shape)
+    archive = Archive(whole_evaluator.archive.image_shape)
     kept = parts[: state["parts"]]
     archive.restore(TriggerTable.joined(kept))
     again, loop = setup("600q", config=config, archive=archive)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from diffgen.config import Budget
+from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models.answer_store import AnswerStore
 from diffgen.search.behaviours import Behaviours
@@ -101,7 +102,7 @@ def test_a_proposal_larger_than_the_room_is_refused(make_loop: Callable[..., Sea
     loop = make_loop("1000q")
     loop.technique = Greedy(loop.technique._generator, 100)
     loop.start()
-    with pytest.raises(ValueError, match="65 images where there is room for 64"):
+    with pytest.raises(UserError, match="Greedy proposes 65 images where there is room for 64; "):
         loop.run()
     assert loop.evaluator.queries == 0
 
