@@ -112,7 +112,7 @@ def load(
     if isinstance(model, type):
         raise UserError(f"The model {settings.name} is a class; give an object of it, such as {settings.name}().")
     if isinstance(model, torch.nn.Module):
-        return TorchModule(model, settings)
+        return TorchModule(model, settings, lent=True)
     if callable(model):
         return CallableModel(model, settings)
     raise UserError(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from diffgen.errors import UserError
@@ -12,26 +15,28 @@ from diffgen.models.model_settings import ModelSettings
 class TorchModule(BlackBox):
     """A network in memory.
 
-    The module itself is used, not a copy: it is moved to the device and put into evaluation mode, also when somebody
-    puts it back into training mode between two calls.
+    The module itself is used, not a copy: it is moved to the device, and is in evaluation mode while it is asked.
 
     Args:
         module: takes float32 (N, C, H, W) and gives (N, K).
         settings: name, device and so on.
+        lent: it is the caller's: each of its parts is back in its own mode whenever it has been asked.
     """
 
     format = "a PyTorch network in memory"
 
-    def __init__(self, module: torch.nn.Module, settings: ModelSettings) -> None:
+    def __init__(self, module: torch.nn.Module, settings: ModelSettings, *, lent: bool = False) -> None:
         super().__init__(settings)
         self._module = module.to(settings.device)
-        self._has_modes = try_eval(self._module)
+        if lent:
+            with evaluating(self._module) as self._has_modes:
+                pass
+        else:
+            self._has_modes = try_eval(self._module)
 
     def _ask(self, batch: torch.Tensor) -> object:
-        if self._has_modes and self._module.training:
-            self._module.eval()
         try:
-            return self._module(batch)
+            return self._answer(batch)
         except RuntimeError as error:
             kind = self._other_type(batch)
             if kind is None:
@@ -41,16 +46,34 @@ class TorchModule(BlackBox):
                 "model.float()."
             ) from error
 
+    def _answer(self, batch: torch.Tensor) -> object:
+        if not self._has_modes:
+            return self._module(batch)
+        with evaluating(self._module):
+            return self._module(batch)
+
     def _other_type(self, batch: torch.Tensor) -> str | None:
         """The type of the network's weights, if it refuses float32 images and takes the same ones in that type."""
         weights = next((each.dtype for each in self._module.parameters() if each.is_floating_point()), batch.dtype)
         if weights == batch.dtype:
             return None
         try:
-            self._module(batch.to(weights))
+            self._answer(batch.to(weights))
         except RuntimeError:
             return None
         return str(weights).removeprefix("torch.")
+
+
+@contextmanager
+def evaluating(module: torch.nn.Module) -> Iterator[bool]:
+    """While the block runs, a module and all its parts are in evaluation mode; gives False if it has no modes."""
+    training = [part for part in module.modules() if getattr(part, "training", False)]
+    has_modes = not training or try_eval(module)
+    try:
+        yield has_modes
+    finally:
+        for part in training:
+            part.training = True
 
 
 def try_eval(module: torch.nn.Module) -> bool:

@@ -379,3 +379,28 @@ def test_many_images_are_looked_at_as_a_random_sample() -> None:
         seen = {np.rint(image * 255).astype(np.uint8).tobytes() for part in shown for image in part}
         assert len(seen & known.keys()) <= 256
         assert {known[each] for each in seen if each in known} == set(range(10))
+
+
+@pytest.mark.parametrize("outputs", ["auto", "logits"])
+def test_a_module_of_the_caller_is_in_its_own_mode_after_it_is_asked(outputs: str) -> None:
+    seen: list[tuple[bool, ...]] = []
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.frozen, self.drop = torch.nn.BatchNorm2d(1).eval(), torch.nn.Dropout(0.5)
+            self.last = torch.nn.Linear(16, 3)
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append(tuple(part.training for part in self.modules()))
+            return self.last(self.drop(self.frozen(images)).flatten(1))
+
+    network = Network()
+    modes = {name: part.training for name, part in network.named_modules()}
+    assert modes == {"": True, "frozen": False, "drop": True, "last": True}
+    box = load(network, preprocessing=Preprocessing(outputs=outputs))  # type: ignore[arg-type]
+    images = np.random.default_rng(0).integers(0, 256, (20, 1, 4, 4), dtype=np.uint8)
+    box.prepare(images)
+    assert np.array_equal(box.predict(images), box.predict(images))
+    assert seen and not any(map(any, seen))
+    assert {name: part.training for name, part in network.named_modules()} == modes
