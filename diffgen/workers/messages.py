@@ -47,12 +47,14 @@ def failed(error: Exception) -> Failed:
     return Failed(reason(error) + "".join(f" (at {each.filename}:{each.lineno})" for each in frames[-1:]))
 
 
-def how_it_ended(process: BaseProcess) -> Failed:
-    """What there is to say of a process that ended without a word."""
+def how_it_ended(process: BaseProcess, *, begun: bool = True) -> Failed:
+    """What there is to say of a process that ended without a word; ``begun``: it got as far as diffgen's own code."""
     process.join(_SECONDS_TO_END)
     code = process.exitcode
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
         memory = ", as when memory is full" if name == "SIGKILL" else ""
         return Failed(f"its process was ended by the signal {name}{memory}", died=True)
-    return Failed(f"its process ended with the code {code}", died=True)
+    # a new process imports the script that started it, and must not do there again what started it
+    why = "" if begun else ", before it began: a script must call diffgen under 'if __name__ == \"__main__\":'"
+    return Failed(f"its process ended with the code {code}{why}", died=True)

@@ -20,6 +20,7 @@ class CallProcesses:
 
     def __init__(self) -> None:
         self._running: dict[int, tuple[SpawnProcess, Connection]] = {}
+        self._begun: set[int] = set()
 
     def start(self, number: int, function: Function, *arguments: Any) -> None:
         """Call it in a new process, which is no daemon: it may start others."""
@@ -44,9 +45,12 @@ class CallProcesses:
             if connection not in heard:
                 continue
             try:
-                event: Said | Ended = connection.recv()
+                event: Said | Ended | None = connection.recv()
             except (EOFError, OSError):
-                event = Ended(how_it_ended(process))
+                event = Ended(how_it_ended(process, begun=number in self._begun))
+            if event is None:
+                self._begun.add(number)
+                continue
             if isinstance(event, Ended):
                 process.join()
                 connection.close()
@@ -69,8 +73,9 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
+        connection.send(None)  # it has begun
         function, arguments = connection.recv()
-    except EOFError:
+    except (EOFError, OSError):
         return
 
     def listen(event: Event) -> None:

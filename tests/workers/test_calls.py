@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +17,11 @@ from diffgen.workers.calls import Ended
 from diffgen.workers.messages import Failed, Said, failed
 from diffgen.workers.processes import CallProcesses
 from tests.workers import called
+
+
+def with_tests() -> dict[str, str]:
+    """Where a script finds diffgen and these tests."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 @pytest.fixture
@@ -43,6 +52,19 @@ def test_what_is_heard_of_calls(calls: CallProcesses) -> None:
     assert breaks[0].failure.text.startswith("BrokenPipeError: the server is gone (at ")
     assert dies == [Ended(Failed("its process was ended by the signal SIGKILL, as when memory is full", died=True))]
     assert calls.events(0) == []
+
+
+def test_a_script_that_calls_diffgen_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from diffgen.workers.processes import CallProcesses\n"
+        "from tests.workers import called\n"
+        "calls = CallProcesses()\n"
+        "calls.start(0, called.says, 'x')\n"
+        "print(calls.events(60)[0][1].failure.text)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=with_tests())
+    assert "the code 1, before it began: a script must call diffgen under 'if __name__ == \"__main__\":'" in done.stdout
 
 
 def test_calls_that_are_ended(calls: CallProcesses) -> None:
