@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,3 +96,9 @@ class Scorer(Protocol):
             float32 (N,), higher is more real; no fixed range.
         """
         ...
+
+
+def several(given: Any) -> tuple[Any, ...]:
+    """What was given in place of a list: all of it, or the one thing, such as a path, a number or a function."""
+    one = isinstance(given, str | bytes | os.PathLike) or callable(given) or not isinstance(given, Iterable)
+    return (given,) if one else tuple(given)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from diffgen.data import load
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
 from diffgen.sources.base import Source
 from diffgen.sources.gan import DiscriminatorScorer, GanSource
-from diffgen.types import ImageSet, Scorer
+from diffgen.types import ImageSet, Scorer, several
 
 
 def image_set(**changes: Any) -> ImageSet:
@@ -79,3 +81,14 @@ def test_the_trained_networks_are_a_generator_and_a_scorer() -> None:
     assert not isinstance(generator, Scorer)
     assert isinstance(scorer, Scorer)
     assert not isinstance(scorer, Source)
+
+
+@pytest.mark.parametrize("one", ["a.csv", Path("a.csv"), 3, np.int64(3), print, torch.nn.Sequential(torch.nn.ReLU())])
+def test_one_thing_stands_for_a_list_of_it(one: Any) -> None:
+    assert several(one) == (one,)
+    assert several([one, one]) == several(each for each in (one, one)) == (one, one)
+
+
+def test_several_things_are_as_they_are() -> None:
+    assert several(()) == ()
+    assert several(np.array([3, 1])) == (3, 1)

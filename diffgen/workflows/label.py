@@ -34,7 +34,7 @@ from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.layout import LatentLayout
-from diffgen.types import Int64Array
+from diffgen.types import Int64Array, several
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _BATCH = 1024
@@ -131,7 +131,7 @@ def label_export(
 
 def label_import(
     run: str | Path,
-    sheets: Sequence[str | Path],
+    sheets: str | Path | Sequence[str | Path],
     *,
     partial: bool = False,
     force: bool = False,
@@ -141,7 +141,7 @@ def label_import(
 
     Args:
         run: the run folder.
-        sheets: CSV files; all must hold the same pictures.
+        sheets: CSV files, or one; all must hold the same pictures.
         partial: pictures without a label are allowed.
         force: replace labels by people that the run has.
         withdrawn: these are all sheets that people have: what nobody labels on them any more loses the label by people
@@ -154,7 +154,7 @@ def label_import(
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
     rows = {image_id(digest): row for row, digest in enumerate(finds.hashes)}
-    paths = [Path(sheet) for sheet in sheets]
+    paths = [Path(sheet) for sheet in several(sheets)]
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError("The same sheet is named twice; give each annotator's own.")
     said = [read_labels(path, rows, finds.class_names, partial=partial) for path in paths]
@@ -187,7 +187,7 @@ def label_import(
 @own_numerics()
 def label_oracle(
     run: str | Path,
-    oracles: Sequence[Any],
+    oracles: Any,
     *,
     options: ModelSpec | None = None,
     device: str | None = None,
@@ -199,8 +199,8 @@ def label_oracle(
 
     Args:
         run: the run folder.
-        oracles: models, as for :func:`diffgen.compare`; better ones than those under test. Where such a model and the
-            run have the same names for the classes, in another order, the names count.
+        oracles: models, or one, as for :func:`diffgen.compare`; better ones than those under test. Where such a model
+            and the run have the same names for the classes, in another order, the names count.
         options: how all of them are opened and fed, or None.
         device: where to ask, or None for the run's own device.
         force: replace labels by reference models that the run has.
@@ -218,7 +218,7 @@ def label_oracle(
     some = finds.images_of(np.sort(random_rows(len(finds), PREPARED)))
     under_test = {folder.manifest["files"][role]["sha256"]: role for role in folder.manifest["files"]}
     models = []
-    for oracle in oracles:
+    for oracle in several(oracles):
         size = opened.batch_size
         model = load_spec(oracle, options, device=place, batch_size=size)
         if model.digest is not None and model.digest in under_test:

@@ -19,6 +19,7 @@ from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.ranking import Standing, standing_by_clusters, standing_by_labels
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
+from diffgen.types import several
 
 _SHOWN = 10  # pictures that decide, named for each two neighbours
 
@@ -88,7 +89,9 @@ class RankResult:
         return asdict(self)
 
 
-def rank(run: str | Path, *, sheets: Sequence[str | Path] = (), partial: bool = False, seed: int = 0) -> RankResult:
+def rank(
+    run: str | Path, *, sheets: str | Path | Sequence[str | Path] = (), partial: bool = False, seed: int = 0
+) -> RankResult:
     """The models of a run in order.
 
     Without sheets by their faults among what the search found and the jury recognised: an order of what was met, for
@@ -97,7 +100,8 @@ def rank(run: str | Path, *, sheets: Sequence[str | Path] = (), partial: bool = 
 
     Args:
         run: the run folder.
-        sheets: filled-in sheets of one :func:`diffgen.rank_export`; several are several people's, merged by majority.
+        sheets: filled-in sheets, or one, of one :func:`diffgen.rank_export`; several are several people's, merged by
+            majority.
         partial: pictures without a label are allowed.
         seed: of the intervals.
 
@@ -105,9 +109,9 @@ def rank(run: str | Path, *, sheets: Sequence[str | Path] = (), partial: bool = 
         UserError: no finished run there; without sheets, it has no jury or nothing recognised; with sheets, nothing was
             exported or they are of another export.
     """
-    folder = RunFolder.open(run)
+    given, folder = several(sheets), RunFolder.open(run)
     names = tuple(str(entry["name"]) for _, entry in sorted(folder.manifest["files"].items()))
-    return _by_labels(folder, names, sheets, partial, seed) if sheets else _by_faults(folder, names, seed)
+    return _by_labels(folder, names, given, partial, seed) if given else _by_faults(folder, names, seed)
 
 
 def _by_faults(folder: RunFolder, names: Sequence[str], seed: int) -> RankResult:

@@ -23,7 +23,7 @@ from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.tasks.classification import by_verdict, differ, faults
-from diffgen.types import Int64Array
+from diffgen.types import Int64Array, several
 
 _BATCH = 1024
 
@@ -66,7 +66,7 @@ def replay(
     run: str | Path,
     *models: Any,
     images_only: bool = False,
-    triggers: Sequence[int] = (),
+    triggers: int | Sequence[int] = (),
     device: str | None = None,
     options: Sequence[ModelSpec] = (),
     events: Listener | None = None,
@@ -78,7 +78,7 @@ def replay(
         run: the run folder.
         models: other models to ask, as many as the run has, or none: those of the run.
         images_only: take the pictures from the PNG files in ``images/`` instead of the stored arrays.
-        triggers: numbers of those to ask about, or none: all of them.
+        triggers: numbers of those to ask about, or one, or none: all of them.
         device: where to ask, or None for the run's own device.
         options: how other models are opened and fed, and what may run code again, for each model in turn; or none.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
@@ -86,7 +86,7 @@ def replay(
     Raises:
         UserError: no finished run there, its models are gone or have changed, or it reported no such trigger.
     """
-    progress = Progress(events, stop)
+    progress, wanted = Progress(events, stop), several(triggers)
     folder = RunFolder.open(run)
     boxes = OpenedRun(folder, device).models(models, options=options)
     with folder.reading():
@@ -95,8 +95,8 @@ def replay(
         numbers, images, labels = _from_pngs(folder) if images_only else _from_parts(table)
         if len(labels) and int(labels.max()) >= len(names):
             raise ValueError("the triggers have other classes than those that are named")
-    if triggers:
-        rows = rows_of(triggers, numbers, folder.path)
+    if wanted:
+        rows = rows_of(wanted, numbers, folder.path)
         numbers, images, labels = numbers[rows], images.chosen(rows), labels[rows]
     again = np.empty_like(labels)
     if len(images):
@@ -123,7 +123,7 @@ def replay(
         lost=tuple(numbers[~differs].tolist()),
         lost_labels=tuple(tuple(names[label] for label in row) for row in labels[~differs].tolist()),
         faults=_faults(folder, table, numbers, labels, again),
-        said_again=tuple(tuple(names[label] for label in row) for row in again.tolist()) if triggers else None,
+        said_again=tuple(tuple(names[label] for label in row) for row in again.tolist()) if wanted else None,
     )
 
 

@@ -35,7 +35,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search.shrink import Steps, smallest_steps
 from diffgen.sources.base import FamilyContext, Source
 from diffgen.tasks.classification import differ, disagree
-from diffgen.types import Float32Array, ImageSet, UInt8Array
+from diffgen.types import Float32Array, ImageSet, UInt8Array, several
 from diffgen.workflows.replay import rows_of
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
@@ -73,8 +73,8 @@ def shrink(
     run: str | Path,
     *,
     limit: int = LIMIT,
-    triggers: Sequence[int] = (),
-    models: Sequence[Any] = (),
+    triggers: int | Sequence[int] = (),
+    models: Any = (),
     data: Any = None,
     technique: Any = None,
     generator: Any = None,
@@ -92,7 +92,7 @@ def shrink(
     Args:
         run: the run folder.
         limit: most triggers, where none are named.
-        triggers: numbers of those to shrink, or none: some of the report.
+        triggers: numbers of those to shrink, or one, or none: some of the report.
         models: those of the run where it was given objects, or none: the run's.
         technique, generator, filters: the objects that the run was given, if any.
         data: the real images, where the run was given them in memory or they have moved; None for the run's own.
@@ -111,7 +111,8 @@ def shrink(
         folder = RunFolder.open(run)
         own = Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path, "shrink")
         with own.in_use():
-            return _shrink(folder, _Given(models, data, options), limit, triggers, device, progress)
+            given = _Given(several(models), data, options)
+            return _shrink(folder, given, limit, several(triggers), device, progress)
 
 
 @dataclass(frozen=True)

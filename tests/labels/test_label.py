@@ -96,7 +96,7 @@ def test_a_sheet_replaces_nothing(run: RunFolder, tmp_path: Path) -> None:
 def test_labels_keep_their_source_and_people_come_first(
     run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path
 ) -> None:
-    label_oracle(run.path, [classifier(0)])
+    label_oracle(run.path, classifier(0))
     before, _ = read_store(run, read_valid_triggers(run)).of(read_valid_triggers(run).hashes)
     rows = [(identifier, "invalid" if n == 0 else label) for n, (identifier, label) in enumerate(truth_rows[:10])]
     result = label_import(run.path, [write_csv(tmp_path / "a.csv", rows)])
@@ -110,7 +110,7 @@ def test_labels_keep_their_source_and_people_come_first(
 
 
 def test_the_outcomes_are_counted(run: RunFolder, truth_rows: list[tuple[str, object]], tmp_path: Path) -> None:
-    result = label_import(run.path, [write_csv(tmp_path / "a.csv", truth_rows)])
+    result = label_import(run.path, str(write_csv(tmp_path / "a.csv", truth_rows)))
     assert result.outcomes == {"only A right": 20, "only B right": 20, "both wrong": 19, "invalid": 0}
 
 

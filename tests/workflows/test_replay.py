@@ -82,6 +82,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
 def test_one_trigger_is_asked_about_alone(finished: CompareResult, capsys: pytest.CaptureFixture[str]) -> None:
     finds = browse(finished.run)
     wanted = finds.numbers(Wanted("all"))[[7, 2]].tolist()
+    assert replay(finished.run, triggers=wanted[0]).replayed == 1
     result = replay(finished.run, triggers=[*wanted, wanted[0]])
     assert (result.replayed, result.reproduced) == (2, 2)
     said = [tuple(finds.class_names[label] for label in finds.find(number).picture.labels) for number in wanted]
