@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,9 +156,13 @@ class Finds:
         """int64 (n,), ascending: the triggers that are looked for.
 
         Raises:
-            UserError: a run of as many models has no such verdict.
+            UserError: a run of as many models has no such verdict, or not that model; or triggers that cannot be shown.
         """
-        table = self.triggers
+        table, models = self.triggers, len(self.models)
+        if wanted.shown not in get_args(Shown):
+            raise UserError(f"shown= is {wanted.shown!r}; give one of {', '.join(get_args(Shown))}.")
+        if (wanted.model is not None and not 0 <= wanted.model < models) or len(wanted.said) > models:
+            raise UserError(f"The run {self.folder.path} has {models} models, 0 to {models - 1}; ask about those.")
         rows = {
             "distinct": table.distinct if not table.has_jury else self._distinct,
             "valid": table.valid,
@@ -167,7 +171,8 @@ class Finds:
         }[wanted.shown]
         if wanted.verdict is not None:
             if wanted.verdict not in self._verdicts:
-                raise UserError(f"There is no verdict {wanted.verdict!r}; the run has {', '.join(self.verdicts)}.")
+                known = ", ".join(map(repr, self.verdicts))
+                raise UserError(f"There is no verdict {wanted.verdict!r}; the run has {known} (the jury names nobody).")
             rows = rows & self._verdicts[wanted.verdict]
         if wanted.operator:
             none = np.zeros(len(table), dtype=np.bool_)
@@ -186,12 +191,20 @@ class Finds:
         return np.logical_or.reduce(list(self.triggers.distinct_by_verdict.values()))
 
     def labels(self, numbers: Int64Array) -> Int64Array:
-        """int64 (n, M): what each model says of some triggers."""
-        return self.triggers.labels[numbers]
+        """int64 (n, M): what each model says of some triggers.
+
+        Raises:
+            UserError: the run has no trigger of such a number.
+        """
+        return self.triggers.labels[self._rows(numbers)]
 
     def behaviours(self, numbers: Int64Array) -> tuple[BehaviourLine, ...]:
-        """The behaviours of some triggers, the most frequent first."""
-        lines = []
+        """The behaviours of some triggers, the most frequent first.
+
+        Raises:
+            UserError: the run has no trigger of such a number.
+        """
+        lines, numbers = [], self._rows(numbers)
         for key, rows in rows_by_key(self.triggers.behaviours[numbers]):
             own = numbers[rows]
             counts = {verdict: int(held[own].sum()) for verdict, held in self._verdicts.items()}
@@ -268,8 +281,16 @@ class Finds:
         pairs = read_shrunk(self.folder, self.triggers, len(self.class_names))
         return {pair.trigger.identifier: pair for pair in pairs}
 
-    def _check(self, number: int) -> None:
-        if not 0 <= number < len(self):
+    def _rows(self, numbers: Any) -> Int64Array:
+        """int64 (n,), once the run has them all."""
+        given = np.atleast_1d(np.asarray(numbers))
+        if given.size and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < len(self)):
+            for number in given.tolist():
+                self._check(number)
+        return given.astype(np.int64)
+
+    def _check(self, number: Any) -> None:
+        if not (isinstance(number, int | np.integer) and 0 <= number < len(self)):
             raise UserError(f"The run {self.folder.path} has no trigger {number}; it has {len(self):,}, from 0 on.")
 
 

@@ -102,6 +102,11 @@ def predict(
         raise UserError(
             "The rule 'oracle' needs to know what the pictures show; use selector, soft-vote or confidence."
         )
+    if not isinstance(pictures, str | Path):
+        raise UserError(
+            f"predict takes a folder or a file of pictures, not a {type(pictures).__name__}; of arrays "
+            "diffgen.SelectorEnsemble(MODEL, MODEL, SELECTOR).predict(images) tells the classes."
+        )
     target = None if output is None else output_file(Path(output), force=force)
     folder = RunFolder.open(run)
     opened = OpenedRun(folder, device)

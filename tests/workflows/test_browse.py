@@ -92,7 +92,7 @@ def test_filters_give_what_a_plain_loop_gives(finds: Finds, of_seeds: Finds) -> 
 
 
 def test_a_verdict_that_there_cannot_be_is_refused(finds: Finds) -> None:
-    with pytest.raises(UserError, match="There is no verdict 'Q'"):
+    with pytest.raises(UserError, match=r"There is no verdict 'Q'; the run has 'B', 'A', 'all', '' \(the jury names"):
         finds.numbers(Wanted(verdict="Q"))
 
 
@@ -131,6 +131,24 @@ def test_what_was_drawn_has_no_seed(finds: Finds) -> None:
 def test_a_trigger_that_is_not_there_is_refused(finds: Finds, number: int) -> None:
     with pytest.raises(UserError, match="has no trigger"):
         finds.find(number)
+    for numbers in (np.array([0, number]), [number]):
+        with pytest.raises(UserError, match=f"has no trigger {number}; "):
+            finds.labels(numbers)  # type: ignore[arg-type]
+        with pytest.raises(UserError, match=f"has no trigger {number}; "):
+            finds.behaviours(numbers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (Wanted(shown="new"), "shown= is 'new'; give one of distinct, valid, rejected, all"),  # type: ignore[arg-type]
+        (Wanted(label=1, model=7), "has 2 models, 0 to 1"),
+        (Wanted(said=(1, None, 2)), "has 2 models, 0 to 1"),
+    ],
+)
+def test_what_cannot_be_wanted_is_refused(finds: Finds, wanted: Wanted, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        finds.numbers(wanted)
 
 
 def test_an_unfinished_run_cannot_be_browsed_but_watched() -> None:

@@ -177,6 +177,8 @@ def test_predict_asks_what_the_ensemble_asks(selected: Path, model_files: dict[s
         Image.fromarray(image[0]).save(tmp_path / "pictures" / "deep" / f"{number:02d}.png")
     (tmp_path / "pictures" / "deep" / "00.png").rename(tmp_path / "pictures" / "deep" / "00")
     (tmp_path / "pictures" / "deep" / "notes").write_text("no picture")
+    with pytest.raises(UserError, match=r"not a ndarray; of arrays diffgen\.SelectorEnsemble"):
+        predict(selected, np.zeros((1, 1, 28, 28), np.uint8))  # type: ignore[arg-type]
     result = predict(selected, tmp_path / "pictures", output=tmp_path / "answers.csv")
     ensemble = diffgen.SelectorEnsemble(model_files["a"], model_files["b"], selected / "selector.onnx")
     decision = ensemble.decide(images)
