@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
-from diffgen.comparison.classes import background_remarks, background_smell, settle_background
+from diffgen.comparison.classes import background_remarks, settle_background
 from diffgen.comparison.model_times import ModelTimes
+from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
 from diffgen.errors import RunError, SomeAnswersError, UserError
 from diffgen.events import Progress
@@ -32,23 +33,7 @@ _PREPARED = 256  # images that a model looks at first
 _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024
-_FEW_RIGHT = 0.5  # share of labelled images
 _RELABELLED = 0.02  # share of the real images; dynamic 8-bit quantization moves far fewer
-_ONE_LABEL = 0.6  # share of images with the most frequent label, of three classes or more
-_ALL_ONE_LABEL, _NOT_ALL = 0.99, 0.9  # of two classes: such a share, where labels or another model give at most that
-
-
-@dataclass(frozen=True)
-class Smell:
-    """Something in a model's answers that wrong pre-processing would explain.
-
-    Attributes:
-        kind: "accuracy", "one label", or "background".
-        sentence: what it is, and of which model.
-    """
-
-    kind: str
-    sentence: str
 
 
 @dataclass(frozen=True)
@@ -147,7 +132,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         sure = answers.probabilities.max(axis=2)
         errors = tuple(calibration_error(sure[:, index], right[:, index]) for index in range(len(models)))
     named = list(zip(models, roles(models), strict=True))
-    smells = tuple(_smells(model, role, data, labels, index) for index, (model, role) in enumerate(named))
+    smells = tuple(smells_of(model, role, data, labels, index) for index, (model, role) in enumerate(named))
     each = list(zip(roles(models), models, noises, strict=True))
     unsteady = tuple(_unsteady(model, role, noise, len(data)) for role, model, noise in each)
     batched = tuple(_follows_its_batch(model, role, noise, len(data)) for role, model, noise in each if noise.alone)
@@ -163,7 +148,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *background_remarks(models),
             *batched,
             *filter(None, unsteady),
-            *_warnings(models, labels, accuracy, list(chain.from_iterable(smells))),
+            *doubts(models, labels, accuracy, list(chain.from_iterable(smells))),
         ),
         calibration_error=errors,
     )
@@ -258,85 +243,3 @@ def _follows_its_batch(model: BlackBox, role: str, noise: NumericNoise, images: 
         "dynamic 8-bit quantization, whose scales follow the batch; it is asked one image at a time, which takes "
         "longer."
     )
-
-
-def _smells(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, index: int) -> tuple[Smell, ...]:
-    """What would be explained by wrong pre-processing of one model, the column ``index`` of int64 (N, M) labels."""
-    said = labels[:, index]
-    fed = (
-        f"diffgen hands it {str(model.preprocessing.layout).upper()} images scaled to {model.preprocessing.scale}"
-        f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}; "
-        "'diffgen inspect MODEL --data D' finds out what it wants"
-    )
-    found = []
-    if data.labels is not None and (right := float((said == data.labels).mean())) < _FEW_RIGHT:
-        found.append(
-            Smell(
-                "accuracy",
-                f"Model {role} ({model.name}) is right on only {right:.1%} of the labelled images; its pre-processing "
-                f"or its order of classes probably differs ({fed}).",
-            )
-        )
-    shares = np.bincount(said, minlength=model.num_classes) / len(said)
-    share, most = shares.max(), int(shares.argmax())
-    usual = 0.0 if data.labels is None else np.bincount(data.labels).max() / len(said)
-    if model.num_classes > 2:
-        one_label = share > max(_ONE_LABEL, 2 * usual)
-    else:
-        # one of two labels may be rare in the data: only labels or another model can tell
-        others = [labels[:, other] for other in range(labels.shape[1]) if other != index]
-        others += [] if data.labels is None else [data.labels]
-        one_label = share > _ALL_ONE_LABEL and any((other == most).mean() < _NOT_ALL for other in others)
-    if one_label:
-        other = "" if data.labels is not None else ", or the images are of none of its classes"
-        found.append(
-            Smell(
-                "one label",
-                f"Model {role} ({model.name}) gives one and the same label to {share:.0%} of the images; its "
-                f"pre-processing probably differs ({fed}){other}.",
-            )
-        )
-    if sentence := background_smell(model, role, data):
-        found.append(Smell("background", sentence))
-    return tuple(found)
-
-
-def _warnings(
-    models: Sequence[BlackBox], labels: Int64Array, accuracy: tuple[float, ...] | None, smells: Sequence[Smell]
-) -> list[str]:
-    """Sentences about figures that wrong pre-processing, or another order of classes, would explain."""
-    found = []
-    first = models[0].class_names
-    for role, model in zip(roles(models)[1:], models[1:], strict=True):
-        if first != model.class_names and sorted(first) == sorted(model.class_names) and not model.class_order:
-            option = "--label-map" if len(models) == 2 else f"--{role.lower()}-label-map"
-            found.append(
-                f"The models name the same classes in another order; map those of {role} onto those of A with "
-                f"{option}, in which every name stands for itself."
-            )
-    if len(models) == 2 and _one_file(*models):
-        found.append(
-            f"Models A and B ({models[0].name}, {models[1].name}) are one file, fed alike, so that they cannot "
-            "disagree; name the other model, unless this is a trial."
-        )
-    found += [each.sentence for each in smells]
-    agreement = float((labels == labels[:, :1]).all(axis=1).mean())
-    if not found and agreement < 0.5:
-        found.append(
-            f"The models agree on only {agreement:.1%} of the real images; the pre-processing or the order of classes "
-            "of one of them probably differs."
-        )
-    if not found and accuracy is not None and max(accuracy) - min(accuracy) > 0.15:
-        worse = roles(models)[accuracy.index(min(accuracy))]
-        found.append(
-            f"Model {worse} is {max(accuracy) - min(accuracy):.0%} less accurate than the "
-            f"{'other' if len(models) == 2 else 'best'}; if {'both' if len(models) == 2 else 'all'} were said to be "
-            "equally good, its pre-processing probably differs."
-        )
-    return found
-
-
-def _one_file(a: BlackBox, b: BlackBox) -> bool:
-    """Whether two models are one: whoever names a file twice by mistake would never find anything."""
-    fed = a.preprocessing == b.preprocessing and a.class_order == b.class_order
-    return fed and a.digest is not None and a.digest == b.digest
