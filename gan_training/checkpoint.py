@@ -83,7 +83,10 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
             discriminator = DcganDiscriminator(shape, width=width, classes=classes)
         for role, network in (("generator", generator), ("discriminator", discriminator)):
             prefix = f"{role}."
-            state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+            # in memory of their own: sums over weights that lie elsewhere in a page end in other last digits
+            state = {
+                name.removeprefix(prefix): value.clone() for name, value in tensors.items() if name.startswith(prefix)
+            }
             network.load_state_dict(state, assign=True)
         losses = tensors["losses"]
     except (KeyError, TypeError, ValueError, RuntimeError) as error:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from benchmarks.filters import _WRECKED, _image_sets
@@ -36,6 +37,7 @@ def test_the_filters_are_shown_every_class(small_gan: Path) -> None:
     assert np.bincount(shown, minlength=10).min() > _WRECKED / 20
 
 
+@pytest.mark.slow
 def test_a_gan_that_repeats_its_training_images_covers_the_others_no_better_than_they_do() -> None:
     test = load("digits:test")
     judge = judge_for(load("digits:train"), test)

@@ -139,6 +139,7 @@ def test_what_inspect_needs_is_told(files: dict[str, Path], diffgen_command: Cal
         assert named in outcome.err
 
 
+@pytest.mark.slow
 def test_the_size_that_the_error_offers_works(
     files: dict[str, Path], diffgen_command: Callable[..., Any], tmp_path: Path
 ) -> None:

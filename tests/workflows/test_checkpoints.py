@@ -11,6 +11,7 @@ import pytest
 
 from diffgen.comparison import checkpoints
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
+from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
@@ -121,5 +122,5 @@ def test_no_name_in_a_checkpoint_is_used_twice(tmp_path: Path, monkeypatch: pyte
     checkpointer.after_generation()
     clock.now += 100
     monkeypatch.setattr(counting, "checkpoint", lambda: {"behaviours": 1, "queries": 2, "mine": 3})
-    with pytest.raises(ValueError, match=r"\['behaviours', 'queries'\]"):
+    with pytest.raises(UserError, match=r"technique Counting .*names that are taken: behaviours, queries"):
         checkpointer.after_generation()

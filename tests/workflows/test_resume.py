@@ -310,7 +310,11 @@ def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: Comp
 
 @pytest.mark.parametrize(
     "technique",
-    ["random_latent", "real_data", "drfuzz", "dflare", "diffchaser", "sinvad", "giftbench", "argus", "latte"],
+    [
+        *("random_latent", "real_data", "drfuzz", "dflare", "diffchaser", "giftbench", "latte"),
+        # which train a network of their own first
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("sinvad", "argus")),
+    ],
 )
 def test_other_techniques_too(
     technique: str,
