@@ -143,8 +143,6 @@ def _take(model: BlackBox, where: Background, why: str, images: UInt8Array, prog
 
 def background_smell(model: BlackBox, role: str, data: ImageSet) -> str:
     """A sentence about a model that gives the background for an answer to real images, or nothing."""
-    if model.preprocessing.background not in ("first", "last"):
-        return ""
     share = float(model.answers_background(_sample(data)[0]).mean())
     if share <= _BACKGROUND_WINS:
         return ""

@@ -47,6 +47,7 @@ class RealAnswers:
         smells: of each model.
         unsteady: of each model, a sentence about a model that does not answer alike twice, or an empty one.
         batched: a sentence about each model that follows its batch, and is therefore asked one image at a time.
+        doubts: those of the summary's warnings that wrong pre-processing, or another order of classes, would explain.
         milliseconds: that one image takes each model; None where a server answers.
     """
 
@@ -56,6 +57,7 @@ class RealAnswers:
     smells: tuple[tuple[Smell, ...], ...] = ((), ())
     unsteady: tuple[str, ...] = ("", "")
     batched: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     milliseconds: tuple[float | None, ...] | None = None
 
 
@@ -131,11 +133,11 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         accuracy = tuple(right.mean(axis=0).tolist())
         sure = answers.probabilities.max(axis=2)
         errors = tuple(calibration_error(sure[:, index], right[:, index]) for index in range(len(models)))
-    named = list(zip(models, roles(models), strict=True))
-    smells = tuple(smells_of(model, role, data, labels, index) for index, (model, role) in enumerate(named))
-    each = list(zip(roles(models), models, noises, strict=True))
-    unsteady = tuple(_unsteady(model, role, noise, len(data)) for role, model, noise in each)
-    batched = tuple(_follows_its_batch(model, role, noise, len(data)) for role, model, noise in each if noise.alone)
+    asked = list(zip(models, roles(models), noises, strict=True))
+    smells = tuple(smells_of(model, role, data, labels, index) for index, (model, role, _) in enumerate(asked))
+    unsteady = tuple(_unsteady(model, role, noise, len(data)) for model, role, noise in asked)
+    batched = tuple(_follows_its_batch(model, role, noise, len(data)) for model, role, noise in asked if noise.alone)
+    doubted = tuple(doubts(models, labels, accuracy, list(chain.from_iterable(smells))))
     summary = Preflight(
         images=len(data),
         agreement=float(1 - differ(labels).mean()),
@@ -148,11 +150,13 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *background_remarks(models),
             *batched,
             *filter(None, unsteady),
-            *doubts(models, labels, accuracy, list(chain.from_iterable(smells))),
+            *doubted,
         ),
         calibration_error=errors,
     )
-    return RealAnswers(summary, answers, np.flatnonzero(counts), smells, unsteady, batched, times.milliseconds(data))
+    return RealAnswers(
+        summary, answers, np.flatnonzero(counts), smells, unsteady, batched, doubted, times.milliseconds(data)
+    )
 
 
 def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progress: Progress) -> Asked:

@@ -195,7 +195,7 @@ def _head_of_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     try:
         with archive.open(member) as file:
             return file.read(_HEAD)
-    except Exception:  # of damaged or encrypted members, see above
+    except Exception:  # encrypted or damaged, which raises as many kinds as above; whoever reads it whole is told
         return b""
 
 

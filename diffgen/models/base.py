@@ -330,15 +330,16 @@ class BlackBox(ABC):
         return self._checked_outputs(images).cpu().numpy()
 
     def answers_background(self, images: UInt8Array) -> NDArray[np.bool_]:
-        """Of which images the value that is left out for the background is the highest; bool (N,).
+        """Of which images the value that is left out for the background is the highest; bool (N,). None without one.
 
         Raises:
             UserError, RunError: as :meth:`predict`.
         """
         where = self.preprocessing.background
-        left_out = 0 if where == "first" else self._columns - 1 if where == "last" else None
+        if where not in ("first", "last"):
+            return np.zeros(len(images), dtype=np.bool_)
         best = self._all_outputs(images).argmax(dim=1).cpu().numpy()
-        return np.equal(best, -1 if left_out is None else left_out)
+        return np.equal(best, 0 if where == "first" else self._columns - 1)
 
     def _checked_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         """The raw outputs but that for the background, float32 (N, columns), without fault; in memory of their own."""

@@ -35,7 +35,6 @@ from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet
 
 _MUCH = 0.02  # of the images, more wrong than before
-_BLAMES = "probably differs"  # of the pre-processing, in the sentences of preflight
 _EXPORT = "export the model to ONNX first (torch.onnx.export)"
 
 
@@ -170,9 +169,9 @@ def _seen(models: tuple[BlackBox, BlackBox], answers: RealAnswers) -> Iterator[s
 
     What blames the pre-processing of the 8-bit version is left out: it is the model's own, of which the same is said.
     """
-    of_the_model = {each.sentence for each in answers.smells[0]}
+    of_both = set(answers.doubts) - {each.sentence for each in answers.smells[0]}
     for sentence in answers.summary.warnings:
-        if _BLAMES in sentence and sentence not in of_the_model:
+        if sentence in of_both:
             continue
         for role, model in zip(roles(models), models, strict=True):
             sentence = sentence.replace(f"Model {role} ({model.name})", f"Model {model.name}")
