@@ -13,6 +13,7 @@ import torch
 
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.jury import PreparedJury
+from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
@@ -44,7 +45,7 @@ from diffgen.sources.draws import UnsearchedDraws
 from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, ImageSet, Int64Array, UInt8Array
-from diffgen.workflows.check_requirements import check_jury, check_labels, check_store, check_tables
+from diffgen.workflows.check_requirements import check_base, check_jury, check_labels, check_store, check_tables
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
@@ -83,6 +84,9 @@ class CheckHooks(ComparisonHooks):
         check_tables(self.config, self.store, models)
         if self.place is not None and self.store.behaviours:
             check_store(self.store, self.place, models, images)
+
+    def real_ready(self, models: tuple[BlackBox, ...], images: ImageSet, real: RealAnswers) -> None:
+        check_base(images, real)
 
     def jury_ready(self, jury: PreparedJury) -> None:
         check_jury(self.config, jury)

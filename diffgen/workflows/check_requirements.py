@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from diffgen.comparison.jury import PreparedJury
+from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.results import class_names
 from diffgen.config import CheckConfig, CompareConfig
 from diffgen.errors import UserError
@@ -16,6 +19,7 @@ from diffgen.types import ImageSet
 
 _OF_LABELS = ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults")
 _OF_A_JURY = ("max_new_faults", "max_variation_faults")
+_GUESSES = 2  # times as often as who always names the most frequent class: no more is hardly better than guessing
 
 
 def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) -> None:
@@ -47,6 +51,29 @@ def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) ->
             f"The labels of the data {images.source} are not the models' classes, and without labels no accuracy is "
             "checked; give labels of the models' classes, say --data-labels use if they are, or --data-labels ignore "
             "to check without any."
+        )
+
+
+def check_base(images: ImageSet, real: RealAnswers) -> None:
+    """See that labelled images show a base that is right more often than by guessing.
+
+    Both models are often fed alike: where that is wrong for both, a candidate is no worse than such a base.
+
+    Args:
+        images: without labels where these are not used.
+        real: what the models say of them.
+
+    Raises:
+        UserError: the base hardly is, or says one label of most images.
+    """
+    if images.labels is None or real.summary.accuracy is None:
+        return
+    found = {each.kind: each.sentence for each in real.smells[0]}
+    guessed = float(np.bincount(images.labels).max() / len(images))
+    if "accuracy" in found and ("one label" in found or real.summary.accuracy[0] <= _GUESSES * guessed):
+        raise UserError(
+            f"{found['accuracy'].removesuffix('.')}, and no candidate can be checked against such a base; mend that, "
+            "or say --data-labels ignore to check without labels."
         )
 
 

@@ -330,6 +330,46 @@ def test_a_value_left_out_as_the_background_is_not_the_answer(
     assert result.values.accuracy is not None and result.values.accuracy.share == 0  # it alone does not show it
 
 
+def test_a_base_that_only_guesses_is_refused(
+    model_files: dict[str, Path],
+    quick: CheckConfig,
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    """Fed wrongly alike, no candidate is worse than its base, and every limit is kept."""
+    digits = load("digits:test")
+    assert digits.labels is not None
+    moved = ImageSet(digits.images, (digits.labels + 1) % CLASSES, None, "digits in another order")
+    dark = ModelSpec(preprocessing=Preprocessing(mean=(9.0,), std=(0.01,)))
+    misfed = replace(quick, compare=replace(quick.compare, models=(dark, dark)))
+    for case, data, config in (
+        ("a base that is right on no more images than by guessing", moved, quick),
+        ("a base that is fed wrongly", digits, misfed),
+    ):
+        with pytest.raises(UserError, match="no candidate can be checked against such a base") as caught:
+            check(model_files["a"], model_files["b"], data=data, config=config, output=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+        told("Checks", case, caught.value)
+
+
+def test_a_base_that_is_poor_is_checked_against_with_a_warning(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    candidates = Candidates(model_files["a_onnx"])
+
+    def right_on_four_classes(images: np.ndarray) -> Float32Array:
+        logits = candidates._logits(images)
+        wrong = logits.argmax(axis=1) >= 4
+        logits[wrong] = np.roll(logits[wrong], 1, axis=1)
+        return logits
+
+    result = check(right_on_four_classes, model_files["a"], data="digits:test", config=quick, output=tmp_path / "run")
+    assert (
+        result.values.accuracy is not None and 0.3 < result.values.accuracy.base_right / result.values.accuracy.of < 0.5
+    )
+    assert next(each.status for each in result.conditions if each.name == "smells") is Status.WARN
+
+
 def test_labels_are_not_left_out_unasked(
     model_files: dict[str, Path],
     quick: CheckConfig,
