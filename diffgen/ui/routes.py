@@ -106,12 +106,16 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
 
     @app.post("/labels/{run}/{person}")
     async def vote(run: str, person: str, request: Request) -> Response:
-        body = await request.body()
+        body = b""
+        async for piece in request.stream():  # no more than a vote can be: a body of any length would fill the memory
+            body += piece
+            if len(body) > _LONGEST_VOTE:
+                return PlainTextResponse(f"A label has at most {_LONGEST_VOTE} bytes.", status_code=413)
         try:
-            said: dict[str, Any] = json.loads(body[:_LONGEST_VOTE])
+            said: dict[str, Any] = json.loads(body)
             # beside the loop, which serves everybody: it waits for its turn and for the disk
             version = await run_in_threadpool(sheets.vote, run, person, str(said["id"]), str(said["label"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last one: brackets in brackets
             return PlainTextResponse(f"This is no label ({error}).", status_code=400)
         return JSONResponse({"version": version})
 

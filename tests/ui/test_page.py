@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -197,6 +198,20 @@ def test_two_people_label_and_their_kappa_is_told(client: Any, http: Any, place:
 )
 def test_a_wrong_vote_is_refused(http: Any, path: str, body: dict[str, str], status: int) -> None:
     assert http.post(path, json=body).status_code == status
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"[" * 4000, 400), (b" " * 5000 + b"{}", 413)])
+def test_a_body_that_is_no_vote_is_refused(http: Any, body: bytes, status: int) -> None:
+    assert http.post("/labels/done/Ada", content=body).status_code == status
+
+
+def test_a_body_is_refused_before_its_end(page: str) -> None:
+    """Of a body that says to be a gigabyte, no more is waited for than a vote can be."""
+    host = page.removeprefix("http://").rstrip("/")
+    head = f"POST /labels/done/Ada HTTP/1.1\r\nHost: {host}\r\nCookie: {known(page)['Cookie']}\r\n"
+    with socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), timeout=60) as wire:
+        wire.sendall(f"{head}Content-Length: {1 << 30}\r\n\r\n".encode() + b" " * 10_000)
+        assert wire.recv(100).startswith(b"HTTP/1.1 413")
 
 
 @pytest.mark.parametrize(
