@@ -125,13 +125,23 @@ class Shared:
         return None if job is None or job.last_sign < begun else job
 
 
+def _as_said(_: gr.Dropdown, payload: Any) -> Any:
+    return payload
+
+
+# A class, since Gradio makes each one that is updated anew; by `type` alone, since the metaclass of Gradio would write
+# a stub file beside this one.
+_Choice: Any = type.__new__(
+    type(gr.Dropdown), "Choice", (gr.Dropdown,), {"preprocess": _as_said, "is_template": True, "__module__": __name__}
+)
+
+
 def choice(options: Sequence[Any], **more: Any) -> gr.Dropdown:
     """A choice whose options change while the page is open.
 
-    What was chosen is checked where it is used: Gradio would look among the options that there were at first.
+    What was chosen is checked where it is used: Gradio would refuse what is no option any more, or not yet.
     """
-    made = gr.Dropdown(options, **more)
-    made.preprocess = lambda payload: payload
+    made: gr.Dropdown = _Choice(options, **more)
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -198,6 +199,18 @@ def test_two_people_label_and_their_kappa_is_told(client: Any, http: Any, place:
 )
 def test_a_wrong_vote_is_refused(http: Any, path: str, body: dict[str, str], status: int) -> None:
     assert http.post(path, json=body).status_code == status
+
+
+def test_a_run_that_came_after_the_list_was_drawn_may_be_chosen(client: Any, place: Place) -> None:
+    """The list of a page is drawn anew, as when a run is deleted; another page makes a run that it does not name."""
+    for name in ("gone", "later"):
+        shutil.copytree(place.runs / "done", place.runs / name)
+        if name == "gone":
+            client.predict("gone", "gone", api_name="/delete")
+    try:
+        assert "done" in client.predict("later", api_name="/status")
+    finally:
+        shutil.rmtree(place.runs / "later")
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"[" * 4000, 400), (b" " * 5000 + b"{}", 413)])
