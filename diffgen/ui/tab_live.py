@@ -230,16 +230,17 @@ def _rate(now: dict[str, float], name: str) -> str:
 
 
 def _said(state: dict[str, Any]) -> Markup:
-    messages = [each for each in state.get("messages", []) if each["level"] != "detail"][-_MESSAGES:]
-    if not messages:
-        return Markup("")
-    items = joined(
-        Markup('<li class="dg-{}">{}</li>').format("warn" if each["level"] == "warning" else "plain", each["text"])
-        for each in reversed(messages)
-    )
-    return Markup('<details class="dg-said"><summary>What it says ({})</summary><ul>{}</ul></details>').format(
-        len(messages), items
-    )
+    """What it warns of, to be seen at once, since figures may mean nothing then; the rest behind a click."""
+    messages = [each for each in state.get("messages", []) if each["level"] != "detail"]
+    # drawn anew every few seconds: no note, which would be read out each time
+    one = Markup('<p class="dg-note dg-warn">{}</p>')
+    warnings = [one.format(each["text"]) for each in messages if each["level"] == "warning"]
+    plain = [each["text"] for each in messages if each["level"] != "warning"][-_MESSAGES:]
+    if not plain:
+        return joined(warnings)
+    items = joined(Markup("<li>{}</li>").format(text) for text in reversed(plain))
+    rest = Markup('<details class="dg-said"><summary>What it says ({})</summary><ul>{}</ul></details>')
+    return joined([*warnings, rest.format(len(plain), items)])
 
 
 def _curves(sight: api.Sight) -> Markup:

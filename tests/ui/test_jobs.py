@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pytest
 
 from diffgen.errors import UserError
@@ -141,3 +142,29 @@ def test_a_damaged_part_of_a_run_is_told_of_in_live(here: Place) -> None:
     (run / "verdicts.npz").write_bytes(b"PK damaged")
     shared = Shared(here, Jobs(here), Seen(here), Sheets(here))
     assert "verdicts.npz" in drawn(shared, "run", 0, 1)[0]
+
+
+def test_a_warning_is_seen_without_a_click(here: Place) -> None:
+    """Of wrong labels the figures of a run say nothing."""
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from sklearn.datasets import load_digits
+
+    from diffgen.ui.labelling import Sheets
+    from diffgen.ui.seen import Seen
+    from diffgen.ui.shared import Shared
+    from diffgen.ui.tab_live import drawn
+
+    digits = load_digits()
+    images = (digits.images[:400, None] * 15).astype(np.uint8)
+    np.savez(here.runs / "rolled.npz", images=images, labels=(digits.target[:400] + 1) % 10)
+    words = [str(ASSETS / "a.onnx"), str(ASSETS / "b.onnx"), "--data", str(here.runs / "rolled.npz")]
+    words += ["-o", str(here.runs / "run"), "--technique", "real_data", "--budget", "200q"]
+    words += ["--set", "filters.names=[]"]
+    jobs = Jobs(here)
+    job = jobs.start("compare", "run", words)
+    while job.alive:
+        time.sleep(0.05)
+    assert "warning" in {each["level"] for each in job.state()["messages"]}, job.tail("err")
+    shown, _, folded = drawn(Shared(here, jobs, Seen(here), Sheets(here)), "run", 0, 1)[0].partition("<details")
+    assert "is right on only" in shown
+    assert "Real images: A and B agree on" in folded
