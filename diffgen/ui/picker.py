@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +14,9 @@ from diffgen.errors import UserError
 from diffgen.ui.draw.parts import joined, note
 from diffgen.ui.place import Place
 
-MODELS = frozenset({".onnx", ".pt", ".pth", ".pt2", ".keras", ".h5", ".tflite", ".jit", ".ts"})
+MODELS = frozenset({".onnx", ".pt", ".pth", ".pt2", ".keras", ".h5", ".tflite", ".jit", ".ts", ".th", ".safetensors"})
 DATA = frozenset({".zip", ".npz", ".parquet"})
+_IDX = re.compile(r"images[-._]idx[34]", re.IGNORECASE)  # MNIST and its relatives
 _MOST = 300  # names of one folder that are listed
 _BUTTON = Markup('<li><button type="button" class="dg-entry dg-{}" data-pick="{}:{}" aria-label="{}">{}</button></li>')
 
@@ -78,6 +80,7 @@ def _entries(place: Place, folder: Path) -> Iterator[Markup]:
             yield _folder(each.path, f"{each.name}/", f"open the folder {each.name}")
     for each in names:
         suffix = Path(each.name).suffix.lower()
-        if suffix in MODELS | DATA and each.is_file() and place.may_pick(Path(each.path).resolve()):
+        is_data = suffix in DATA or _IDX.search(each.name) is not None
+        if (suffix in MODELS or is_data) and each.is_file() and place.may_pick(Path(each.path).resolve()):
             what, name = ("model", "add the model") if suffix in MODELS else ("data", "take the images of")
             yield _BUTTON.format("file", what, each.path, f"{name} {each.name}", each.name)

@@ -97,3 +97,18 @@ def test_a_run_in_place_of_its_folder_is_shown_first(tmp_path: Path) -> None:
 def test_a_missing_folder_of_files_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"The folder .*nowhere is missing"):
         Place.of(str(tmp_path), (str(tmp_path / "nowhere"),))
+
+
+def test_files_of_mnist_and_weights_can_be_picked(here: Place) -> None:
+    """The labels of MNIST are no images of their own."""
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.picker import tree
+
+    folder = here.files[0]
+    for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "resnet20.th", "notes.gz"):
+        (folder / name).write_bytes(b"x")
+    listed = tree(here, "")
+    assert f'data-pick="data:{folder}/t10k-images-idx3-ubyte.gz"' in listed
+    assert f'data-pick="model:{folder}/resnet20.th"' in listed
+    assert "labels-idx1" not in listed
+    assert "notes.gz" not in listed
