@@ -84,6 +84,16 @@ class Shared:
             begun.setdefault(chosen, "broken off")
         return (*begun.items(), *((each.name, "running" if each.name in searched else each.status) for each in found))
 
+    def failed(self) -> dict[str, str]:
+        """Runs that were never begun, the newest first, and why: the newest start of each failed."""
+        newest: dict[str, Job] = {}
+        for job in self.jobs.every():
+            newest.setdefault(job.run, job)
+        missing = (
+            job for name, job in newest.items() if job.verb in SEARCHES and not (self.place.runs / name).exists()
+        )
+        return {job.run: job.problem for job in missing if job.problem}
+
     def names(self, chosen: str | None = None) -> list[str]:
         """Of the same runs, in the same order."""
         return [name for name, _ in self.states(chosen)]

@@ -62,7 +62,8 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab, states: 
     states.change(lambda name: _table(shared, lines(shared.place), name), [run], [listed], **LAST)
 
     def opened(event: gr.EventData) -> tuple[Any, Any]:
-        return gr.Dropdown(choices=shared.names(), value=str(event.pick)), gr.Tabs(selected="live")
+        name = str(event.pick)
+        return gr.Dropdown(choices=shared.names(name), value=name), gr.Tabs(selected="live")
 
     listed.select(opened, None, [run, tabs], **EACH)
     other.change(written(lambda name, other: compared(shared, name, other)), [run, other], [beside], api_name="beside")
@@ -84,15 +85,16 @@ def _delete(shared: Shared, name: str | None, again: str) -> None:
     job = shared.job(name)
     if job is not None and job.alive:
         raise UserError(f"'diffgen {job.verb}' works on this run; stop it first.")
-    api.delete_run(shared.place.known(name))
+    if name not in shared.failed():  # such a one has no folder
+        api.delete_run(shared.place.known(name))
     shared.jobs.forget(name)
     shared.seen.forget(name)
     shared.sheets.forget(name)
 
 
 def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -> Markup:
-    states = dict(shared.states())
-    if not states:
+    states, failed = dict(shared.states()), shared.failed()
+    if not states and not failed:
         return nothing("No run yet. Put one together under Run.")
     button = Markup('<button type="button" class="dg-name" data-pick="{}" aria-pressed="{}">{}</button>')
     rows: list[tuple[str, ...]] = []
@@ -100,6 +102,9 @@ def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -
     for name in (name for name in states if name not in names):
         pressed = "true" if name == chosen else "false"
         rows.append((button.format(name, pressed, name), badge(states[name]), "", "", "", "", ""))
+    for name, problem in failed.items():
+        pressed = "true" if name == chosen else "false"
+        rows.append((button.format(name, pressed, name), badge("broken off"), problem, "", "", "", ""))
     for each in found[:_MOST]:
         figures = each.figures or {}
         models = ", ".join(f"{role_name(at)} {name}" for at, name in enumerate(each.models))

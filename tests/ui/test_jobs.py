@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import BinaryIO
 
@@ -129,6 +130,31 @@ def test_a_job_that_fails_says_why_and_its_run_stays_chosen(here: Place) -> None
     shared = Shared(here, jobs, Seen(here), Sheets(here))
     assert (shared.names("new"), shared.names("other"), shared.names()) == (["new"], [], [])
     assert "none.onnx" in drawn(shared, "new", 0, 1)[0]
+
+
+def test_a_start_that_failed_is_listed_with_its_reason_until_it_is_deleted(here: Place) -> None:
+    """Also while another run is chosen; one of the same name that was begun takes its place."""
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.labelling import Sheets
+    from diffgen.ui.place import lines
+    from diffgen.ui.seen import Seen
+    from diffgen.ui.shared import Shared
+    from diffgen.ui.tab_runs import _delete, _table
+
+    jobs = Jobs(here)
+    shared = Shared(here, jobs, Seen(here), Sheets(here))
+    for name in ("one", "two"):
+        job = jobs.start("compare", name, [f"{name}.onnx", "b.onnx", "--data", "digits:test"])
+        while job.alive:
+            time.sleep(0.05)
+    listed = _table(shared, lines(here), None)
+    assert 'data-pick="one"' in listed
+    assert job.problem in unescape(listed)
+    assert "two.onnx" in job.problem
+    take("run-0.1.0-near-duplicates", here.runs / "one")
+    assert list(shared.failed()) == ["two"]
+    _delete(shared, "two", "two")
+    assert "two" not in _table(shared, lines(here), None)
 
 
 def test_a_damaged_part_of_a_run_is_told_of_in_live(here: Place) -> None:
