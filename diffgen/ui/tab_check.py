@@ -130,6 +130,8 @@ def _shown(shared: Shared, name: str | None, view: GateView | None) -> Markup:
         return verdict(view)
     line = shared.line(name)
     if line is None:
+        if name and (problem := shared.failed().get(name)):
+            return note(problem, "bad")
         starting = shared.status(name or "") == "starting"
         return nothing("The run is being started." if starting else "Choose a check above, or start one.")
     text = "The verdict appears when the check has come to its end."
