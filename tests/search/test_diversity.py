@@ -227,6 +227,16 @@ def test_distances_in_feature_space_equal_a_plain_loop(digits: ImageSet) -> None
     assert np.allclose(found.numpy(), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(("models", "classes"), [(5, 10_000), (7, 1_000), (70, 10)])
+def test_a_stratified_sample_is_drawn_among_many_models_and_classes(models: int, classes: int) -> None:
+    labels = np.full((500, models), classes - 1)
+    labels[:10, -1] = 0
+    labels[10:20, 0] = 0
+    rows = stratified_rows(labels, 30, np.random.default_rng(0))
+    assert set(range(20)) <= set(rows.tolist()), "the rare tuples give all that they have"
+    assert len(set(rows.tolist())) == 30
+
+
 def test_a_stratified_sample_takes_evenly_from_all_label_pairs() -> None:
     labels = np.repeat(np.array([[0, 1], [1, 0], [2, 0], [5, 3]]), [1000, 30, 4, 1], axis=0)
     rows = stratified_rows(labels, 64, np.random.default_rng(0))

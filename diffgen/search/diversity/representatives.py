@@ -142,7 +142,8 @@ def stratified_rows(labels: Int64Array, limit: int, rng: np.random.Generator) ->
     Returns:
         int64 (limit,), ascending.
     """
-    pairs = np.ravel_multi_index(tuple(labels.T), tuple(labels.max(axis=0) + 1))
+    # not one number for each tuple that there could be: of many models and classes these are more than int64 holds
+    pairs = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
     shuffled = rng.permutation(len(labels))
     order = np.argsort(turns(pairs[shuffled]), kind="stable")
     return np.sort(shuffled[order[:limit]])
