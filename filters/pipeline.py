@@ -176,4 +176,5 @@ def _scored(one: Filter, images: torch.Tensor, **enough: float) -> Float32Array:
             f"The filter {one.name} gives {given} for {len(images):,} images; its score() must give a tensor with one "
             "number for each."
         )
-    return scores.detach().cpu().numpy()
+    # a run folder holds scores as float32, and whole numbers or truth values are scores as good
+    return scores.detach().to("cpu", torch.float32).numpy()

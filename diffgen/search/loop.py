@@ -11,7 +11,7 @@ from diffgen.events import StopToken
 from diffgen.models import BlackBox
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.proposal import Answers, Proposal
-from diffgen.search.proposal_check import check_proposal
+from diffgen.search.proposal_check import Parts, check_parts, check_proposal, parts_of
 
 
 class Proposer(Protocol):
@@ -77,6 +77,7 @@ class SearchLoop:
         self.exhausted_model: BlackBox | None = None
         self._clock = clock
         self._started: float | None = None
+        self._parts: Parts | None = None  # of the first proposal that held pictures; later ones must have them too
 
     def start(self, *, queries: int = 0, seconds: float = 0.0) -> None:
         """Start the clock; a resumed search says how many ``queries`` and ``seconds`` were used before."""
@@ -131,6 +132,9 @@ class SearchLoop:
                 image_shape=self.evaluator.archive.image_shape,
                 real_images=self.evaluator.real_images,
             )
+            if len(proposal):
+                self._parts = self._parts or parts_of(proposal)
+                check_parts(proposal, self._parts, type(self.technique).__name__)
             answers = self.evaluator.ask(proposal)
             if on_answer is not None:
                 on_answer()

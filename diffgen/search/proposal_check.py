@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import torch
 from diffgen.errors import UserError
 from diffgen.origins import NO_SEED, Origins
 from diffgen.search.proposal import Proposal
+
+Parts = tuple[bool, int | None]
 
 
 def check_proposal(
@@ -25,8 +28,9 @@ def check_proposal(
         real_images: how many real images there are; None: not known.
 
     Raises:
-        UserError: it is none, holds too many images or others than uint8 (N, C, H, W), other numbers of genes or
-            origins, or origins that :func:`check_origins` refuses.
+        UserError: it is none, holds too many images or others than uint8 (N, C, H, W), a generation that is no whole
+            number, genes other than finite ones in one row for each image, or origins that :func:`check_origins`
+            refuses.
     """
     if not isinstance(proposal, Proposal):
         raise UserError(
@@ -47,10 +51,43 @@ def check_proposal(
             "must keep to the room."
         )
     genes: Any = proposal.genes
-    if genes is not None and (not isinstance(genes, torch.Tensor) or len(genes) != count):
+    if not isinstance(proposal.generation, Integral):
+        raise UserError(
+            f"The technique {technique} proposes images of the generation {proposal.generation!r}; give a whole number."
+        )
+    if genes is not None and (not isinstance(genes, torch.Tensor) or genes.dim() != 2 or len(genes) != count):
         raise UserError(f"The technique {technique} proposes other genes than one row for each of {count:,} images.")
+    if genes is not None and (genes.requires_grad or not bool(genes.isfinite().all())):
+        fault = "that require a gradient; detach() them" if genes.requires_grad else "that are not finite"
+        raise UserError(f"The technique {technique} proposes genes {fault}.")
     if proposal.origins is not None:
         check_origins(proposal.origins, f"The technique {technique}", count=count, real_images=real_images)
+
+
+def parts_of(proposal: Proposal) -> Parts:
+    """Whether a proposal tells origins, and how many genes a picture of it has; None: it has none."""
+    genes = None if proposal.genes is None else int(proposal.genes.shape[1])
+    return proposal.origins is not None or (proposal.source is not None and genes is not None), genes
+
+
+def check_parts(proposal: Proposal, before: Parts, technique: str) -> None:
+    """See that a proposal has the parts that an earlier one had: the triggers of both become one table.
+
+    Raises:
+        UserError: only one of them has genes, or origins, or the genes are of different lengths.
+    """
+    (told, genes), (told_before, genes_before) = parts_of(proposal), before
+    if told != told_before:
+        raise UserError(
+            f"The technique {technique} gives origins for some proposals and none for others; give them for all, "
+            "diffgen.Origins.drawn(n) for n pictures that were made from no real image."
+        )
+    if genes != genes_before:
+        now, then = ("none" if each is None else f"{each:,}" for each in (genes, genes_before))
+        raise UserError(
+            f"The technique {technique} proposes pictures with another number of genes than before ({now}, not "
+            f"{then}); give as many for all."
+        )
 
 
 def check_origins(origins: Origins, whose: str, *, count: int, real_images: int | None) -> None:

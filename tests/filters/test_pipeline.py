@@ -66,6 +66,20 @@ def test_a_filter_with_a_mistake_is_named(given: Any, message: str) -> None:
         FilterPipeline([Mistaken(0)]).fit(images, images)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.bfloat16, torch.float64])
+def test_scores_of_every_type_are_kept_as_float32(dtype: torch.dtype) -> None:
+    class Typed(PixelFilter):
+        def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+            return super().score(images).to(dtype)
+
+    images = torch.arange(9, dtype=torch.uint8)[:, None, None, None].expand(9, 1, 8, 8).contiguous()
+    pipeline = FilterPipeline([Typed(0)])
+    pipeline.fit(images, images)
+    scores = pipeline.scores(images)
+    assert scores.dtype == np.float32
+    assert scores[:, 0].tolist() == torch.arange(9).to(dtype).float().tolist()
+
+
 @pytest.mark.parametrize("asked", [FilterPipeline.apply, FilterPipeline.accepts, FilterPipeline.violation])
 def test_a_filter_that_makes_its_mistake_later_is_named_too(asked: Any) -> None:
     class Late(PixelFilter):

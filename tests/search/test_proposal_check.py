@@ -69,6 +69,11 @@ def with_origins(seeds: Any, recipes: int = 64) -> Callable[[Proposal], Proposal
         (lambda proposal: replace(proposal, images=proposal.images.numpy()), "images as ndarray of uint8"),
         (lambda proposal: replace(proposal, images=proposal.images[:, :, 1:]), r"must give .*uint8 \(N, 1, 28, 28\)"),
         (lambda proposal: replace(proposal, genes=torch.zeros(3, 2)), "other genes than one row for each of 64"),
+        (lambda proposal: replace(proposal, genes=torch.zeros(64)), "other genes than one row for each of 64"),
+        (lambda proposal: replace(proposal, genes=torch.full((64, 2), torch.nan)), "genes that are not finite"),
+        (lambda proposal: replace(proposal, genes=torch.zeros(64, 2).requires_grad_()), r"genes .*; detach\(\) them"),
+        (lambda proposal: replace(proposal, generation=None), "the generation None; give a whole number"),
+        (lambda proposal: replace(proposal, generation=1.5), r"the generation 1\.5; give a whole number"),
         (with_origins(np.arange(64) + REAL), rf"in the real image {REAL}, but there are {REAL}, from 0 on"),
         (with_origins(np.arange(64) - 2), "in the real image -2, "),
         (with_origins(np.arange(3), 3), "gives 3 origins for 64 images"),
@@ -84,6 +89,28 @@ def test_a_fault_of_a_technique_is_named(
     with pytest.raises(UserError, match=f"^The technique Given .*{said}"):
         loop.run()
     assert loop.evaluator.queries == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda proposal: replace(proposal, origins=None), r"origins for some .*; give them for all, diffgen\.Origins"),
+        (lambda proposal: replace(proposal, genes=torch.zeros(len(proposal), 2)), r"genes than before \(2, not none\)"),
+    ],
+)
+def test_a_technique_that_changes_what_it_tells_loses_no_finds(
+    change: Callable[[Proposal], Any], said: str, loop_of: Callable[..., SearchLoop], tmp_path: Path
+) -> None:
+    proposals = iter([lambda proposal: proposal] * 2 + [change])
+    folder = RunFolder.create(tmp_path / "run", config={}, manifest={"status": "running"}, force=False)
+    loop = loop_of(
+        Given(lambda proposal: next(proposals)(proposal)), archive=Archive(DIGITS.image_shape, sink=folder.write_part)
+    )
+    with pytest.raises(UserError, match=f"^The technique Given .*{said}"):
+        loop.run()
+    assert loop.evaluator.queries == 128
+    loop.evaluator.archive.flush(everything=True)
+    assert len(RunFolder.open(folder.path).read_triggers()) == len(loop.evaluator.archive) > 0
 
 
 def test_without_a_fault_the_search_ends_at_its_budget(loop_of: Callable[..., SearchLoop]) -> None:
