@@ -21,6 +21,7 @@ from diffgen.errors import UserError
 from diffgen.ui.place import HIDDEN, Place
 
 _KEPT = 200  # folders of jobs; the oldest that are over are removed
+INTERRUPTED = "interrupted"  # how the problem of a job that was stopped begins
 _TAIL = 20_000  # bytes of what a job printed
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import DiffgenError, UserError
 from diffgen.ui.draw.parts import note
-from diffgen.ui.jobs import Job, Jobs
+from diffgen.ui.jobs import INTERRUPTED, Job, Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place, lines
 from diffgen.ui.seen import Seen
@@ -85,14 +85,14 @@ class Shared:
         return (*begun.items(), *((each.name, "running" if each.name in searched else each.status) for each in found))
 
     def failed(self) -> dict[str, str]:
-        """Runs that were never begun, the newest first, and why: the newest start of each failed."""
+        """Runs that were never begun, the newest first, and why: the newest start of each failed and was not stopped."""
         newest: dict[str, Job] = {}
         for job in self.jobs.every():
             newest.setdefault(job.run, job)
         missing = (
             job for name, job in newest.items() if job.verb in SEARCHES and not (self.place.runs / name).exists()
         )
-        return {job.run: job.problem for job in missing if job.problem}
+        return {job.run: job.problem for job in missing if job.problem and not job.problem.startswith(INTERRUPTED)}
 
     def names(self, chosen: str | None = None) -> list[str]:
         """Of the same runs, in the same order."""

@@ -17,13 +17,12 @@ from diffgen.ui.draw.found import said
 from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
 from diffgen.ui.draw.picture import detail
-from diffgen.ui.jobs import Job
+from diffgen.ui.jobs import INTERRUPTED, Job
 from diffgen.ui.shared import EACH, QUIET, SEARCHES, Shared, choice, html, told, written
 
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
 _MESSAGES = 8
-_INTERRUPTED = "interrupted"  # what the command line says of one that was stopped
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
@@ -171,7 +170,7 @@ def _state(line: api.RunLine | None, job: Job | None) -> Markup:
     if job is not None and job.alive:
         parts.append(_stage(job.state(), begun=line is not None))
     problem = "" if job is None else job.problem
-    if problem == _INTERRUPTED and line is None:
+    if problem.startswith(INTERRUPTED) and line is None:
         parts.append(
             note("It was stopped before the search began; nothing was kept. Start it again under Run.", "warn")
         )
