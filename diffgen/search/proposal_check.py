@@ -51,9 +51,10 @@ def check_proposal(
             "must keep to the room."
         )
     genes: Any = proposal.genes
-    if not isinstance(proposal.generation, Integral):
+    generation: Any = proposal.generation
+    if not isinstance(generation, Integral):
         raise UserError(
-            f"The technique {technique} proposes images of the generation {proposal.generation!r}; give a whole number."
+            f"The technique {technique} proposes images of the generation {generation!r}; give a whole number."
         )
     if genes is not None and (not isinstance(genes, torch.Tensor) or genes.dim() != 2 or len(genes) != count):
         raise UserError(f"The technique {technique} proposes other genes than one row for each of {count:,} images.")

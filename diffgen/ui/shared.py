@@ -85,7 +85,7 @@ class Shared:
         return (*begun.items(), *((each.name, "running" if each.name in searched else each.status) for each in found))
 
     def failed(self) -> dict[str, str]:
-        """Runs that were never begun, the newest first, and why: the newest start of each failed and was not stopped."""
+        """Runs that were never begun, the newest first, and why: their newest start failed, and was not stopped."""
         newest: dict[str, Job] = {}
         for job in self.jobs.every():
             newest.setdefault(job.run, job)

@@ -159,6 +159,24 @@ def test_a_start_that_failed_is_listed_with_its_reason_until_it_is_deleted(here:
     assert "two" not in _table(shared, lines(here), None)
 
 
+def test_a_start_that_was_stopped_is_none_that_failed(here: Place) -> None:
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.labelling import Sheets
+    from diffgen.ui.seen import Seen
+    from diffgen.ui.shared import Shared
+
+    jobs = Jobs(here)
+    words = [str(ASSETS / "a.onnx"), str(ASSETS / "b.onnx"), "--data", "digits:test", "-o", str(here.runs / "one")]
+    job = jobs.start("compare", "one", words)
+    while job.alive and not job.state():
+        time.sleep(0.01)
+    job.stop()
+    while job.alive:
+        time.sleep(0.05)
+    assert job.problem.startswith("interrupted") and not (here.runs / "one").exists()
+    assert not Shared(here, jobs, Seen(here), Sheets(here)).failed()
+
+
 def test_a_damaged_part_of_a_run_is_told_of_in_live(here: Place) -> None:
     pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
     from diffgen.ui.labelling import Sheets
