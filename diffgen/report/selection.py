@@ -19,6 +19,7 @@ TRUST_BYTES = 200_000
 _DIVISIONS = {
     "random": "triggers, divided at random",
     "by behaviour": "triggers, of behaviours that it was not trained on",
+    "by real image": "triggers, made from real images of which it was trained on no trigger",
 }
 _RULES = {
     "selector": "selector, asks one model",

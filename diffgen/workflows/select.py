@@ -26,6 +26,7 @@ from diffgen.labels.store import SOURCES
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
 from diffgen.numerics import own_numerics
+from diffgen.origins import NO_SEED
 from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
@@ -39,7 +40,7 @@ from diffgen.selector.on_real import OnRealImages, judge_on_real, measure_cost
 from diffgen.selector.onnx_file import Selector, load_selector, save_selector
 from diffgen.selector.stacking import Stacking
 from diffgen.selector.trusted import trusted_behaviours
-from diffgen.types import Float32Array, ImageSet
+from diffgen.types import Float32Array, ImageSet, Int64Array
 from diffgen.workflows.label import read_store
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
@@ -56,7 +57,8 @@ class SelectResult:
         features: what the forest sees.
         examples: labelled triggers that it learnt from.
         both_wrong: labelled triggers on which no model is right.
-        on_triggers: a random division, and one by behaviour where there are enough of them.
+        on_triggers: a random division, one by behaviour, and, of finds made from real images, one by these; each where
+            there are enough of them.
         real: real images, as far as there are labelled ones.
         cost: milliseconds an image.
     """
@@ -185,7 +187,7 @@ def _train(given: _Given) -> tuple[SelectResult, bytes]:
     settings, device = given.run.config, given.run.device
     kind, network = make_features(config, given.own, settings, device=device, progress=given.progress)
     features = extract(network, given.finds.images_of(examples.rows), device=device)
-    evaluations = _evaluations(features, examples, config, given.progress)
+    evaluations = _evaluations(features, given)
     with tempfile.TemporaryDirectory(prefix="diffgen-") as place_of_draft:
         draft = Path(place_of_draft) / SELECTOR_FILE
 
@@ -260,16 +262,22 @@ def make_features(
     return kind, prepare_encoder(DataSplit(data, settings.split), device=device, progress=progress).cpu()
 
 
-def _evaluations(
-    features: Float32Array, examples: Examples, config: SelectorConfig, progress: Progress
-) -> tuple[Evaluation, ...]:
-    """Cross-validated on the triggers: divided at random as published, and by behaviour."""
-    found = []
-    with progress.stage("Training and judging the selector", total=2) as task:
-        for name, groups in (("random", None), ("by behaviour", examples.groups)):
-            said = cross_validated(features, examples.targets, groups, config, models=examples.right.shape[1])
+def _evaluations(features: Float32Array, given: _Given) -> tuple[Evaluation, ...]:
+    """Cross-validated on the triggers: divided at random as published, by behaviour, and by real image.
+
+    Several finds of one real image show much the same, also where they are of several behaviours.
+    """
+    examples, found = given.examples, []
+    divisions: dict[str, Int64Array | None] = {"random": None, "by behaviour": examples.groups}
+    seeds = given.finds.seeds
+    if seeds is not None and (own := seeds[examples.rows] != NO_SEED).any():
+        # what was made from no real image is a group by itself
+        divisions["by real image"] = np.where(own, seeds[examples.rows], -1 - np.arange(len(examples)))
+    with given.progress.stage("Training and judging the selector", total=len(divisions)) as task:
+        for name, groups in divisions.items():
+            said = cross_validated(features, examples.targets, groups, given.config, models=examples.right.shape[1])
             if said is None:
-                progress.warn(f"Too few labelled triggers to judge the selector on a division {name}.")
+                given.progress.warn(f"Too few labelled triggers to judge the selector on a division {name}.")
             else:
                 found.append(evaluate(name, said, examples.right))
             task.advance()

@@ -166,7 +166,7 @@ def shrink(data: ReportData) -> Card:
 def select(data: ReportData) -> Card:
     """What the selector is worth, and behaviours in which it trusts one model."""
     assert data.selection is not None
-    random, unseen = data.selection.on_triggers
+    random, unseen, *_ = data.selection.on_triggers
     bars = (
         ("always the better model", random["majority"], MUTED),
         ("selector, kinds it has seen", random["accuracy"], STATUS["PASS"]),

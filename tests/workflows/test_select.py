@@ -27,10 +27,14 @@ from diffgen.data import load
 from diffgen.data.split import split_rows
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.labels.store import LabelStore
+from diffgen.labels.store import SOURCES, LabelStore
 from diffgen.origins import NO_SEED
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
+from diffgen.selector.evaluation import evaluate
+from diffgen.selector.examples import make_examples
+from diffgen.selector.forest import cross_validated
+from diffgen.selector.networks import PixelNetwork, extract
 from diffgen.selector.on_real import measure_cost
 from diffgen.selector.onnx_file import load_selector
 from diffgen.workflows.label import label_import, label_oracle, read_store
@@ -81,7 +85,7 @@ def test_figures_file_and_report(selected: Path, finished: CompareResult) -> Non
     about = stored["about"]
     assert about["examples"] == len(stored["rows"]) == sum(about["sources"].values()) == about["sources"]["oracle"]
     random = about["on_triggers"][0]
-    assert random["name"] == "random"
+    assert random["name"] == "random" and "by real image" not in {each["name"] for each in about["on_triggers"]}
     assert random["decisive"] == about["examples"]  # every example is judged once, none was trained on then
     assert random["oracle"] == 1.0
     assert random["ensemble"] == pytest.approx(random["accuracy"])
@@ -117,6 +121,16 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
 
     monkeypatch.setattr("diffgen.workflows.select.read_valid_triggers", with_seeds)
     result = select(run, config=CONFIG)
+    # all finds of one image lie on one side
+    rows = make_examples(read_store(folder, finds).of(finds.hashes, SOURCES)[0], finds.labels, finds.behaviours)
+    own = seeds[rows.rows]
+    alone = np.where(own == NO_SEED, -1 - np.arange(len(own)), own)
+    features = extract(PixelNetwork(), finds.images_of(rows.rows), device=torch.device("cpu"))
+    said = cross_validated(features, rows.targets, alone, CONFIG)
+    assert said is not None
+    assert [each.name for each in result.on_triggers] == ["random", "by behaviour", "by real image"]
+    assert result.on_triggers[2] == evaluate("by real image", said, rows.right)
+    assert "made from real images of which it was trained on no trigger" in (run / "report.html").read_text()
     (judged,) = result.real
     learned = folder.read_arrays("selection")["rows"]
     assert judged.left_out == np.isin(learned, finds.numbers[of_these]).sum() > 0
