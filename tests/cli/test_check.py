@@ -13,6 +13,7 @@ import torch
 from diffgen.cli import build_parser, compare
 from diffgen.cli.check import config_from
 from diffgen.config import CheckConfig, Limits
+from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.demo import save_onnx
@@ -23,18 +24,39 @@ SMALL = ("--data", "digits:test", "--gan-steps", "30", "--seed", "5", "--budget"
 SMALL += ("--filters", "none", "-q")
 
 
-def test_a_failed_check_is_accepted_and_passes_then(
-    files: dict[str, Path], diffgen_command: Callable[..., object], tmp_path: Path
-) -> None:
-    # the base, a little disturbed: other labels on some pictures, no worse on the real ones
-    network = classifier()
+def taught(network: torch.nn.Module) -> torch.nn.Module:
+    """The same network, that has learnt the digits in some steps."""
+    digits = load("digits:train")
+    assert digits.labels is not None
+    images, labels = torch.from_numpy(digits.images) / 255, torch.from_numpy(digits.labels)
+    optimizer = torch.optim.Adam(network.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(images), labels).backward()
+        optimizer.step()
+    return network
+
+
+def test_a_failed_check_is_accepted_and_passes_then(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    # the base, a little disturbed: other labels on some pictures, hardly worse on the real ones
+    network = taught(classifier())
+    save_onnx(network, tmp_path / "base.onnx")
     torch.manual_seed(7)
     with torch.no_grad():
         for weights in network.parameters():
-            weights += 0.02 * weights.std() * torch.randn_like(weights)
+            weights += 0.05 * weights.std() * torch.randn_like(weights)
     save_onnx(network, tmp_path / "near.onnx")
     store = tmp_path / "store"
-    words = ("check", files["a.pt"], tmp_path / "near.onnx", *SMALL, "--store", store, "--max-new-behaviours", "0")
+    words = (
+        "check",
+        tmp_path / "base.onnx",
+        tmp_path / "near.onnx",
+        *SMALL,
+        "--store",
+        store,
+        "--max-new-behaviours",
+        "0",
+    )
     first = diffgen_command(*words, "-o", tmp_path / "first", "--max-shift", "100%", "--json")
     assert first.code == 1, first.err
     lines = first.out.splitlines()
@@ -49,10 +71,7 @@ def test_a_failed_check_is_accepted_and_passes_then(
     assert accepted.out.startswith(f"{json.loads(lines[-1])['new_behaviours']} behaviours added")
     second = diffgen_command(*words, "-o", tmp_path / "second")
     assert second.code == 0, second.out
-    # the base has learned nothing, which is a warning and fails nobody
-    assert second.out.splitlines()[-1].startswith("WARN: ")
-    said = [line for line in second.out.splitlines() if line.startswith(("WARN ", "FAIL "))]
-    assert [line.split("  ")[1].strip() for line in said] == ["signs of wrong pre-processing"]
+    assert second.out.splitlines()[-1].startswith(("PASS: ", "WARN: "))
     # drawing the report again keeps the verdict
     before = (tmp_path / "second" / "summary.md").read_text()
     (tmp_path / "second" / "summary.md").unlink()
