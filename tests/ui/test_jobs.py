@@ -190,6 +190,7 @@ def test_a_damaged_part_of_a_run_is_told_of_in_live(here: Place) -> None:
     assert "verdicts.npz" in drawn(shared, "run", 0, 1)[0]
 
 
+@pytest.mark.slow
 def test_a_warning_is_seen_without_a_click(here: Place) -> None:
     """Of wrong labels the figures of a run say nothing."""
     pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
