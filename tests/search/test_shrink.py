@@ -10,14 +10,19 @@ import torch
 
 from diffgen.models import BlackBox
 from diffgen.search.shrink import smallest_steps
+from diffgen.sources.operators import Scene
+from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.sources.space import random_genes
+from diffgen.types import ImageSet
 
 
 def answers(black_boxes: tuple[BlackBox, BlackBox], images: torch.Tensor) -> torch.Tensor:
     return torch.stack([model.predict(images).argmax(dim=1) for model in black_boxes], dim=1)
 
 
-def shrunk(generator: Any, black_boxes: tuple[BlackBox, BlackBox], **settings: Any) -> tuple[torch.Tensor, Any]:
+def shrunk(
+    generator: Any, black_boxes: tuple[BlackBox, BlackBox], tries: int = 400, **settings: Any
+) -> tuple[torch.Tensor, Any]:
     """Some triggers of random latent vectors, and what becomes of them."""
 
     def judge(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -25,7 +30,7 @@ def shrunk(generator: Any, black_boxes: tuple[BlackBox, BlackBox], **settings: A
         same = labels[:, 0] == labels[:, 1]
         return same, ~same
 
-    latents = random_genes(generator.space, 400, torch.Generator().manual_seed(0))
+    latents = random_genes(generator.space, tries, torch.Generator().manual_seed(0))
     latents = latents[judge(generator.draw(latents))[1]][:12]
     assert len(latents) == 12
     return latents, smallest_steps(latents, generator, judge, **{"seed": 0, "batch_size": 64, **settings})
@@ -46,6 +51,28 @@ def test_a_pair_lies_on_both_sides_and_close(generator: Any, black_boxes: tuple[
     assert (after <= before + 1e-9).all()
     # 12 halvings: the latent vectors are 4,096 times as close as at first, the pictures nearly the same
     assert np.median(after) < np.median(before) / 50
+
+
+def test_grain_that_is_drawn_anew_makes_no_pair_wider(digits: ImageSet, black_boxes: tuple[BlackBox, BlackBox]) -> None:
+    """Strengths may be as close as can be while each draws other grain: the narrowest pair that was met counts."""
+    scene = Scene(torch.from_numpy(digits.images), 0)
+    source = SeedsSource(scene, SeedsSettings(operators=("noise", "elastic"), steps=2), device=torch.device("cpu"))
+    genes, steps = shrunk(source, black_boxes, tries=1000)
+    start = source.draw(genes).numpy()[steps.found]
+
+    def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.linalg.norm((a.astype(float) - b.astype(float)).reshape(len(a), -1), axis=1)
+
+    assert steps.found.sum() > 5
+    before = apart(start, steps.first_agreeing[steps.found])
+    after = apart(steps.trigger[steps.found], steps.agreeing[steps.found])
+    assert (after <= before + 1e-3).all()
+    said = answers(
+        black_boxes, torch.from_numpy(np.concatenate([steps.agreeing, steps.trigger])[np.tile(steps.found, 2)])
+    )
+    assert (said[:, 0] == said[:, 1]).tolist() == [True] * len(start) + [False] * len(start)
+    for vectors, images in ((steps.agreeing_genes, steps.agreeing), (steps.trigger_genes, steps.trigger)):
+        assert np.array_equal(source.draw(torch.from_numpy(vectors)).numpy(), images)
 
 
 def test_the_latent_vectors_draw_the_pictures(generator: Any, black_boxes: tuple[BlackBox, BlackBox]) -> None:
