@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -16,8 +17,9 @@ INVALID_WORD = "invalid"
 def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], *, partial: bool) -> dict[str, int]:
     """The labels of a CSV with columns ``id`` and ``label``, as the page saves it or a spreadsheet does.
 
-    A label is the name of a class, its number where no class is named by a number, or ``invalid``. Commas and
-    semicolons are taken between columns; further columns are not looked at.
+    A label is the name of a class, its number where no class is named by a number, or ``invalid``. Small letters and
+    capitals are told apart only between classes whose names differ in nothing else. Commas and semicolons are taken
+    between columns; further columns are not looked at.
 
     Args:
         path: the file.
@@ -44,12 +46,13 @@ def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], 
         if identifier in found:
             raise UserError(f"The picture {identifier!r} is in {path} twice (again in line {line}); leave one of them.")
         text = row["label"].strip()
-        if text and text.casefold() not in values:
+        label = values.get(text, values.get(text.casefold()))
+        if text and label is None:
             raise UserError(
                 f"The label {text!r} in line {line} of {path} is not a class; write one of "
                 f"{', '.join(list(class_names)[:12])}{', ...' if len(class_names) > 12 else ''} or {INVALID_WORD}."
             )
-        found[identifier] = values[text.casefold()] if text else UNLABELLED
+        found[identifier] = UNLABELLED if label is None else label
     empty = [identifier for identifier, label in found.items() if label == UNLABELLED]
     if len(empty) == len(found):
         raise UserError(f"The sheet {path} has no label; label its pictures first.")
@@ -62,13 +65,21 @@ def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], 
 
 
 def label_values(class_names: Sequence[str]) -> dict[str, int]:
-    """What may be written for each class, in small letters; numbers too, unless a class is named by a number."""
-    values = {str(number): number for number in range(len(class_names))}
-    if any(name.strip().isdecimal() for name in class_names):
+    """What may be written for each class: its name, and in small letters where that says which class is meant.
+
+    Numbers too, unless a class is named by a number. A name that two classes have is none's.
+    """
+    names = [name.strip() for name in class_names]
+    values = {str(number): number for number in range(len(names))}
+    if any(name.isdecimal() for name in names):
         values = {}
     values[INVALID_WORD] = INVALID
+    folded = [name.casefold() for name in names]
     # a class that is itself called "invalid" wins over the choice of that name
-    return {**values, **{name.strip().casefold(): number for number, name in enumerate(class_names)}}
+    for written in (folded, names):
+        counts = Counter(written)
+        values |= {name: number for number, name in enumerate(written) if counts[name] == 1}
+    return values
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:

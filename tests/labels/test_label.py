@@ -346,9 +346,24 @@ def test_damaged_labels_are_told(run: RunFolder) -> None:
 
 
 def test_names_are_numbers_only_where_no_name_is_one() -> None:
-    assert label_values(["cat", "Dog"]) == {"0": 0, "1": 1, "invalid": INVALID, "cat": 0, "dog": 1}
+    assert label_values(["cat", "Dog"]) == {"0": 0, "1": 1, "invalid": INVALID, "cat": 0, "dog": 1, "Dog": 1}
     assert label_values(["3", "8"]) == {"3": 0, "8": 1, "invalid": INVALID}
     assert label_values(["valid", "invalid"])["invalid"] == 1
+
+
+def test_a_letter_and_its_capital_are_two_classes(run: RunFolder, tmp_path: Path) -> None:
+    """As EMNIST has them: the page writes the name of the class, and each has to come back as itself."""
+    results = read_finished(run)
+    names = ("a", "A", "Cat", "cAT", "crane", "crane", "6", "7", "8", "9")
+    write_results(run, replace(results, class_names=names))
+    ids = [image_id(each) for each in read_valid_triggers(run).hashes]
+    rows = list(zip(ids, ("a", "A", "Cat", "cAT"), strict=False))
+    label_import(run.path, write_csv(tmp_path / "good.csv", rows))
+    finds = read_valid_triggers(run)
+    assert read_store(run, finds).of(finds.hashes)[0][:4].tolist() == [0, 1, 2, 3]
+    for either in ("CAT", "crane"):
+        with pytest.raises(UserError, match=f"The label '{either}' in line 2 of .* is not a class"):
+            label_import(run.path, write_csv(tmp_path / "bad.csv", [(ids[0], either)]))
 
 
 @given(
