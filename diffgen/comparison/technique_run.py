@@ -106,6 +106,7 @@ def run_search(prepared: Prepared) -> SearchOutcome:
             joining.after_generation()
             with torch_threads(search_threads(prepared.source, prepared.images.image_shape)):
                 loop.run(on_generation=after_generation, on_answer=announce)
+            write_outcomes(prepared, loop.technique.outcomes())
         except BaseException as error:
             _keep_what_was_found(archive, error)
             raise
@@ -116,7 +117,6 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         outcome.source = joining.source
         _say_why_it_ended(prepared, loop)
         checkpointer.record()
-        write_outcomes(prepared, loop.technique.outcomes())
         if outcome.interrupted:
             # the unfinished generation is reported, and played again when the run is resumed
             archive.flush(everything=True)

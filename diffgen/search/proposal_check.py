@@ -56,7 +56,9 @@ def check_proposal(
         raise UserError(
             f"The technique {technique} proposes images of the generation {generation!r}; give a whole number."
         )
-    if genes is not None and (not isinstance(genes, torch.Tensor) or genes.dim() != 2 or len(genes) != count):
+    if genes is not None and not isinstance(genes, torch.Tensor):
+        raise UserError(f"The technique {technique} proposes genes as {type(genes).__name__}; give a torch.Tensor.")
+    if genes is not None and (genes.dim() != 2 or len(genes) != count):
         raise UserError(f"The technique {technique} proposes other genes than one row for each of {count:,} images.")
     if genes is not None and (genes.requires_grad or not bool(genes.isfinite().all())):
         fault = "that require a gradient; detach() them" if genes.requires_grad else "that are not finite"

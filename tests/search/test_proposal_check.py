@@ -69,6 +69,7 @@ def with_origins(seeds: Any, recipes: int = 64) -> Callable[[Proposal], Proposal
         (lambda proposal: replace(proposal, images=proposal.images.numpy()), "images as ndarray of uint8"),
         (lambda proposal: replace(proposal, images=proposal.images[:, :, 1:]), r"must give .*uint8 \(N, 1, 28, 28\)"),
         (lambda proposal: replace(proposal, genes=torch.zeros(3, 2)), "other genes than one row for each of 64"),
+        (lambda proposal: replace(proposal, genes=np.zeros((64, 2))), r"genes as ndarray; give a torch\.Tensor"),
         (lambda proposal: replace(proposal, genes=torch.zeros(64)), "other genes than one row for each of 64"),
         (lambda proposal: replace(proposal, genes=torch.full((64, 2), torch.nan)), "genes that are not finite"),
         (lambda proposal: replace(proposal, genes=torch.zeros(64, 2).requires_grad_()), r"genes .*; detach\(\) them"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from diffgen.sources.gan_family import GanFamily
 from diffgen.sources.registry import FAMILIES
 from diffgen.sources.vae import VaeSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
+from diffgen.techniques.real_data import RealData
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
@@ -260,6 +262,25 @@ def test_a_run_of_such_a_search_keeps_genes_seeds_and_what_it_counted(
     assert counted["errors"].sum() >= len(columns.images)  # one of the models is wrong, at least
     assert replay(result.run).reproduced == result.triggers
     shrink(result.run)
+
+
+class Careless(RealData):
+    """Counts what no run folder can hold."""
+
+    def outcomes(self) -> dict[str, Any]:
+        return {"model": object()}
+
+
+def test_what_a_technique_counts_wrongly_loses_no_finds(
+    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    """Most finds wait in memory for a part to be full."""
+    given: dict[str, Any] = {"data": "digits:test", "config": small_config}
+    models = model_files["a"], model_files["b"]
+    whole = compare(*models, technique=RealData, output=tmp_path / "whole", **given)
+    with pytest.raises(TypeError, match="object"):
+        compare(*models, technique=Careless, output=tmp_path / "careless", **given)
+    assert len(RunFolder.open(tmp_path / "careless").read_triggers()) == whole.triggers > 0
 
 
 def test_a_source_that_spoils_every_seed_is_said(digits: ImageSet, small_config: CompareConfig, tmp_path: Path) -> None:
