@@ -22,9 +22,10 @@ Counted are triggers on which the models disagreed again, that the judge recogni
 mean confidence 0.9), without near-duplicates, as kinds of (labels of the models x cell). "counted": only those that the
 run counts itself, after its filters and its jury. Further ways: --way "NAME=words of the command line".
 
-``--sheet`` draws two sheets of 100 random pictures each out of those that reports of the way ``default`` lead with,
-without labels, and writes a key beside each; ``--count`` reads 100 names that a person typed, a line each (``-`` where
-there is none), and prints the share that was named and the share in which the name is the jury's.
+``--sheet`` draws two sheets of 100 random pictures each out of those that reports of the first of ``--ways`` lead with
+(``default`` where none is named), without labels, and writes a key beside each; ``--count`` reads 100 names that a
+person typed, a line each (``-`` where there is none), and prints the share that was named and the share in which the
+name is the jury's.
 """
 
 from __future__ import annotations
@@ -274,7 +275,8 @@ def main() -> None:
         parser.error(f"no way is called {', '.join(sorted(unknown))}; there are {', '.join(measurement.ways)}.")
     if arguments.sheet is not None:
         for name in arguments.pairs:
-            cells = [replace(cell, way="default") for cell in measurement.cells if cell.pair == name]
+            way = (arguments.ways or ["default"])[0]
+            cells = [replace(cell, way=way) for cell in measurement.cells if cell.pair == name]
             runs = [folder for cell in dict.fromkeys(cells) if (folder := cell.folder(measurement.out)).is_dir()]
             pair = measurement.pair(name)
             for line in draw_sheets(runs, measurement.judge(pair), pair, arguments.sheet):
