@@ -19,7 +19,7 @@ TRUST_BYTES = 200_000
 _DIVISIONS = {
     "random": "triggers, divided at random",
     "by behaviour": "triggers, of behaviours that it was not trained on",
-    "by real image": "triggers, made from real images of which it was trained on no trigger",
+    "by real image": "triggers, of real images that it was not trained on",
 }
 _RULES = {
     "selector": "selector, asks one model",

@@ -166,20 +166,21 @@ def shrink(data: ReportData) -> Card:
 def select(data: ReportData) -> Card:
     """What the selector is worth, and behaviours in which it trusts one model."""
     assert data.selection is not None
-    random, unseen, *_ = data.selection.on_triggers
+    random, kinds, images = data.selection.on_triggers
     bars = (
         ("always the better model", random["majority"], MUTED),
         ("selector, kinds it has seen", random["accuracy"], STATUS["PASS"]),
-        ("selector, kinds it has not", unseen["accuracy"], STATUS["WARN"]),
+        ("selector, kinds it has not", kinds["accuracy"], STATUS["WARN"]),
+        ("selector, real images it has not", images["accuracy"], STATUS["WARN"]),
     )
     card = Card(232, "How often the chosen model is right, and behaviours in which one model is to be trusted.")
     card.text(_EDGE, 34, "Right model chosen, of 100 finds", size=14, bold=True)
     for place, (name, share, colour) in enumerate(bars):
-        y = 62 + place * 54
+        y = 58 + place * 42
         card.text(_EDGE, y, name, size=13)
-        card.box(_EDGE, y + 8, 250, 16, "#eceae5")
-        card.box(_EDGE, y + 8, 250 * share, 16, colour)
-        card.text(_EDGE + 262, y + 21, f"{100 * share:.0f}", size=14, bold=True)
+        card.box(_EDGE, y + 7, 250, 14, "#eceae5")
+        card.box(_EDGE, y + 7, 250 * share, 14, colour)
+        card.text(_EDGE + 262, y + 19, f"{100 * share:.0f}", size=14, bold=True)
     for row, role in enumerate("AB"):
         trusted = [each for each in data.selection.behaviours if each.trust == role]
         y = 20 + row * 104

@@ -130,7 +130,7 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
     assert said is not None
     assert [each.name for each in result.on_triggers] == ["random", "by behaviour", "by real image"]
     assert result.on_triggers[2] == evaluate("by real image", said, rows.right)
-    assert "made from real images of which it was trained on no trigger" in (run / "report.html").read_text()
+    assert "triggers, of real images that it was not trained on" in (run / "report.html").read_text()
     (judged,) = result.real
     learned = folder.read_arrays("selection")["rows"]
     assert judged.left_out == np.isin(learned, finds.numbers[of_these]).sum() > 0
