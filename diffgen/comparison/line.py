@@ -188,7 +188,7 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
     )
     for warning in summary.warnings:
         progress.warn(warning)
-    given.hooks.real_ready(given.models, images, real)
+    given.hooks.real_ready(images, real)
     check_seeds(config, real_images(images, real), images.source)
     split = DataSplit(images, config.split)
     # of a large set each network holds some hundred megabytes of what it learns from

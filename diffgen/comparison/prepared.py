@@ -116,7 +116,7 @@ class ComparisonHooks:
     def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet, config: CompareConfig) -> None:
         """The models are prepared, and it is known whether labels are used; nothing was written yet."""
 
-    def real_ready(self, models: tuple[BlackBox, ...], images: ImageSet, real: RealAnswers) -> None:
+    def real_ready(self, images: ImageSet, real: RealAnswers) -> None:
         """The models have answered to the real images, without labels where these are not used; nothing was written."""
 
     def jury_ready(self, jury: PreparedJury) -> None:

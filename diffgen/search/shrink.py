@@ -34,8 +34,8 @@ class Steps:
         found: bool (N,); False where no agreeing picture was met, and the other values then mean nothing.
         agreeing, trigger: uint8 (N, C, H, W).
         agreeing_genes, trigger_genes: float32 (N, L).
-        first_agreeing: uint8 (N, C, H, W), the agreeing picture that was aimed at in the beginning. From the trigger it
-            is no nearer than the pair is wide, where the trigger itself counts as one.
+        first_agreeing: uint8 (N, C, H, W), the agreeing picture that was aimed at in the beginning; the pair lies no
+            further apart than this picture and the trigger that was given.
     """
 
     found: np.ndarray[tuple[int], np.dtype[np.bool_]]

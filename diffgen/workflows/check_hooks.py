@@ -85,7 +85,7 @@ class CheckHooks(ComparisonHooks):
         if self.place is not None and self.store.behaviours:
             check_store(self.store, self.place, models, images)
 
-    def real_ready(self, models: tuple[BlackBox, ...], images: ImageSet, real: RealAnswers) -> None:
+    def real_ready(self, images: ImageSet, real: RealAnswers) -> None:
         check_base(images, real)
 
     def jury_ready(self, jury: PreparedJury) -> None:

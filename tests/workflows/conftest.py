@@ -77,6 +77,12 @@ def quick_check(tmp_path_factory: pytest.TempPathFactory, small_config: CompareC
 
 
 @pytest.fixture(scope="session")
+def quick(quick_check: CheckConfig) -> CheckConfig:
+    """With a short search: what is tested rests on the real images."""
+    return replace(quick_check, variations=0)
+
+
+@pytest.fixture(scope="session")
 def digits() -> ImageSet:
     return load("digits:test")
 
