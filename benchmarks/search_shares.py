@@ -5,7 +5,8 @@
 SHARED and MODELS are as in benchmarks/recognised.py, whose pairs are compared. Each pair is one ``diffgen compare`` in
 this process, whose search, generation by generation, is taken apart by the clock: a second belongs to the innermost
 part of PARTS that runs. What prepares a search and what follows it is not counted. "Forward" is drawing, models and
-jury, the one network that judges pictures by default; beside it the same with the filters.
+jury, the one network that judges pictures by default; beside it the same with the filters. On a GPU
+(``--words "--device cuda"``) each part is waited for.
 
 The lines go to OUT/shares.jsonl, the table to OUT/shares.md.
 """
@@ -87,6 +88,8 @@ class Parts:
         return timed
 
     def _hear(self, change: str, part: str) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()  # what a part has sent to a GPU is its own
         now = time.perf_counter()
         self._clock.hear(change, part, (now, now))
         if part == _REST:

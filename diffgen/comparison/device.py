@@ -12,11 +12,13 @@ _BATCH_SIZE = {"cpu": 64, "cuda": 2048, "mps": 1024}
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device for ``auto``, ``cpu``, ``cuda`` (also ``cuda:1``) or ``mps``.
+    """The device for ``auto``, ``cpu``, ``cuda`` (also ``cuda:1``) or ``mps``; from now on the same seed trains alike.
 
     Raises:
         UserError: no such device, or this machine has none.
     """
+    # of cuDNN's gradients of convolutions some add up in another order each time
+    torch.backends.cudnn.deterministic = True
     if name == "auto":
         return torch.device(
             "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

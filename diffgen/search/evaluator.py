@@ -126,19 +126,21 @@ class Evaluator:
         rows = triggers.nonzero().squeeze(1)
         if len(rows) > 0:
             on_cpu = rows.cpu()
+            # somebody else's source may leave pictures on the processor, where rows of the device are no index
+            pictures = images[on_cpu]
             origins = proposal.origins_of(on_cpu.numpy())
             if origins is not None:
                 whose = f"The source {type(proposal.source).__name__}"
                 check_origins(origins, whose, count=len(rows), real_images=self.real_images)
-            found = _table(proposal, origins, rows, probabilities, divergence, first_query=first + 1)
+            found = _table(proposal, pictures, origins, rows, probabilities, divergence, first_query=first + 1)
             known = len(self.archive)
             archived = self.archive.add(found)
             numbers[on_cpu] = torch.from_numpy(archived)
             recognised = None
             if self._examine is not None:
-                violation[on_cpu], recognised = self._examined(images[rows], found.seeds)
+                violation[on_cpu], recognised = self._examined(pictures, found.seeds)
             if self.behaviours is not None:
-                cells[on_cpu] = self._memory.call(_on_arrays(self.behaviours.cells), images[rows])
+                cells[on_cpu] = self._memory.call(_on_arrays(self.behaviours.cells), pictures)
                 # an image that the archive holds already is no new find
                 new, first_rows = np.unique(archived, return_index=True)
                 fresh = first_rows[new >= known]
@@ -195,7 +197,8 @@ class Evaluator:
         others = [number for number in range(len(self.black_boxes)) if number not in (one, other)]
         divergence = self._divergence(pair)
         if len(rows) > 0:
-            for number, said in zip(others, self._models.about(images[rows], others), strict=True):
+            some = images[wanted.to(images.device)]
+            for number, said in zip(others, self._models.about(some, others), strict=True):
                 answers[rows, number] = said
             divergence[rows] = self._divergence(answers[rows])
         self.spared += len(others) * (len(images) - len(rows))
@@ -204,6 +207,7 @@ class Evaluator:
 
 def _table(
     proposal: Proposal,
+    pictures: torch.Tensor,
     origins: Origins | None,
     rows: torch.Tensor,
     probabilities: torch.Tensor,
@@ -215,7 +219,7 @@ def _table(
     genes, on_cpu = proposal.genes, rows.cpu().numpy()
     kept, classes = keep(probabilities[rows])
     return TriggerTable.of(
-        proposal.images[rows].cpu().numpy(),
+        pictures.cpu().numpy(),
         kept,
         classes=classes,
         divergence=divergence[rows].cpu().numpy(),

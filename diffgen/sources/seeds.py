@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -20,6 +19,7 @@ from diffgen.origins import Origins, Step, recipe_text
 from diffgen.sampling import affordable_rows
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
+from diffgen.sources.chains import applied
 from diffgen.sources.clearness import prepare_clearness
 from diffgen.sources.energy import seed_weights
 from diffgen.sources.operators import (
@@ -167,29 +167,6 @@ class SeedsSource:
             for (_, other, *numbers), pairs in zip(categories.tolist(), strengths.tolist(), strict=True)
         ]
         return categories[:, 0], chains
-
-
-def applied(chains: list[tuple[Step, ...]], images: torch.Tensor, scene: Scene) -> torch.Tensor:
-    """What the steps of each image make of it; a trigger's recipe draws its picture again from the real image.
-
-    Args:
-        chains: the steps of each image.
-        images: uint8 (N, C, H, W).
-        scene: what operators know besides.
-
-    Returns:
-        uint8 (N, C, H, W).
-    """
-    images = images.clone()
-    for number in range(max(map(len, chains), default=0)):
-        steps: defaultdict[str, list[tuple[int, Step]]] = defaultdict(list)
-        for row, chain in enumerate(chains):
-            if number < len(chain):
-                steps[chain[number].operator].append((row, chain[number]))
-        for name, own in steps.items():
-            which = [row for row, _ in own]
-            images[which] = OPERATORS[name].apply(images[which], scene, [dict(step.strengths) for _, step in own])
-    return images
 
 
 def _reason(ranges: Ranges | None, recogniser: Recogniser | None) -> str:

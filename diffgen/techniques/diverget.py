@@ -35,8 +35,8 @@ from diffgen.config.schema import setting, settings
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Step
 from diffgen.sampling import affordable_rows
+from diffgen.sources.chains import applied
 from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, is_grey, step_of, usual_operators
-from diffgen.sources.seeds import applied
 from diffgen.techniques.populations import UNKNOWN, Populations
 from diffgen.types import Float32Array
 

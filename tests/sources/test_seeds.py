@@ -13,9 +13,10 @@ from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.origins import read_recipe
 from diffgen.sources.base import Source
+from diffgen.sources.chains import applied
 from diffgen.sources.draws import NumpyDraws, UnsearchedDraws
 from diffgen.sources.operators import OPERATORS, STRENGTHS
-from diffgen.sources.seeds import SeedsSettings, SeedsSource, applied
+from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.sources.seeds_space import SeedsAndOperators
 from diffgen.sources.space import Mutating, random_genes
 from diffgen.types import ImageSet

@@ -16,8 +16,8 @@ from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import read_recipe
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.loop import SearchLoop
+from diffgen.sources.chains import applied
 from diffgen.sources.operators import OPERATORS, Scene
-from diffgen.sources.seeds import applied
 from diffgen.techniques import RealImages
 from diffgen.techniques.diverget import DiverGet, jensen_shannon, moved, switched_on
 

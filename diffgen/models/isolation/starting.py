@@ -24,6 +24,8 @@ _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _KEPT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "ATEN_")
 # the child may lock no file, and HDF5 takes that for a failure
 _HDF5 = {"HDF5_USE_FILE_LOCKING": "FALSE"}
+# torch with Triton, as its builds for CUDA are, asks who runs it; the list of users lies behind the wall
+_NOBODY = {"LOGNAME": "nobody", "HOME": "/nonexistent"}
 _TO_START = 120.0
 
 
@@ -39,7 +41,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=_environment(),
+                env=short_environment(),
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
                 cwd="/",
@@ -137,7 +139,8 @@ def _import_path() -> list[str]:
     return [each for each in dict.fromkeys([*found, own]) if each == own or (os.path.isabs(each) and each != here)]
 
 
-def _environment() -> dict[str, str]:
+def short_environment() -> dict[str, str]:
+    """The variables of the server and its children: what numbers and threads need, and nothing of the user's own."""
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
     # numpy's own threads are of no use in the server, and must not be there when it forks
-    return {**kept, "OPENBLAS_NUM_THREADS": "1", "KERAS_BACKEND": "torch", "HOME": "/nonexistent", **_HDF5}
+    return {**kept, "OPENBLAS_NUM_THREADS": "1", "KERAS_BACKEND": "torch", **_NOBODY, **_HDF5}

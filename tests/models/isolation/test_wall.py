@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.models.isolation import seccomp
+from diffgen.models.isolation.starting import short_environment
 from diffgen.models.isolation.wall import walls
 
 # Each attempt is one line of Python; its result, or the error that it ended with, is printed as JSON.
@@ -59,6 +60,7 @@ POSSIBLE = {
     "import from the library": "__import__('colorsys').__name__",
     "write a file in memory": 'os.write(os.memfd_create("x"), b"12")',
     "take some memory": "len(bytearray(1 << 20))",
+    "ask who runs it": "__import__('getpass').getuser()",
 }
 PROGRAM = """
 import ctypes, json, os, resource, socket, subprocess, sys, threading
@@ -97,7 +99,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
+        env={**short_environment(), "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
     assert secret.read_text() == "a secret"
@@ -125,6 +127,7 @@ def test_computing_goes_on(results: dict[str, list[str]]) -> None:
         "import from the library": ["done", "'colorsys'"],
         "write a file in memory": ["done", "2"],
         "take some memory": ["done", str(1 << 20)],
+        "ask who runs it": ["done", "'nobody'"],
     }
 
 
@@ -158,7 +161,7 @@ def test_a_process_with_threads_is_not_walled_in(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
+        env={**short_environment(), "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 1
     assert "other threads run already" in done.stderr
