@@ -27,6 +27,7 @@ Source: TypeAlias = (
 
 WORDS: dict[str, Split | None] = {"digits": None, "digits:train": "train", "digits:test": "test"}
 _TORCHVISION = "torchvision:"
+_ZIP_END = 22  # bytes that a zip without a comment ends with
 _ACCEPTED = (
     "a folder or zip with one folder of images for each class, a file like t10k-images-idx3-ubyte.gz or its folder, "
     "an .npz or .parquet file, 'torchvision:CIFAR10' (or another of its data sets), or 'digits'"
@@ -231,6 +232,13 @@ def _published(source: str) -> list[str]:
 
 def _ends_as_a_zip(path: Path) -> bool:
     try:
-        return zipfile.is_zipfile(path)
-    except zipfile.BadZipFile:  # a damaged end that it takes for that of one part of several
+        if zipfile.is_zipfile(path):
+            return True
+        with path.open("rb") as file:
+            file.seek(-min(_ZIP_END, path.stat().st_size), os.SEEK_END)
+            return file.read(4) == b"PK\x05\x06"
+    # the damaged end of one part of several; newer releases of Python only say no to it
+    except zipfile.BadZipFile:
         return True
+    except OSError:  # who reads the file says why it cannot be read
+        return False
