@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks import cifar_resnets
+from benchmarks import cifar_resnets, nets_of_224
 from benchmarks.judge_colour import changed
 from benchmarks.pairs import PAIRS, answers
 from diffgen.data import load
@@ -95,6 +95,7 @@ def find_pairs(shared: Path, models: Path, made: Path) -> dict[str, Callable[[],
         "resnet8-int8": quantized,
         "sign-digits": lambda: sign_digits(shared / "data" / "sign-digits", made / "sign-digits"),
         "digits": lambda: digits(made / "digits"),
+        "hands-224": lambda: hands_224(shared / "data" / "sign-digits", made / "hands-224"),
     }
 
 
@@ -151,6 +152,13 @@ def sign_digits(source: Path, folder: Path) -> Pair:
         accuracies[role] = float((answers(network, test) == test.labels).mean())
     write_json(folder / "sign-digits.json", {"accuracy": accuracies, "images": {**_PARTS, "run": len(test)}})
     return pair
+
+
+def hands_224(source: Path, folder: Path) -> Pair:
+    """A ResNet-18 and a MobileNetV2 for the same photographs with 224 pixels, for measurements of speed."""
+    files = [str(file) for file in nets_of_224.make(source, folder)]
+    data, training = (str(source / f"{split}.zip") for split in ("test", "train"))
+    return Pair("hands-224", (*files, "--resize", str(nets_of_224.SIDE)), data, training)
 
 
 def _write_npz(images: np.ndarray, labels: np.ndarray, path: Path) -> None:

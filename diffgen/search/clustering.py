@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from diffgen.config import SearchConfig
 from diffgen.types import Float32Array, Int64Array
@@ -33,10 +34,12 @@ def representative_rows(points: Float32Array, config: SearchConfig, *, seed: int
         return np.arange(count)
     if (points == points[:1]).all():
         return np.zeros(1, dtype=np.int64)
-    reduced = _reduce(points, config, seed)
     from hdbscan import HDBSCAN
 
-    with warnings.catch_warnings():
+    # two threads take twice as long for so few points, and more of them than cores are free many times as long
+    # (docs/decisions/055)
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+        reduced = _reduce(points, config, seed)
         # hdbscan 0.8.44 still uses an argument name that scikit-learn 1.6 renamed
         warnings.filterwarnings("ignore", category=FutureWarning, module="sklearn")
         clustering = HDBSCAN(min_cluster_size=config.min_cluster_size, core_dist_n_jobs=1).fit(reduced)

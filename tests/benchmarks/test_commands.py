@@ -387,6 +387,16 @@ def test_nets_of_hands(bench: Bench, shared_folder: Path, tmp_path: Path) -> Non
     assert said.count("% of 600 photographs") == 2 and (tmp_path / "hands96.onnx").is_file()
 
 
+@pytest.mark.slow  # 600 photographs through two networks of 224 pixels
+def test_nets_of_224(bench: Bench, shared_folder: Path, tmp_path: Path) -> None:
+    source = shared_folder / "data" / "sign-digits"
+    if not (source / "train.zip").is_file():
+        pytest.skip(f"There is no {source / 'train.zip'}.")
+    said = bench("nets_of_224", source, tmp_path, "--epochs", 0)
+    assert said.count("% of 600 photographs") == 2
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["mobilenet_v2.pt", "resnet18.pt"]
+
+
 @pytest.mark.slow
 def test_sizes(bench: Bench, tmp_path: Path) -> None:
     words = (tmp_path, "--images", 60, "--steps", 3, "--resize", 32, "--budget", "100q", "--quick")

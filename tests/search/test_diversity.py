@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from diffgen.config import SearchConfig
 from diffgen.features.encoder import DomainEncoder
 from diffgen.runs.triggers import TriggerTable
+from diffgen.search import clustering
 from diffgen.search.archive import Archive
 from diffgen.search.clustering import representative_rows
 from diffgen.search.diversity import Diversity, FeatureEmbedding, PixelEmbedding
@@ -169,6 +172,30 @@ def test_umap_gives_the_same_representatives_for_the_same_seed(digits: ImageSet)
     first = representative_rows(points(digits.images[:200]), config, seed=3)
     assert 1 < len(first) < 200
     assert first.tolist() == representative_rows(points(digits.images[:200]), config, seed=3).tolist()
+
+
+@pytest.mark.parametrize("reducer", ["pca", "umap"])
+def test_it_computes_with_one_thread_whatever_others_do(
+    digits: ImageSet, monkeypatch: pytest.MonkeyPatch, reducer: str
+) -> None:
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def watched(*arguments: Any) -> np.ndarray:
+        seen.append(threads())
+        return reduce(*arguments)
+
+    seen: list[set[int]] = []
+    reduce = clustering._reduce
+    config = SearchConfig(reducer=reducer)
+    monkeypatch.setattr(clustering, "_reduce", watched)
+    found = []
+    for count in (1, 2):
+        with threadpool_limits(count, user_api="blas"):
+            found.append(representative_rows(points(digits.images[:200]), config, seed=0).tolist())
+            assert threads() == {count}
+    assert seen == [{1}, {1}]
+    assert found[0] == found[1]
 
 
 def test_every_trigger_stands_for_itself_in_the_exact_mode(digits: ImageSet) -> None:

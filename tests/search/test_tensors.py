@@ -82,7 +82,7 @@ def test_arrays_where_nobody_asks_or_genes_are_more_than_a_vector(make_search: M
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_gpu_tensors_are_chosen_and_pictures_stay_there(make_search: MakeSearch, generator: Any) -> None:
     device = torch.device("cuda")
-    source = GanSource(deepcopy(generator._network), device=device)
+    source = GanSource(deepcopy(generator.network), device=device)
     search, loop = make_search(source, "200q", replace(CONFIG, operators="auto"), device=device)
     loop.run()
     assert isinstance(search.algorithm.mating, TensorMating)

@@ -45,7 +45,8 @@ GAN = GanConfig(
 SPACE = TuningConfig(
     trials=3, batch_sizes=(16, 32), widths=(8,), latent_dims=(16,), startup=1, warmup=1, draws=1, images=300
 )
-SMALL = TrainGanConfig(gan=GAN, tuning=SPACE, draws=1, images=300)
+# what the tests compare with is made on the processor, too
+SMALL = TrainGanConfig(gan=GAN, tuning=SPACE, draws=1, images=300, device="cpu")
 
 # the same in another process: python -c SCRIPT STORAGE TRIALS
 SCRIPT = """
