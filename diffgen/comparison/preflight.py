@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
+from math import prod
 
 import numpy as np
 import torch
@@ -29,10 +30,11 @@ from diffgen.types import Float32Array, ImageSet, Int64Array
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
 _SMALLEST_MARGIN, _LARGEST_MARGIN = 1e-6, 0.1
 _SAME_FUNCTION = 1e-4  # two models that never differ by more are one model in two formats
-_PREPARED = 256  # images that a model looks at first
+_PREPARED = 256, 64  # images that a model looks at first: of small ones, and of large ones
 _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
-_BATCH = 1024
+_BATCH = 1024, 128  # images asked about between two steps of the bar
+_SMALL = 3 * 64 * 64  # values of an image; each of 224 pixels can take a model a tenth of a second
 _RELABELLED = 0.02  # share of the real images; dynamic 8-bit quantization moves far fewer
 
 
@@ -61,6 +63,12 @@ class RealAnswers:
     milliseconds: tuple[float | None, ...] | None = None
 
 
+def _as_many(limits: tuple[int, int], data: ImageSet) -> int:
+    """How many images at once: fewer of large ones, a multiple of 64."""
+    most, fewest = limits
+    return min(most, max(fewest, most * _SMALL // prod(data.image_shape) // 64 * 64))
+
+
 def prepare_model(model: BlackBox, data: ImageSet) -> None:
     """Let a model look at some real images, spread over the data.
 
@@ -68,7 +76,7 @@ def prepare_model(model: BlackBox, data: ImageSet) -> None:
         UserError: it does not take these images.
         RunError: it gives no finite answer to some of them.
     """
-    rows = np.linspace(0, len(data) - 1, min(len(data), _PREPARED)).astype(np.int64)
+    rows = np.linspace(0, len(data) - 1, min(len(data), _as_many(_PREPARED, data))).astype(np.int64)
     try:
         model.prepare(torch.from_numpy(data.images[rows]))
     except SomeAnswersError as error:
@@ -82,11 +90,14 @@ def prepare_models(models: Sequence[BlackBox], data: ImageSet, progress: Progres
     Raises:
         UserError: a model does not take these images, or the numbers of classes differ.
     """
-    for model in models:
-        if isinstance(model, AnswerTable):
-            model.bind(data)
-        prepare_model(model, data)
-    settle_background(models, data, progress or Progress())
+    progress = progress or Progress()
+    with progress.stage("Seeing how the models take images", total=len(models)) as task:
+        for model in models:
+            if isinstance(model, AnswerTable):
+                model.bind(data)
+            prepare_model(model, data)
+            task.advance()
+    settle_background(models, data, progress)
 
 
 def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
@@ -162,10 +173,11 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
 def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progress: Progress) -> Asked:
     """What all models say of all real images, each in the way that its answers are steady, and how much they move."""
     answers = _ask_all(len(models), data, times, progress)
-    noises = [
-        settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])])
-        for index, model in enumerate(models)
-    ]
+    noises = []
+    with progress.stage("Seeing how steady the answers are", total=len(models)) as task:
+        for index, model in enumerate(models):
+            noises.append(settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])]))
+            task.advance()
     together = answers.labels.copy()
     answers = _asked_alone(models, noises, data, answers, times, progress)
     moved = (answers.labels != together).sum(axis=0)
@@ -174,10 +186,10 @@ def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progre
 
 def _ask_all(models: int, data: ImageSet, times: ModelTimes, progress: Progress) -> KeptAnswers:
     """What all models say of all real images."""
-    parts = []
+    parts, size = [], _as_many(_BATCH, data)
     with progress.stage("Asking the models about the real images", total=len(data)) as task:
-        for start in range(0, len(data), _BATCH):
-            batch = data.images[start : start + _BATCH]
+        for start in range(0, len(data), size):
+            batch = data.images[start : start + size]
             parts.append(KeptAnswers.of(np.stack([times.ask(index, batch) for index in range(models)], axis=1)))
             task.advance(len(batch))
     return KeptAnswers.joined(parts)
@@ -205,10 +217,10 @@ def _asked_alone(
 
 def _ask_alone(index: int, data: ImageSet, times: ModelTimes, progress: Progress) -> Float32Array:
     """float32 (N, K): what a model says of all real images, one at a time."""
-    parts = []
+    parts, size = [], _as_many(_BATCH, data)
     with progress.stage("Asking one image at a time", total=len(data)) as task:
-        for start in range(0, len(data), _BATCH):
-            parts.append(times.ask(index, data.images[start : start + _BATCH]))
+        for start in range(0, len(data), size):
+            parts.append(times.ask(index, data.images[start : start + size]))
             task.advance(len(parts[-1]))
     return np.concatenate(parts)
 

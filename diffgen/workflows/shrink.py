@@ -146,7 +146,7 @@ def _shrink(
     models = run.models(given.models, options=given.options)
     images = run.data(given.data, purpose="shrink it", progress=progress)
     check_same_answers(run.config, folder, images.image_shape)
-    prepare_models(models, images)
+    prepare_models(models, images, progress)
     match_classes(models, (), images.class_names)
     source, pipeline = _source_and_filters(run, images, progress)
     check_drawn_again(source, chosen, batch_size=run.batch_size, path=folder.path)
