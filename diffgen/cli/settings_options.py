@@ -149,6 +149,14 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
+class _Numbers(argparse.Action):
+    """Numbers with spaces or commas between them."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any) -> None:
+        parts = [part for word in values for part in word.split(",")]
+        setattr(namespace, self.dest, [_number(part) for part in parts if part or len(parts) == 1])
+
+
 def _form(each: Setting) -> dict[str, Any]:
     """How argparse takes a setting; numbers are left to the settings' own checks, which know the range."""
     text = _as_help(each.about).replace("%", "%%")
@@ -161,7 +169,7 @@ def _form(each: Setting) -> dict[str, Any]:
     usual = "" if each.default in (None, "") or "default" in text else f" (default: {_shown(each.default)})"
     form: dict[str, Any] = {"metavar": each.metavar, "help": f"{text}{usual}"}
     if get_origin(each.kind) is tuple and get_args(each.kind)[0] is float:
-        return {**form, "nargs": "+", "type": _number}
+        return {**form, "nargs": "+", "action": _Numbers}
     if each.kind in (int, float):
         form["type"] = _number
     return form

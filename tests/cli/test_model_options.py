@@ -33,6 +33,12 @@ def test_options_for_both_and_for_one_alone() -> None:
     )
 
 
+@pytest.mark.parametrize("words", ["0.485 0.456 -0.4", "0.485,0.456,-0.4", "0.485, 0.456, -0.4"])
+def test_numbers_stand_between_spaces_or_commas(words: str) -> None:
+    (a,) = model_options.specs_from(parsed("--mean", *words.split()), 1)
+    assert a.preprocessing.mean == (0.485, 0.456, -0.4)
+
+
 def test_nothing_said_is_none() -> None:
     assert model_options.specs_from(parsed(), 2) == (ModelSpec(), ModelSpec())
 
