@@ -3,7 +3,7 @@
     python -m benchmarks.nets_of_224 shared/data/sign-digits nets/ [--epochs 15]
 
 Writes ``nets/resnet18.pt`` and ``nets/mobilenet_v2.pt`` (TorchScript), trained from nothing on ``train.zip``, on a GPU
-where there is one (half a minute), and says how often each is right on ``test.zip``.
+where there is one (a minute or two), and says how often each is right on ``test.zip``.
 """
 
 from __future__ import annotations

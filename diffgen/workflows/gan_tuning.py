@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import diffgen
+from diffgen.comparison.device import resolve_device
 from diffgen.config import GanConfig, TrainGanConfig
 from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError
@@ -241,7 +242,7 @@ def run_trials(events: Listener, data: ImageSet, config: TrainGanConfig, device:
     from diffgen.gan_training import tuning
 
     torch.set_num_threads(threads)
-    progress, where = Progress(events), torch.device(device)
+    progress, where = Progress(events), resolve_device(device)
     encoder = cell_store.prepare(data, device=where, progress=progress).encoder
     work = _Work(DataSplit(data, config.split), config, FamilyContext(encoder, where, progress))
     tuning.run_trials(work.evaluate, config.gan, config.tuning, **work.about(path))
