@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any
@@ -116,6 +117,16 @@ def attach_answers(models: Sequence[BlackBox], folder: RunFolder) -> None:
         model.answers.attach(folder.answers_file(role))
 
 
+@contextmanager
+def before_the_search() -> Iterator[None]:
+    """A part of the work that an interruption leaves nothing of to go on with; it is told to say so."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
+        raise
+
+
 def search_and_report(given: Given, open_folder: Callable[[CompareConfig], RunFolder]) -> CompareResult:
     """Everything that a new run and a resumed one have in common.
 
@@ -127,13 +138,10 @@ def search_and_report(given: Given, open_folder: Callable[[CompareConfig], RunFo
     Raises:
         UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
     """
-    try:
+    with before_the_search():
         looked = _look_at_data(given)
         given = replace(given, config=looked.config)
         folder = open_folder(looked.config)
-    except KeyboardInterrupt as error:
-        error.add_note("the search had not begun; start it again with the same command (a trained GAN is kept)")
-        raise
     try:
         return _search_and_judge(_prepare(given, folder, looked))
     except (KeyboardInterrupt, Exception) as error:

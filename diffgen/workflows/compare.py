@@ -17,7 +17,7 @@ from diffgen.comparison.image_source import generator_digests
 from diffgen.comparison.joining import with_time_of_gan
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.learned_from import answers_digest
-from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
+from diffgen.comparison.line import CompareResult, attach_answers, before_the_search, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.own_settings import with_named_operators, with_own_settings
@@ -137,7 +137,8 @@ def run_comparison(
         for model in black_boxes:
             held.callback(model.answers.detach)
             model.answers.attach(None)
-        prepare_models(black_boxes, images, progress)
+        with before_the_search():
+            prepare_models(black_boxes, images, progress)
         announce_sizes(black_boxes, images, progress)
         named = namer(black_boxes, [spec.label_map is not None for spec in specs])
         as_read, order = images, order_of_labels(images, names_of_classes(named))

@@ -174,7 +174,7 @@ def test_umap_gives_the_same_representatives_for_the_same_seed(digits: ImageSet)
     assert first.tolist() == representative_rows(points(digits.images[:200]), config, seed=3).tolist()
 
 
-@pytest.mark.parametrize("reducer", ["pca", "umap"])
+@pytest.mark.parametrize("reducer", ["pca", pytest.param("umap", marks=pytest.mark.slow)])  # UMAP is compiled
 def test_it_computes_with_one_thread_whatever_others_do(
     digits: ImageSet, monkeypatch: pytest.MonkeyPatch, reducer: str
 ) -> None:
