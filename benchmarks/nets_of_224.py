@@ -8,8 +8,6 @@ where there is one (a minute or two), and says how often each is right on ``test
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,14 +18,14 @@ from torch import nn
 from torchvision.models import mobilenet_v2, resnet18
 
 from benchmarks.judge_colour import changed
-from benchmarks.nets_of_hands import resized
+from benchmarks.nets_of_hands import arguments_of, resized
 from diffgen.comparison.device import resolve_device
 from diffgen.data import load
-from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet
+from diffgen.workflows.demo import save_torchscript
 
 SIDE = 224
-_BATCH = 32
+_BATCH, _EPOCHS = 32, 15
 _NETS: dict[str, Callable[[], nn.Module]] = {
     "resnet18": partial(resnet18, num_classes=10),
     "mobilenet_v2": partial(mobilenet_v2, num_classes=10),
@@ -53,15 +51,7 @@ def train(network: nn.Module, data: ImageSet, device: torch.device, *, epochs: i
     network.eval()
 
 
-def save(network: nn.Module, path: Path) -> None:
-    """A TorchScript file, for any number of images."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*torch.jit", category=Warning)
-        traced = torch.jit.trace(network.cpu(), torch.zeros(2, 3, SIDE, SIDE))
-        write_whole(path, lambda temporary: torch.jit.save(traced, str(temporary)))
-
-
-def make(source: Path, folder: Path, *, epochs: int = 15) -> list[Path]:
+def make(source: Path, folder: Path, *, epochs: int = _EPOCHS) -> list[Path]:
     """The two files; those that are there already are not made again."""
     files = [folder / f"{name}.pt" for name in _NETS]
     if all(file.is_file() for file in files):
@@ -76,17 +66,13 @@ def make(source: Path, folder: Path, *, epochs: int = 15) -> list[Path]:
         with torch.inference_mode():
             said = [network(part.to(device)).argmax(dim=1).cpu() for part in resized(test, SIDE).split(100)]
         print(f"{file}: {(torch.cat(said).numpy() == test.labels).mean():.1%} of {len(test)} photographs", flush=True)
-        save(network, file)
+        save_torchscript(network.cpu(), file, (3, SIDE, SIDE))
     return files
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.nets_of_224", description=__doc__.splitlines()[0])
-    parser.add_argument("source", type=Path, help="folder with train.zip and test.zip")
-    parser.add_argument("folder", type=Path, help="where the networks go")
-    parser.add_argument("--epochs", type=int, default=15, help="passes over the photographs (default: 15)")
-    arguments = parser.parse_args()
+    arguments = arguments_of("nets_of_224", __doc__, epochs=_EPOCHS)
     make(arguments.source, arguments.folder, epochs=arguments.epochs)
 
 

@@ -80,13 +80,18 @@ def export(network: nn.Sequential, side: int, path: Path) -> None:
     torch.onnx.export(network, (torch.zeros(2, 3, side, side),), str(path), dynamo=False, dynamic_axes=axes, **names)  # type: ignore[arg-type]
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.nets_of_hands", description=__doc__.splitlines()[0])
+def arguments_of(program: str, about: str, *, epochs: int) -> argparse.Namespace:
+    """The command line of a program that trains networks on the photographs."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{program}", description=about.splitlines()[0])
     parser.add_argument("source", type=Path, help="folder with train.zip and test.zip")
     parser.add_argument("folder", type=Path, help="where the networks go")
-    parser.add_argument("--epochs", type=int, default=12, help="passes over the photographs (default: 12)")
-    arguments = parser.parse_args()
+    parser.add_argument("--epochs", type=int, default=epochs, help=f"passes over the photographs (default: {epochs})")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the command."""
+    arguments = arguments_of("nets_of_hands", __doc__, epochs=12)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     training, test = (load(str(arguments.source / f"{split}.zip"), resize=100) for split in ("train", "test"))
     for side, make in _NETS.items():

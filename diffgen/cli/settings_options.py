@@ -153,8 +153,8 @@ class _Numbers(argparse.Action):
     """Numbers with spaces or commas between them."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any) -> None:
-        parts = [part for word in values for part in word.split(",")]
-        setattr(namespace, self.dest, [_number(part) for part in parts if part or len(parts) == 1])
+        numbers = [_number(part) for word in values for part in word.removesuffix(",").split(",")]
+        setattr(namespace, self.dest, numbers)
 
 
 def _form(each: Setting) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class RealAnswers:
 
 
 def _as_many(limits: tuple[int, int], data: ImageSet) -> int:
-    """How many images at once: fewer of large ones, a multiple of 64."""
+    """The first of the limits for small images, a smaller multiple of 64 for large ones, down to the second."""
     most, fewest = limits
     return min(most, max(fewest, most * _SMALL // prod(data.image_shape) // 64 * 64))
 
@@ -172,21 +172,28 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
 
 def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progress: Progress) -> Asked:
     """What all models say of all real images, each in the way that its answers are steady, and how much they move."""
-    answers = _ask_all(len(models), data, times, progress)
+    size = _step(models, data)
+    answers = _ask_all(len(models), data, size, times, progress)
     noises = []
     with progress.stage("Seeing how steady the answers are", total=len(models)) as task:
         for index, model in enumerate(models):
             noises.append(settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])]))
             task.advance()
     together = answers.labels.copy()
-    answers = _asked_alone(models, noises, data, answers, times, progress)
+    answers = _asked_alone(models, noises, data, answers, size, times, progress)
     moved = (answers.labels != together).sum(axis=0)
     return answers, [replace(noise, relabelled=int(count)) for noise, count in zip(noises, moved, strict=True)]
 
 
-def _ask_all(models: int, data: ImageSet, times: ModelTimes, progress: Progress) -> KeptAnswers:
-    """What all models say of all real images."""
-    parts, size = [], _as_many(_BATCH, data)
+def _step(models: Sequence[BlackBox], data: ImageSet) -> int:
+    """Images that are asked about between two steps of the bar: fewer of large ones, but whole batches of a model."""
+    most = _BATCH[0]
+    return max(_as_many(_BATCH, data), *(min(most, model.batch_size) for model in models))
+
+
+def _ask_all(models: int, data: ImageSet, size: int, times: ModelTimes, progress: Progress) -> KeptAnswers:
+    """What all models say of all real images, of so many at once."""
+    parts = []
     with progress.stage("Asking the models about the real images", total=len(data)) as task:
         for start in range(0, len(data), size):
             batch = data.images[start : start + size]
@@ -200,6 +207,7 @@ def _asked_alone(
     noises: Sequence[NumericNoise],
     data: ImageSet,
     answers: KeptAnswers,
+    size: int,
     times: ModelTimes,
     progress: Progress,
 ) -> KeptAnswers:
@@ -209,15 +217,15 @@ def _asked_alone(
         _check_affordable(models[index], data)
         times.forget(index)
     if alone and answers.classes is not None:
-        return _ask_all(len(models), data, times, progress)  # which classes are kept depends on all models
+        return _ask_all(len(models), data, size, times, progress)  # which classes are kept depends on all models
     for index in alone:
-        answers.probabilities[:, index] = _ask_alone(index, data, times, progress)
+        answers.probabilities[:, index] = _ask_alone(index, data, size, times, progress)
     return KeptAnswers(answers.probabilities, answers.classes, answers.count)
 
 
-def _ask_alone(index: int, data: ImageSet, times: ModelTimes, progress: Progress) -> Float32Array:
+def _ask_alone(index: int, data: ImageSet, size: int, times: ModelTimes, progress: Progress) -> Float32Array:
     """float32 (N, K): what a model says of all real images, one at a time."""
-    parts, size = [], _as_many(_BATCH, data)
+    parts = []
     with progress.stage("Asking one image at a time", total=len(data)) as task:
         for start in range(0, len(data), size):
             parts.append(times.ask(index, data.images[start : start + size]))

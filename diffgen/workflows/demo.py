@@ -194,12 +194,12 @@ def train_classifier(
     return network.eval()
 
 
-def save_torchscript(network: nn.Module, path: Path) -> None:
-    """Save a classifier of 1x28x28 images as TorchScript."""
+def save_torchscript(network: nn.Module, path: Path, image_shape: tuple[int, int, int] = (1, 28, 28)) -> None:
+    """Save a classifier of (C, H, W) images as TorchScript, for batches of any size."""
     with warnings.catch_warnings():
         # torch announces torch.export as the successor; TorchScript files are what this model shall show
         warnings.filterwarnings("ignore", message=".*torch.jit", category=Warning)
-        scripted = torch.jit.trace(network, torch.zeros(2, 1, 28, 28))
+        scripted = torch.jit.trace(network, torch.zeros(2, *image_shape))
         write_whole(path, lambda temporary: torch.jit.save(scripted, str(temporary)))
 
 

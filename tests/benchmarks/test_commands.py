@@ -379,22 +379,10 @@ def test_waiting_threads(bench: Bench) -> None:
     assert "| alone | " in said and "| beside a busy process | " in said
 
 
-def test_nets_of_hands(bench: Bench, shared_folder: Path, tmp_path: Path) -> None:
-    source = shared_folder / "data" / "sign-digits"
-    if not (source / "train.zip").is_file():
-        pytest.skip(f"There is no {source / 'train.zip'}.")
-    said = bench("nets_of_hands", source, tmp_path, "--epochs", 0)
-    assert said.count("% of 600 photographs") == 2 and (tmp_path / "hands96.onnx").is_file()
-
-
-@pytest.mark.slow  # 600 photographs through two networks of 224 pixels
-def test_nets_of_224(bench: Bench, shared_folder: Path, tmp_path: Path) -> None:
-    source = shared_folder / "data" / "sign-digits"
-    if not (source / "train.zip").is_file():
-        pytest.skip(f"There is no {source / 'train.zip'}.")
-    said = bench("nets_of_224", source, tmp_path, "--epochs", 0)
-    assert said.count("% of 600 photographs") == 2
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["mobilenet_v2.pt", "resnet18.pt"]
+def test_thread_counts(bench: Bench) -> None:
+    said = bench("thread_counts", "digits:test", "digits:test", "--sides", 40, "--pictures", 4, "--rounds", 1)
+    assert said.count("| a picture of 40 pixels a side, ") == 2 and "| the same, 2 thread(s), undivided | " in said
+    assert said.count("| a clustering, ") == 3
 
 
 @pytest.mark.slow

@@ -39,6 +39,12 @@ def test_numbers_stand_between_spaces_or_commas(words: str) -> None:
     assert a.preprocessing.mean == (0.485, 0.456, -0.4)
 
 
+@pytest.mark.parametrize("words", ["", ",", ",0.4", "0.4,,0.5"])
+def test_an_empty_place_is_no_number(words: str) -> None:
+    with pytest.raises(UserError, match=r"--mean.*give a number"):
+        model_options.specs_from(parsed("--mean", words), 1)
+
+
 def test_nothing_said_is_none() -> None:
     assert model_options.specs_from(parsed(), 2) == (ModelSpec(), ModelSpec())
 

@@ -23,15 +23,20 @@ class Bright:
         return np.stack([share, 1 - share], axis=1)
 
 
-@pytest.mark.parametrize(("side", "looked_at", "steps"), [(16, 256, [300]), (224, 64, [128, 256, 300])])
-def test_large_images_are_shown_in_smaller_steps(side: int, looked_at: int, steps: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("side", "batch_size", "looked_at", "steps"),
+    [(16, 64, 256, [300]), (224, 64, 64, [128, 256, 300]), (224, 256, 64, [256, 300])],
+)
+def test_large_images_are_shown_in_smaller_steps(side: int, batch_size: int, looked_at: int, steps: list[int]) -> None:
     images = np.random.default_rng(0).integers(0, 256, (300, 3, 1, 1), dtype=np.uint8)
     data = ImageSet(np.tile(images, (1, 1, side, side)), None, (), "noise")
     function, heard = Bright(), Recording()
-    models = (load(function, name="A"), load(Bright(), name="B"))
+    models = (load(function, name="A", batch_size=batch_size), load(Bright(), name="B", batch_size=64))
     prepare_models(models, data, heard.progress)
     assert sum(function.handed) - looked_at in (0, 1)  # one image is asked about alone
+    function.handed.clear()
     inspect_real_images(models, data, progress=heard.progress)
+    assert function.handed[0] == batch_size  # whole batches, whatever the step
     assert heard.totals["Seeing how the models take images"] == 2
     assert heard.reached("Seeing how the models take images") == [1, 2]
     assert heard.reached("Asking the models about the real images") == steps
