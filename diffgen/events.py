@@ -161,14 +161,20 @@ class Progress:
     Args:
         listener: is called with every event, or None: nobody listens.
         stop: ends the work, or None: nobody does.
+
+    Attributes:
+        warned: what it has warned of until now, each sentence once.
     """
 
     def __init__(self, listener: Listener | None = None, stop: StopToken | None = None) -> None:
         self.listener = listener
         self.stop = StopToken() if stop is None else stop
+        self.warned: list[str] = []
 
     def send(self, event: Event) -> None:
         """Tell the listener."""
+        if isinstance(event, Message) and event.level == "warning" and event.text not in self.warned:
+            self.warned.append(event.text)
         if self.listener is not None:
             self.listener(event)
 

@@ -251,6 +251,7 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
         gan=gan,
         latents=layout,
         asked_alone=alone,
+        warnings=given.progress.warned,  # the list itself: whatever is warned of later is in what is saved later
         **({} if jury.note is None else {"jury": jury.note}),
     )
     return _assembled(given, folder, looked)

@@ -181,6 +181,7 @@ DESCRIPTION = fields(
         "gan": or_none(text),
         "generator": or_none(table),
         "check": or_none(table),
+        "warnings": rows(text),
     }
     | {"jury": _JURY_NOTE, "learned_from": or_none(text)}
     | {"technique": text, "extensions": fields({}, {"technique": text, "generator": text, "filters": rows(text)})},

@@ -41,6 +41,7 @@ class RunLine:
         is_check: it asks whether a candidate may replace a base.
         figures: of a run that came to its end, by the names of results.json; empty before.
         problem: why it cannot be read, or empty.
+        warnings: what its user was warned of, one sentence each.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class RunLine:
     is_check: bool = False
     figures: Mapping[str, float] | None = None
     problem: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -91,6 +93,7 @@ def describe_run(run: str | Path) -> RunLine:
             is_check="check" in manifest,
             check=str(results["check"]["status"]) if "check" in results else "",
             figures={name: results[name] for name in _FIGURES if _is_number(results.get(name))},
+            warnings=_warnings(manifest, results),
         )
     except (UserError, *UNREADABLE) as error:
         return RunLine(path, "damaged", problem=str(error))
@@ -127,6 +130,12 @@ def delete_run(run: str | Path) -> None:
         remove(folder.path, OWN)
     if not any(each.name != LOCK_NAME for each in folder.path.iterdir()):
         folder.path.rmdir()
+
+
+def _warnings(manifest: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a run's user was warned of; of a run of an early version, what its results say of it."""
+    found = manifest.get("warnings", [*results.get("preflight", {}).get("warnings", ()), *results.get("warnings", ())])
+    return tuple(map(str, found))
 
 
 def _is_number(value: Any) -> bool:
