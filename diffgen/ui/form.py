@@ -9,7 +9,7 @@ from typing import Any, Literal, get_origin
 from diffgen.config import CheckConfig, CompareConfig, Limits
 from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.named import keys
-from diffgen.config.schema import Setting, every_setting
+from diffgen.config.schema import Setting, every_setting, fields_of
 from diffgen.ui.place import Place
 
 # what matters most, in the order of the form; the rest is written as NAME=VALUE
@@ -27,6 +27,8 @@ SHOWN = (
     "skip_broken",
     "device",
 )
+# the same for a check, beside its limits
+SHOWN_OF_CHECK = ("data_labels", "resize", "fit", "skip_broken", "device")
 # settings that name a file, which is read when the run begins
 FILES = ("gan_file", "generator.file", "generator.discriminator", "generator.encoder", "filters.learned.answers")
 Look = Literal["choice", "slider", "number", "switch", "text"]
@@ -71,6 +73,11 @@ def fields(kind: type[Any] = CompareConfig, keys: Sequence[str] = SHOWN) -> tupl
     return tuple(_field(known[key]) for key in keys if key in known)
 
 
+def check_fields() -> tuple[Field, ...]:
+    """Those of a check beside its limits."""
+    return fields(CheckConfig, SHOWN_OF_CHECK)
+
+
 def limits() -> tuple[Field, ...]:
     """One for each limit of a check."""
     return tuple(Field(each, "text") for each in every_setting(Limits))
@@ -113,7 +120,7 @@ def _number(value: Any) -> Any:
     return value
 
 
-def more(text: str, place: Place) -> list[str]:
+def more(text: str, place: Place, kind: type[Any] = CompareConfig) -> list[str]:
     """Lines of NAME=VALUE, checked; a file that one names must be in a folder that the page may read.
 
     Raises:
@@ -121,7 +128,7 @@ def more(text: str, place: Place) -> list[str]:
     """
     lines = []
     for line in filter(None, map(str.strip, (text or "").splitlines())):
-        said = assignment(line, CompareConfig)
+        said = assignment(line, kind)
         key = next((each for each in FILES if _at(said, each) is not None), None)
         lines.append(line if key is None else f"{key}={place.given(str(_at(said, key)), 'file')}")
     return lines
@@ -185,12 +192,16 @@ def check_settings(values: Mapping[str, Any], lines: Sequence[str]) -> None:
     api.load_settings(**layer(values, lines))
 
 
-def check_limits(values: Mapping[str, Any]) -> None:
-    """The same for the limits of a check.
+def check_of_check(values: Mapping[str, Any], lines: Sequence[str]) -> None:
+    """The same for a check and its limits.
 
     Raises:
         UserError: they cannot be.
     """
+    from diffgen import api
     from diffgen.config import applied
 
-    applied(CheckConfig(), nested(dict(values)))
+    said = layer(values, lines, CheckConfig)
+    of_search = {name: said.pop(name) for name in fields_of(CompareConfig) if name in said}
+    applied(CheckConfig(), said)
+    api.load_settings(**of_search)

@@ -14,13 +14,14 @@ from diffgen.config import Budget, CheckConfig
 from diffgen.errors import DiffgenError, UserError
 from diffgen.report.data import GateView
 from diffgen.ui import form
-from diffgen.ui.draw.parts import note, nothing
+from diffgen.ui.draw.parts import joined, note, nothing
 from diffgen.ui.draw.verdict import verdict
+from diffgen.ui.hints import hint, refusal
 from diffgen.ui.shared import EACH, LAST, Shared, told
 from diffgen.ui.tab_run import component
 
 _STORE = "regressions"
-_GIVEN = 7  # inputs before those of the limits
+_GIVEN = 7  # inputs before those that are made from settings
 
 
 def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
@@ -41,16 +42,24 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             name = gr.Textbox(label="Name of the run", info="Empty: made from the models.")
             with gr.Accordion("Limits", open=False):
                 own = [component(each) for each in form.limits()]
+            with gr.Accordion("More settings", open=False):
+                own += [component(each) for each in form.check_fields()]
+                more = gr.Textbox(
+                    label="Every other setting, NAME=VALUE, one a line",
+                    placeholder="random_images=20000",
+                    lines=2,
+                    info="diffgen check --help-all names them.",
+                )
             start = gr.Button("Start the check", variant="primary")
             with gr.Accordion("The same without this page", open=False):
                 line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
         with gr.Column(scale=7, min_width=320):
             accept = gr.Button("Accept what is new into the store", visible=False, size="sm")
             outcome = gr.HTML(label="verdict", padding=False, elem_id="dg-verdict")
-    asked: list[Any] = [base, candidate, data, budget, seed, store, name, *own]
+    asked: list[Any] = [base, candidate, data, budget, seed, store, name, *own, more]
 
     def words_of(*given: Any) -> tuple[str, list[str]]:
-        return check_words(shared, given[:_GIVEN], given[_GIVEN:])
+        return check_words(shared, given[:_GIVEN], given[_GIVEN:-1], given[-1])
 
     def copy(*given: Any) -> str:
         try:
@@ -102,7 +111,7 @@ def _offer(view: GateView | None) -> Any:
     return gr.Button(f"Accept what is new into {store}", visible=True, interactive=True)
 
 
-def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[str, list[str]]:
+def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...], more: str) -> tuple[str, list[str]]:
     """The name of the run, and the words behind ``diffgen check``.
 
     Raises:
@@ -116,22 +125,23 @@ def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...])
     folder = place.run(name)
     if folder.exists():
         raise UserError(f"There is a run {name!r} already; write another name, or none.")
-    limits = form.said(form.limits(), values)
-    form.check_limits(limits)
+    settings = form.said((*form.limits(), *form.check_fields()), values)
+    lines = form.more(more, place, CheckConfig)
+    form.check_of_check(settings, lines)
     words = [*models, "--data", source, "-o", str(folder), "--budget", str(Budget.parse(budget))]
     words += ["--seed", str(int(seed))] if seed else []
     words += ["--store", place.folder(store, "store")] if store.strip() else []
-    return name, [*words, *form.options(limits, [], CheckConfig)]
+    return name, [*words, *form.options(settings, lines, CheckConfig)]
 
 
 def _shown(shared: Shared, name: str | None, view: GateView | None) -> Markup:
     """The verdict, or what is missing for one."""
     if view is not None:
-        return verdict(view)
+        return joined([verdict(view), *map(note, filter(None, [hint(" ".join(view.verdicts))]))])
     line = shared.line(name)
     if line is None:
         if name and (problem := shared.failed().get(name)):
-            return note(problem, "bad")
+            return refusal(problem)
         starting = shared.status(name or "") == "starting"
         return nothing("The run is being started." if starting else "Choose a check above, or start one.")
     text = "The verdict appears when the check has come to its end."

@@ -108,4 +108,4 @@ def test_limits_are_read_as_the_command_line_reads_them() -> None:
     assert said["limits.max_disagreement"] == "0.5%"
     assert said["limits.max_new_behaviours"] == 3
     with pytest.raises(UserError, match="max_accuracy_drop"):
-        form.check_limits({"limits.max_accuracy_drop": "much"})
+        form.check_of_check({"limits.max_accuracy_drop": "much"}, [])
