@@ -14,6 +14,7 @@ from diffgen.wording import count_of
 
 _ALL = 12  # with at most so many classes all of them are shown
 _MOST = 15  # rows and columns otherwise; what is left is counted below
+_SHORT_NAME = 4  # letters that stand above a column of a narrow page
 _STEPS = 8  # of the colour scale
 
 
@@ -71,7 +72,9 @@ def matrix(
             _short(count),
         )
 
-    head = joined(Markup('<th scope="col" title="{}">{}</th>').format(name(each), name(each)) for each in columns)
+    head = joined(
+        Markup('<th scope="col" title="{}"><span>{}</span></th>').format(name(each), name(each)) for each in columns
+    )
     body = joined(
         Markup('<tr><th scope="row" title="{}">{}</th>{}</tr>').format(
             name(row), name(row), joined(field(row, column) for column in columns)
@@ -79,12 +82,13 @@ def matrix(
         for row in rows
     )
     inside = sum(count for (x, y), count in counted.items() if x in rows and y in columns)
+    longest = max(len(name(each)) for each in (*rows, *columns))
     rest = f"{len(labels) - inside:,} more in other classes." if inside < len(labels) else ""
     return Markup(
-        '<div class="dg-scroll"><table class="dg-matrix">'
+        '<div class="dg-scroll"><table class="dg-matrix{}">'
         "<caption>down: what {} says, across: what {} says. {}</caption>"
         '<thead><tr><td class="dg-corner">{}\\{}</td>{}</tr></thead><tbody>{}</tbody></table></div>'
-    ).format(*roles, rest, *roles, head, body)
+    ).format(" dg-long" if longest > _SHORT_NAME else "", *roles, rest, *roles, head, body)
 
 
 def _shown(said: Int64Array, classes: int) -> list[int]:
