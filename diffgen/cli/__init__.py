@@ -196,7 +196,7 @@ def _verb(argv: Sequence[str] | None) -> int:
 
     kept = StateFile(Path(state), listener)
     with kept.ending():
-        return _with(arguments, kept)
+        return kept.came_to(_with(arguments, kept))
 
 
 def _with(arguments: argparse.Namespace, listener: Listener) -> int:

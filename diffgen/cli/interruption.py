@@ -18,7 +18,8 @@ _SECONDS_TO_SPEAK = 2.0  # the screen may be blocked; stopping must not wait for
 def signals_stop(progress: Progress) -> Iterator[None]:
     """While the block runs, SIGINT and SIGTERM stop a search in good order, and raise KeyboardInterrupt elsewhere.
 
-    The first signal in a search sets ``progress.stop``; a second one raises KeyboardInterrupt, too.
+    The first signal sets ``progress.stop``; a second one in a search raises KeyboardInterrupt, too. Where that is lost,
+    as in what Python calls while it frees an object, the work ends the next time that it says how far it is.
 
     What is said about it is said by a thread: the signal may have come while this one was writing to the screen, and
     writing is not reentrant.
@@ -28,6 +29,7 @@ def signals_stop(progress: Progress) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.stopped or not stop.heeded:
+            stop.stop()
             raise KeyboardInterrupt
         stop.stop()
         speaker.start()
@@ -36,7 +38,7 @@ def signals_stop(progress: Progress) -> Iterator[None]:
     try:
         yield
     finally:
-        if stop.stopped:
+        if speaker.ident is not None:  # it was begun
             speaker.join(_SECONDS_TO_SPEAK)
         for number, handler in previous.items():
             signal.signal(number, handler)

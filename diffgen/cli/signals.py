@@ -34,6 +34,8 @@ def second_signal_ends() -> Iterator[list[int]]:
     watcher = threading.Thread(target=_watch, args=(heard, over, known), daemon=True)
     watcher.start()
     try:
+        # who started this process may have held interrupts back until somebody here would hear them: one comes now
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         yield known
     finally:
         signal.set_wakeup_fd(before)

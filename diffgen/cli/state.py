@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from diffgen.cli.signals import INTERRUPTED
+from diffgen.errors import DiffgenError
 from diffgen.events import BehaviourFound, Event, Listener, Message, StageAdvanced, StageEnded, StageStarted
 from diffgen.runs.files import write_whole
 
@@ -17,7 +19,9 @@ _MESSAGES = 60  # the last ones are kept
 
 
 class StateFile:
-    """A listener that keeps ``stage``, ``done``, ``total``, ``figures``, ``messages``, ``ended`` and ``problem``.
+    """A listener that keeps ``stage``, ``done``, ``total``, ``figures``, ``messages`` and how the work ended.
+
+    That is ``ended``, ``problem`` (a sentence, or nothing) and ``exit_code``.
 
     Args:
         path: the file.
@@ -29,6 +33,7 @@ class StateFile:
         self._stages: list[dict[str, Any]] = []
         self._figures: dict[str, float] = {}
         self._messages: list[dict[str, str]] = []
+        self._exit_code: int | None = None
         self._written = -float("inf")
         self._started = time.time()
         self._write()
@@ -55,6 +60,11 @@ class StateFile:
         if at_once or time.monotonic() - self._written >= _SECONDS:
             self._write()
 
+    def came_to(self, code: int) -> int:
+        """Note the exit code of work that came to its end, and give it back."""
+        self._exit_code = code
+        return code
+
     @contextmanager
     def ending(self) -> Iterator[None]:
         """Note at the end of the block how it came out."""
@@ -62,6 +72,9 @@ class StateFile:
             yield
         except BaseException as error:
             notes = getattr(error, "__notes__", ())
+            # what main makes of it
+            usual = INTERRUPTED if isinstance(error, KeyboardInterrupt) else DiffgenError.exit_code
+            self._exit_code = getattr(error, "exit_code", usual)
             said = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
             self._write(ended=True, problem="; ".join([said, *notes]))
             raise
@@ -81,6 +94,7 @@ class StateFile:
             "messages": self._messages,
             "ended": ended,
             "problem": problem,
+            "exit_code": self._exit_code,
         }
         text = json.dumps(state)
         write_whole(self._path, lambda temporary: temporary.write_text(text, encoding="utf-8"), durable=False)

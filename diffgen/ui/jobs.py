@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from diffgen.ui.place import HIDDEN, Place
 
 _KEPT = 200  # folders of jobs; the oldest that are over are removed
 INTERRUPTED = "interrupted"  # how the problem of a job that was stopped begins
+_STOP = "stop"  # file of a job that somebody has stopped
 _TAIL = 20_000  # bytes of what a job printed
 
 
@@ -30,7 +32,8 @@ class Job:
     """One command that the page started.
 
     Attributes:
-        folder: what it keeps: job.json, state.json, out, err, and ``alive``, which its process holds locked.
+        folder: what it keeps: job.json, state.json, out, err, ``alive``, which its process holds locked, and ``stop``
+            once somebody has stopped it.
         verb: of the command line.
         run: name of the run that it is about.
         words: the command line without "diffgen".
@@ -63,6 +66,16 @@ class Job:
         return False
 
     @property
+    def was_stopped(self) -> bool:
+        """Whether somebody has stopped it from a page, whichever."""
+        return (self.folder / _STOP).exists()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was stopped and still runs, as while it judges what it has found."""
+        return self.was_stopped and self.alive
+
+    @property
     def last_sign(self) -> str:
         """When it last wrote anything, as a run says when it was created: ISO 8601; empty of one that is forgotten."""
         try:
@@ -88,7 +101,9 @@ class Job:
         if state.get("ended"):
             return str(state.get("problem", ""))
         said = [line for line in self.tail("err").splitlines() if line.startswith("diffgen: ")]
-        return said[0].removeprefix("diffgen: ") if said else "The process ended before its work did."
+        if said:
+            return said[0].removeprefix("diffgen: ")
+        return INTERRUPTED if self.was_stopped else "The process ended before its work did."
 
     def result(self) -> dict[str, Any]:
         """What it printed as JSON at its end; empty: nothing."""
@@ -111,6 +126,7 @@ class Job:
     def stop(self) -> None:
         """As Ctrl-C does: a search ends in good order, a second time it ends at once."""
         if self.alive:
+            (self.folder / _STOP).touch()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGINT)
 
@@ -159,15 +175,16 @@ class Jobs:
         ):
             fcntl.flock(alive, fcntl.LOCK_EX)
             # the lock is held for as long as the process lives, whoever started it
-            process = subprocess.Popen(
-                [sys.executable, "-m", "diffgen", *said, *talk],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=self.environment,
-                pass_fds=[alive.fileno()],
-                start_new_session=True,
-            )
+            with _interrupts_wait():
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "diffgen", *said, *talk],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env=self.environment,
+                    pass_fds=[alive.fileno()],
+                    start_new_session=True,
+                )
         self._own.append(process)
         about = {"verb": verb, "run": run, "words": said, "pid": process.pid}
         (folder / "job.json").write_text(json.dumps(about), encoding="utf-8")
@@ -195,6 +212,19 @@ class Jobs:
 
     def _tidy(self) -> None:
         _remove(self.every()[_KEPT:])
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Start processes that hear SIGINT only once they allow it (:mod:`diffgen.cli.signals`), and lose none before.
+
+    While Python starts, an interrupt ends it without a word, or is lost: some of what it imports catches every error.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of this thread, which the child inherits
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _remove(jobs: Iterable[Job]) -> None:

@@ -27,6 +27,23 @@ _IN_ADDRESS = """(run) => {
   history.replaceState(null, '', at);
 }"""
 
+# The tab stands behind the # of the address, for the same reason; what the address says is read before it is written.
+# The buttons themselves are watched: that a tab is selected Gradio says only when it has come to it.
+_TAB_IN_ADDRESS = """() => {
+  const wanted = location.hash.slice(1);
+  const tabs = document.querySelector('#dg-tabs');
+  let shown = tabs.querySelector('[role=tab][aria-selected=true]')?.dataset.tabId;
+  new MutationObserver(() => {
+    const now = tabs.querySelector('[role=tab][aria-selected=true]')?.dataset.tabId;
+    if (!now || now === shown) return;
+    shown = now;
+    const at = new URL(location);
+    at.hash = now;
+    history.replaceState(null, '', at);
+  }).observe(tabs, {subtree: true, childList: true, attributes: true, attributeFilter: ['aria-selected']});
+  return wanted;
+}"""
+
 # before there is a chosen run: the address still says which
 _WITHOUT_TOKEN = """() => {
   const at = new URL(location);
@@ -59,9 +76,10 @@ def build(shared: Shared) -> gr.Blocks:
                 allow_custom_value=False,
             )
             state = gr.HTML(label="run status", padding=False, elem_id="dg-status", js_on_load=_READ_OUT)
+        wanted_tab = gr.Textbox(label="Tab", visible="hidden")  # as the address names it
         listed = gr.State([])  # all runs, and how it stands with each
         with gr.Tabs(elem_id="dg-tabs") as tabs:
-            with gr.Tab("Run", id="run"):
+            with gr.Tab("Run", id="run") as begin:
                 tab_run.build(shared, run, tabs)
             with gr.Tab("Live", id="live") as live:
                 tab_live.build(shared, run, live)
@@ -73,14 +91,17 @@ def build(shared: Shared) -> gr.Blocks:
                 tab_check.build(shared, run, tabs, check)
             with gr.Tab("Runs", id="runs") as runs:
                 tab_runs.build(shared, run, tabs, runs, listed)
+        shown = [each.id for each in (begin, live, behaviours, label, check, runs)]
         timer = gr.Timer(_SECONDS)
 
-        def arrive(request: gr.Request) -> Any:
+        def arrive(tab: str, request: gr.Request) -> tuple[Any, Any]:
             wanted = dict(request.query_params).get("run") or shared.first
             names = shared.names(wanted)
             running = [name for name in names[:20] if shared.status(name) in ("running", "starting")]
             chosen = wanted if wanted in names else next(iter([*running, *names]), None)
-            return gr.Dropdown(choices=names, value=chosen)
+            usual = "live" if chosen in running else ""
+            selected = tab if tab in shown else usual
+            return gr.Dropdown(choices=names, value=chosen), gr.Tabs(selected=selected) if selected else gr.skip()
 
         def again(chosen: str | None, known: list[list[str]]) -> tuple[Any, list[list[str]], Markup]:
             states = [[*each] for each in shared.states(chosen)]
@@ -92,7 +113,7 @@ def build(shared: Shared) -> gr.Blocks:
                 changed = gr.Dropdown(choices=names) if names != [name for name, _ in known] else gr.skip()
             return changed, states, _status(shared, chosen)
 
-        page.load(arrive, None, [run], api_name=False)
+        page.load(arrive, [wanted_tab], [run, tabs], api_name=False, js=_TAB_IN_ADDRESS)
         page.load(None, None, None, js=_WITHOUT_TOKEN)
         timer.tick(again, [run, listed], [run, listed, state], **QUIET)
         run.change(lambda name: _status(shared, name), [run], [state], **{**EACH, "api_name": "status"})
@@ -110,4 +131,6 @@ def _status(shared: Shared, name: str | None) -> Markup:
     status = shared.status(name) if name else ""
     job = shared.job(name)
     stage = job.state().get("stage", "") if job is not None and job.alive else ""
+    if job is not None and job.stopping:
+        return badge("stopping") + Markup('<span class="dg-heard"> {}</span>').format(stage)
     return badge(status) + Markup('<span class="dg-heard"> {}</span>').format(stage) if status else Markup("")

@@ -17,12 +17,28 @@ from diffgen.ui.draw.found import said
 from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
 from diffgen.ui.draw.picture import detail
+from diffgen.ui.hints import refusal
 from diffgen.ui.jobs import INTERRUPTED, Job
-from diffgen.ui.shared import EACH, QUIET, SEARCHES, Shared, choice, html, told, written
+from diffgen.ui.shared import EACH, LAST, QUIET, SEARCHES, Shared, choice, html, told, written
 
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
 _MESSAGES = 8
+# drawn anew every few seconds: no note, which would be read out each time
+_WARNING = Markup('<p class="dg-note dg-warn">{}</p>')
+
+
+# A fold that the user has opened stays open when the piece of the page is drawn anew.
+_FOLDS = """
+const open = new Set();
+element.addEventListener('toggle', ({target}) => {
+  if (!target.dataset.fold || !target.isConnected) return;
+  if (target.open) open.add(target.dataset.fold); else open.delete(target.dataset.fold);
+}, true);
+watch('value', () => {
+  for (const each of element.querySelectorAll('details[data-fold]')) each.open = open.has(each.dataset.fold);
+});
+"""
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
@@ -31,7 +47,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         stop = gr.Button("Stop", variant="stop", size="sm", min_width=90, visible=False)
         resume = gr.Button("Resume", variant="primary", size="sm", min_width=90, visible=False)
         report = gr.HTML(label="report link", padding=False, min_height=0)
-    state = gr.HTML(label="state", padding=False)
+    state = gr.HTML(label="state", padding=False, js_on_load=_FOLDS)
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):
             with gr.Row(visible=False) as pairs:
@@ -53,7 +69,8 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         status, job = shared.status(name or ""), shared.job(name)
         alive = job is not None and job.alive
         can_resume = status in ("interrupted", "broken off") and not alive and shared.line(name) is not None
-        buttons = gr.Button(visible=alive), gr.Button(visible=can_resume)
+        stopping = job is not None and job.stopping
+        buttons = gr.Button("Stop at once" if stopping else "Stop", visible=alive), gr.Button(visible=can_resume)
         return (*drawn(shared, name, row, column), *buttons, stamp)
 
     outputs = [state, table, curves, finds, pairs, report, stop, resume, known]
@@ -83,7 +100,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         return detail(find, name, shared.stamp(name), shared.seen.sight(name).models, class_names(shared, name))
 
     chosen.change(show, [run, chosen], [one], api_name="trigger", show_progress="hidden")
-    stop.click(told(lambda name: _stop(shared, name)), [run], None, api_name="stop")
+    stop.click(told(lambda name: _stop(shared, name)), [run], None, api_name="stop").then(tick, seen, outputs, **LAST)
     resume.click(told(lambda name: _resume(shared, name)), [run], None, api_name="resume")
     live = gr.Button(visible=False)
     live.click(lambda name: seen_as_json(shared, name), [run], [gr.JSON(visible=False)], api_name="live")
@@ -93,14 +110,21 @@ def _stop(shared: Shared, name: str | None) -> None:
     job = shared.job(name)
     if job is None or not job.alive:
         raise UserError("Nothing that this page started works on this run.")
+    again = job.was_stopped
     job.stop()
+    gr.Info("Ending at once." if again else _stopping(job, begun=shared.line(name) is not None), title="")
+
+
+def _stopping(job: Job, *, begun: bool) -> str:
+    """What becomes of a run that was stopped and is not over yet."""
     if job.verb not in SEARCHES:
-        said = f"Stopping 'diffgen {job.verb}'; the run stays as it is."
-    elif shared.line(name) is None:
-        said = "Stopping: the search has not begun, so that there is nothing to keep."
-    else:
-        said = "Stopping: what was found is kept, judged and reported. Stop again to end at once."
-    gr.Info(said, title="")
+        return f"Stopping: 'diffgen {job.verb}' ends, and the run stays as it is."
+    if not begun:
+        return "Stopping: the search has not begun, so that there is nothing to keep."
+    return (
+        "Stopping: no more is searched for; what was found is kept, and is judged and reported now. Press 'Stop at "
+        "once' to leave that out."
+    )
 
 
 def _resume(shared: Shared, name: str | None) -> None:
@@ -121,7 +145,9 @@ def fingerprint(shared: Shared, name: str | None, row: int, column: int) -> str:
     # while something runs, its clock goes on
     clock = int(time.time() / 5) if alive else 0
     known = line and (line.status, line.triggers, line.figures)
-    return repr((name, row, column, known, state.get("updated"), alive, clock))
+    warned = line and line.warnings
+    stopping = job is not None and job.stopping
+    return repr((name, row, column, known, warned, state.get("updated"), alive, stopping, clock))
 
 
 def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any, ...]:
@@ -162,27 +188,44 @@ def _beside(job: Job | None) -> Markup:
     """That something else than a search works on the run, which Stop ends then."""
     if job is None or not job.alive or job.verb in SEARCHES:
         return Markup("")
-    return note(f"'diffgen {job.verb}' works on this run.")
+    return note(_stopping(job, begun=True) if job.stopping else f"'diffgen {job.verb}' works on this run.")
 
 
 def _state(line: api.RunLine | None, job: Job | None) -> Markup:
     parts: list[Markup] = []
     if job is not None and job.alive:
         parts.append(_stage(job.state(), begun=line is not None))
-    problem = "" if job is None else job.problem
-    if problem.startswith(INTERRUPTED) and line is None:
-        parts.append(
-            note("It was stopped before the search began; nothing was kept. Start it again under Run.", "warn")
-        )
-    elif problem and (line is None or line.status != "done"):
-        parts.append(note(problem, "warn" if line and line.status == "interrupted" else "bad"))
+        if job.stopping:
+            parts.append(_WARNING.format(_stopping(job, begun=line is not None)))
+    elif line is None or line.status not in ("done", "running"):
+        parts.append(_outcome(line, job))
     if line is not None and line.problem:
         parts.append(note(line.problem, "bad"))
     if line is not None:
         parts.append(_figures(line, {} if job is None else job.state().get("figures", {})))
-    if job is not None:
-        parts.append(_said(job.state()))
+    parts.append(_said({} if job is None else job.state(), () if line is None else line.warnings))
     return joined(parts)
+
+
+def _outcome(line: api.RunLine | None, job: Job | None) -> Markup:
+    """How a run that did not come to its end was stopped or broke off, and what is left of it."""
+    problem = "" if job is None else job.problem
+    if problem and not problem.startswith(INTERRUPTED):
+        return refusal(problem, "warn" if line and line.status == "interrupted" else "bad")
+    code = None if job is None else job.state().get("exit_code")
+    over = "" if code is None else f" (exit code {code})"
+    if line is None:
+        said = f"It was stopped before the search began{over}; nothing was kept. Start it again under Run."
+        return note(said, "warn") if problem else Markup("")
+    if line.status == "interrupted":
+        said = (
+            f"It was stopped{over}. What was found until then is kept, judged and reported; Resume goes on from there."
+        )
+        return note(said, "warn")
+    said = (
+        f"It was stopped at once{over}. What was found until then is kept, but not judged; Resume goes on from there."
+    )
+    return note(said, "warn") if problem else Markup("")
 
 
 def _stage(state: dict[str, Any], *, begun: bool) -> Markup:
@@ -228,17 +271,23 @@ def _rate(now: dict[str, float], name: str) -> str:
     return "" if rate is None else f"{rate:,.0f} a second"
 
 
-def _said(state: dict[str, Any]) -> Markup:
-    """What it warns of, to be seen at once, since figures may mean nothing then; the rest behind a click."""
+def _said(state: dict[str, Any], warned: tuple[str, ...]) -> Markup:
+    """What it warns of, to be seen at once, since figures may mean nothing then; the rest behind a click.
+
+    Args:
+        state: of what the page started, or nothing.
+        warned: what the run itself keeps of its warnings, whoever started it.
+    """
     messages = [each for each in state.get("messages", []) if each["level"] != "detail"]
-    # drawn anew every few seconds: no note, which would be read out each time
-    one = Markup('<p class="dg-note dg-warn">{}</p>')
-    warnings = [one.format(each["text"]) for each in messages if each["level"] == "warning"]
+    told = [each["text"] for each in messages if each["level"] == "warning"]
+    # that it is being stopped, or was, the page says in its own words
+    told = [each for each in dict.fromkeys([*warned, *told]) if not each.startswith("Stopping: ")]
+    warnings = [_WARNING.format(each) for each in told]
     plain = [each["text"] for each in messages if each["level"] != "warning"][-_MESSAGES:]
     if not plain:
         return joined(warnings)
     items = joined(Markup("<li>{}</li>").format(text) for text in reversed(plain))
-    rest = Markup('<details class="dg-said"><summary>What it says ({})</summary><ul>{}</ul></details>')
+    rest = Markup('<details class="dg-said" data-fold="said"><summary>What it says ({})</summary><ul>{}</ul></details>')
     return joined([*warnings, rest.format(len(plain), items)])
 
 

@@ -94,3 +94,20 @@ def test_an_isolated_model_that_loops_does_not_hold_up_a_search_that_is_to_stop(
     assert recording.progress.stop.stopped
     assert any("Stopping" in line for line in recording.warnings)
     assert "loop.pt was asked to stop, but did not come back" in caught.value.__notes__[0]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_is_lost_ends_the_work_at_its_next_stage() -> None:
+    """What is raised while Python frees an object goes nowhere."""
+
+    class Freed:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)  # here the handler is called
+
+    recording = Recording()
+    with signals_stop(recording.progress):
+        freed = Freed()
+        del freed
+        with pytest.raises(Stopped), recording.progress.stage("anything"):
+            pass

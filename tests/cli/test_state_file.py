@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.cli.state import StateFile
+from diffgen.errors import UserError
 from diffgen.events import BehaviourFound, Event, Message, StageAdvanced, StageEnded, StageStarted
 
 
@@ -39,7 +40,11 @@ def test_the_file_follows_the_work(tmp_path: Path) -> None:
     assert (len(messages), messages[-1]) == (60, {"level": "info", "text": "99"})
     with pytest.raises(ValueError, match="broken"), state.ending():
         raise ValueError("broken")
-    assert (now()["ended"], now()["problem"]) == (True, "broken")
+    assert (now()["ended"], now()["problem"], now()["exit_code"]) == (True, "broken", 3)
     with state.ending():
-        pass
-    assert (now()["ended"], now()["problem"]) == (True, "")
+        state.came_to(1)
+    assert (now()["ended"], now()["problem"], now()["exit_code"]) == (True, "", 1)
+    for error, code in ((UserError("wrong"), 2), (KeyboardInterrupt(), 130)):
+        with pytest.raises(type(error)), state.ending():
+            raise error
+        assert now()["exit_code"] == code

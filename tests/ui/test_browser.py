@@ -224,9 +224,15 @@ def test_three_browsers_see_one_run(opened: Callable[..., Any], place: Place) ->
         pages[0].wait_for_timeout(200)
     pages[1].get_by_role("button", name="Stop", exact=True).click()
     for page in pages:
+        playwright.expect(page.locator(".dg-warn").filter(has_text="Stopping: ")).to_be_visible()
+        playwright.expect(page.get_by_role("button", name="Stop at once", exact=True)).to_be_visible()
+    for page in pages:
         page.get_by_role("button", name="Resume", exact=True).wait_for()
         assert page.get_by_role("button", name="Stop", exact=True).count() == 0
         playwright.expect(page.locator("#dg-status .dg-badge")).to_have_text("interrupted")
+        said = page.get_by_role("status").filter(has_text="It was stopped (exit code 130).")
+        playwright.expect(said).to_contain_text("kept, judged and reported; Resume goes on from there")
+        assert page.locator(".dg-warn").filter(has_text="Stopping: ").count() == 0
     playwright.expect(heard).to_have_text(re.compile(r"^interrupted\s*$"))
     found = api.describe_run(place.runs / "seen")
     assert found.status == "interrupted"
@@ -260,6 +266,59 @@ def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place
     assert expected not in (0, len(finds.numbers(api.Wanted("distinct", label=3))), len(finds))
     held[0].continue_()
     playwright.expect(page.locator("#dg-matrix small")).to_have_text(f"{expected:,} pictures")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_reload_lands_on_the_same_tab_and_run(opened: Callable[..., Any], width: int) -> None:
+    page = opened(width=width)
+    for tab in ("Live", "Runs"):
+        go(page, tab)
+        page.wait_for_function(f"() => location.hash === '#{tab.lower()}'")
+        page.reload()
+        playwright.expect(page.get_by_role("tab", name=tab, exact=True, selected=True)).to_be_visible()
+        playwright.expect(page.get_by_label("Run", exact=True).first).to_have_value("done")
+        page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stopped")
+def test_what_runs_is_shown_and_a_fold_stays_open(opened: Callable[..., Any], place: Place) -> None:
+    """Who opens the page while something runs sees it; what is drawn anew again and again closes nothing."""
+    words = [*(str(place.runs / each) for each in ("a.onnx", "b.onnx")), "--data", "digits:test"]
+    words += ["-o", str(place.runs / "folded"), "--technique", "real_data", "--budget", "50000000q"]
+    words += ["--set", "data_labels=ignore", "--set", "filters.names=[]", "--set", "search.population=50"]
+    Jobs(place).start("compare", "folded", words)
+    page = opened("folded")
+    playwright.expect(page.get_by_role("tab", name="Live", exact=True, selected=True)).to_be_visible()
+    page.locator("#dg-live-finds .dg-thumb").first.wait_for()
+    fold = page.locator("details.dg-said")
+    fold.locator("summary").click()
+    playwright.expect(fold.locator("ul")).to_be_visible()
+    before = figure(page, "disagreements written")
+    while figure(page, "disagreements written") == before:
+        page.wait_for_timeout(200)
+    playwright.expect(fold.locator("ul")).to_be_visible()
+    fold.locator("summary").click()
+    before = figure(page, "disagreements written")
+    while figure(page, "disagreements written") == before:
+        page.wait_for_timeout(200)
+    playwright.expect(fold.locator("ul")).to_be_hidden()
+
+
+_CUT = """() => [...document.querySelectorAll('.dg-matrix th')].filter(({offsetParent}) => offsetParent).flatMap(
+  (each) => [each, each.firstElementChild ?? each]).filter(
+  (each) => each.scrollWidth > each.clientWidth + 1 || each.scrollHeight > each.clientHeight + 1 ||
+    getComputedStyle(each).textOverflow === 'ellipsis').map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_names_of_classes_are_whole_in_the_matrix(opened: Callable[..., Any], width: int) -> None:
+    page = opened("hostile", width=width)
+    go(page, "Behaviours")
+    page.locator("#dg-matrix th").first.wait_for()
+    assert page.locator("#dg-matrix th[title]").count() == page.locator("#dg-matrix th").count() > 10
+    assert page.evaluate(_CUT) == []
+    assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0
 
 
 def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
+from diffgen import api
 from diffgen.errors import UserError
 from diffgen.ui.jobs import Job, Jobs
 from diffgen.ui.place import HIDDEN, Place
@@ -43,6 +44,24 @@ def test_one_job_a_run_and_a_stopped_one_ends(here: Place) -> None:
     assert not (here.runs / "run").exists()
     assert jobs.of("other") is None
     assert jobs.of("run", "check") is None
+
+
+@pytest.mark.parametrize("waits", [0, 0.05, 0.1, 0.2, 0.5])
+def test_a_stop_is_heard_however_early_it_comes(here: Place, waits: float) -> None:
+    """While Python starts, an interrupt would end it without a word, or be lost: then the search went on."""
+    words = [str(ASSETS / "a.onnx"), str(ASSETS / "b.onnx"), "--data", "digits:test", "-o", str(here.runs / "run")]
+    job = Jobs(here).start("compare", "run", words)
+    time.sleep(waits)
+    assert (job.was_stopped, job.stopping) == (False, False)
+    job.stop()
+    assert job.stopping
+    until = time.monotonic() + 120
+    while job.alive:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert job.problem.startswith("interrupted")
+    assert (job.was_stopped, job.stopping) == (True, False)
+    assert not (here.runs / "run").exists()
 
 
 def test_old_jobs_are_forgotten(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,3 +234,18 @@ def test_a_warning_is_seen_without_a_click(here: Place) -> None:
     shown, _, folded = drawn(Shared(here, jobs, Seen(here), Sheets(here)), "run", 0, 1)[0].partition("<details")
     assert "is right on only" in shown
     assert "Real images: A and B agree on" in folded
+    jobs.forget("run")  # as of a run that was started in a terminal
+    shown = drawn(Shared(here, jobs, Seen(here), Sheets(here)), "run", 0, 1)[0]
+    assert "is right on only" in shown
+    assert "<details" not in shown
+
+
+def test_a_run_of_an_early_version_warns_of_what_its_results_say(here: Place) -> None:
+    run = take("run-0.1.0-near-duplicates", here.runs / "run")
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    results["warnings"], results["preflight"]["warnings"] = ["filters"], ["models"]
+    (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    assert api.describe_run(run).warnings == ("models", "filters")
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    (run / "manifest.json").write_text(json.dumps({**manifest, "warnings": ["all"]}), encoding="utf-8")
+    assert api.describe_run(run).warnings == ("all",)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 _TONES = {
     "running": "busy",
     "done": "good",
+    "stopping": "warn",
     "interrupted": "warn",
     "broken off": "warn",
     "damaged": "bad",
