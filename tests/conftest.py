@@ -53,6 +53,23 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _brief_lessons() -> Iterator[None]:
+    """Trains the encoder of the cells and the jury a fifth as long as a user's are, where settings do not say how long.
+
+    Nearly every run trains both. Commands in processes of their own, and tests that say how long, learn what they say.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name, length in (
+            ("features.encoder._STEPS_GREY", 120),
+            ("features.encoder._STEPS_COLOUR", 180),
+            ("comparison.jury._SHOWN_GREY", 3_000),
+            ("comparison.jury._SHOWN_COLOUR", 9_000),
+        ):
+            patch.setattr(f"diffgen.{name}", length)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _ctrl_c_is_heard() -> None:
     """A shell starts what it puts into the background deaf to SIGINT, and Python leaves it so."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -22,7 +22,7 @@ def start(repository: Path, *words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-SMALL = ("--data", "digits:test", "--gan-steps", "30", "--seed", "5")
+SMALL = ("--data", "digits:test", "--gan-steps", "30", "--seed", "5", "--set", "filters.jury.shown=3000")
 
 
 @pytest.fixture(scope="module")
