@@ -127,7 +127,9 @@ class Sheets:
         with self._lock:
             files = [self._file(run, person) for person, count in self.people(run).items() if count]
             if not files:
-                raise UserError("Nobody has labelled a picture yet.")
+                raise UserError(
+                    "Nobody has labelled a picture yet; draw a sheet under 'The sheet' and label some of it first."
+                )
             return api.label_import(self.place.known(run), files, partial=True, force=replace, withdrawn=True)
 
     def picture(self, run: str, identifier: str) -> Path:

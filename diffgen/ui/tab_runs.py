@@ -11,7 +11,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
-from diffgen.ui.draw.parts import badge, joined, nothing, section, table
+from diffgen.ui.draw.parts import badge, joined, nothing, section, sentence, table
 from diffgen.ui.place import lines
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
@@ -104,7 +104,7 @@ def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -
         rows.append((button.format(name, pressed, name), badge(states[name]), "", "", "", "", ""))
     for name, problem in failed.items():
         pressed = "true" if name == chosen else "false"
-        rows.append((button.format(name, pressed, name), badge("broken off"), problem, "", "", "", ""))
+        rows.append((button.format(name, pressed, name), badge("broken off"), sentence(problem), "", "", "", ""))
     for each in found[:_MOST]:
         figures = each.figures or {}
         models = ", ".join(f"{role_name(at)} {name}" for at, name in enumerate(each.models))
@@ -112,11 +112,11 @@ def _table(shared: Shared, found: tuple[api.RunLine, ...], chosen: str | None) -
             (
                 button.format(each.name, "true" if each.name == chosen else "false", each.name),
                 joined([badge(states.get(each.name, each.status)), *([badge(each.check)] if each.check else [])]),
-                models or each.problem,
+                models or sentence(each.problem),
                 each.data,
                 f"{each.triggers:,}",
                 f"{round(figures['behaviours']):,}" if "behaviours" in figures else "",
-                each.created[:16].replace("T", " "),
+                Markup('<span class="dg-when">{}</span>').format(each.created[:16].replace("T", " ")),
             )
         )
     head = ("run", "", "models", "data", "disagreements", "behaviours", "begun (UTC)")

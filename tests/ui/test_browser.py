@@ -321,6 +321,22 @@ def test_names_of_classes_are_whole_in_the_matrix(opened: Callable[..., Any], wi
     assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0
 
 
+def test_the_reason_of_a_failed_start_takes_a_few_lines_of_a_telephone(
+    opened: Callable[..., Any], place: Place
+) -> None:
+    job = Jobs(place).start("compare", "missing", [str(place.runs / "none.onnx"), "b.onnx", "--data", "digits:test"])
+    while job.alive:
+        time.sleep(0.05)
+    page = opened(width=390)
+    go(page, "Runs")
+    reason = page.locator("#dg-runs .dg-sentence", has_text="none.onnx")
+    reason.wait_for()
+    assert reason.bounding_box()["width"] > 200
+    for when in page.locator("#dg-runs .dg-when").all():
+        assert when.bounding_box()["height"] < 30
+    Jobs(place).forget("missing")
+
+
 def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
     page = opened("hostile")
     go(page, "Behaviours")

@@ -12,6 +12,7 @@ from diffgen.ui.draw.parts import badge, joined, nothing, pager, section, strip_
 from diffgen.wording import count_of
 
 BEHAVIOURS, PICTURES = 12, 60  # on one page
+_WHAT = "a way to disagree, and where: a cell is a group of real images that look alike"
 
 
 def behaviours(
@@ -44,9 +45,7 @@ def behaviours(
     if not lines:
         return section("Behaviours", nothing("No picture is like that; loosen a filter."))
     listed = Markup('<div class="dg-groups">{}</div>').format(drawn)
-    return section(
-        "Behaviours", listed + pager(page, BEHAVIOURS, len(lines), "behaviours"), "a way to disagree, and where"
-    )
+    return section("Behaviours", listed + pager(page, BEHAVIOURS, len(lines), "behaviours"), _WHAT)
 
 
 def _about(line: api.BehaviourLine, models: int) -> Markup:

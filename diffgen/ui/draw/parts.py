@@ -114,6 +114,11 @@ def pager(page: int, per_page: int, count: int, what: str) -> Markup:
     return Markup('<nav class="dg-pager" aria-label="pages of {}">{}</nav>').format(what, joined(shown))
 
 
+def sentence(text: str) -> Markup:
+    """A sentence in a table: it takes the room of some words a line, however narrow the page, and no less."""
+    return Markup('<span class="dg-sentence">{}</span>').format(text) if text else Markup("")
+
+
 def _off(disabled: bool) -> Markup:
     return Markup(" disabled") if disabled else Markup("")
 

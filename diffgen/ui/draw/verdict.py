@@ -7,9 +7,10 @@ from pathlib import Path
 from markupsafe import Markup
 
 from diffgen.report.data import GateView
-from diffgen.ui.draw.parts import badge, joined, note, section, table
+from diffgen.ui.draw.parts import badge, joined, note, section, sentence, table
 
 _MOST = 12  # behaviours that are listed
+_WORDS = "shift: the largest change of a probability; cell: a group of real images that look alike"
 _MEANING = {
     "PASS": "The candidate may replace the base.",
     "WARN": "No limit is exceeded, but so few images cannot show that all are kept.",
@@ -21,7 +22,14 @@ _MEANING = {
 def verdict(view: GateView) -> Markup:
     """Status, conditions, and the behaviours that were met."""
     rows = [
-        (each.title, badge(each.status) if each.status else "", each.value, each.interval, each.limit, each.sentence)
+        (
+            each.title,
+            badge(each.status) if each.status else "",
+            each.value,
+            each.interval,
+            each.limit,
+            sentence(each.sentence),
+        )
         for each in view.rows
     ]
     head = Markup('<div class="dg-status">{}<b>{}</b><span>{} against {}, on {}</span></div>').format(
@@ -47,7 +55,9 @@ def verdict(view: GateView) -> Markup:
         listed = f", the first {_MOST} are listed" if len(view.behaviours) > _MOST else ""
         parts.append(
             section(
-                "Behaviours", table(names, shown), f"{new:,} of {len(view.behaviours):,} were new{of_store}{listed}"
+                "Behaviours",
+                table(names, shown, _WORDS),
+                f"{new:,} of {len(view.behaviours):,} were new{of_store}{listed}",
             )
         )
     return joined(parts)
