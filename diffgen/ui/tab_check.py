@@ -45,6 +45,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             with gr.Accordion("More settings", open=False):
                 own += [component(each) for each in form.check_fields()]
                 more = gr.Textbox(
+                    "",
                     label="Every other setting, NAME=VALUE, one a line",
                     placeholder="random_images=20000",
                     lines=2,
