@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import signal
 import socket
@@ -52,20 +53,37 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _brief_lessons() -> Iterator[None]:
-    """Trains the encoder of the cells and the jury a fifth as long as a user's are, where settings do not say how long.
+_BRIEF = {
+    "diffgen.features.encoder._STEPS_GREY": 120,
+    "diffgen.features.encoder._STEPS_COLOUR": 180,
+    "diffgen.comparison.jury._SHOWN_GREY": 3_000,
+    "diffgen.comparison.jury._SHOWN_COLOUR": 9_000,
+}
 
-    Nearly every run trains both. Commands in processes of their own, and tests that say how long, learn what they say.
+
+@pytest.fixture(scope="session", autouse=True)
+def _brief_lessons() -> Iterator[dict[str, int]]:
+    """Trains the encoder of the cells and the jury, as nearly every run does, a fifth as long as a user's are.
+
+    Settings and patches of a test come before it; what they can when they have learned all, tests with
+    ``whole_lessons`` see. A command in a process of its own learns all, or finds in the cache what was learned here.
+
+    Yields:
+        How long they learn usually.
     """
+    usual = {name: pkgutil.resolve_name(name) for name in _BRIEF}
     with pytest.MonkeyPatch.context() as patch:
-        for name, length in (
-            ("features.encoder._STEPS_GREY", 120),
-            ("features.encoder._STEPS_COLOUR", 180),
-            ("comparison.jury._SHOWN_GREY", 3_000),
-            ("comparison.jury._SHOWN_COLOUR", 9_000),
-        ):
-            patch.setattr(f"diffgen.{name}", length)
+        for name, length in _BRIEF.items():
+            patch.setattr(name, length)
+        yield usual
+
+
+@pytest.fixture(scope="module")
+def whole_lessons(_brief_lessons: dict[str, int]) -> Iterator[None]:
+    """They learn as long as a user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, length in _brief_lessons.items():
+            patch.setattr(name, length)
         yield
 
 

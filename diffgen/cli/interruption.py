@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from diffgen.events import Progress
+from diffgen.events import Message, Progress
 
 _STOPPING = "Stopping: what was found is kept and reported; stop again (Ctrl-C) to end at once."
 _SECONDS_TO_SPEAK = 2.0  # the screen may be blocked; stopping must not wait for it
@@ -25,7 +25,12 @@ def signals_stop(progress: Progress) -> Iterator[None]:
     writing is not reentrant.
     """
     stop = progress.stop
-    speaker = threading.Thread(target=progress.warn, args=(_STOPPING,), daemon=True)
+
+    def speak() -> None:
+        if progress.listener is not None:  # alone: a run keeps what else is warned of, and this is no fault of it
+            progress.listener(Message("warning", _STOPPING))
+
+    speaker = threading.Thread(target=speak, daemon=True)
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.stopped or not stop.heeded:

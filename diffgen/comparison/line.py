@@ -251,10 +251,15 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
         gan=gan,
         latents=layout,
         asked_alone=alone,
-        warnings=given.progress.warned,  # the list itself: whatever is warned of later is in what is saved later
+        warnings=_warned(given, folder),
         **({} if jury.note is None else {"jury": jury.note}),
     )
     return _assembled(given, folder, looked)
+
+
+def _warned(given: Given, folder: RunFolder) -> list[str]:
+    """What the user was warned of, each sentence once: also before the run was gone on with."""
+    return list(dict.fromkeys([*folder.manifest.get("warnings", ()), *given.progress.warned]))
 
 
 def _assembled(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
@@ -305,5 +310,6 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     prepared.hooks.judged(prepared, triggers)
     for warning in results.warnings:
         progress.warn(warning)
-    folder.save_manifest(status="interrupted" if outcome.interrupted else "done")
+    status = "interrupted" if outcome.interrupted else "done"
+    folder.save_manifest(status=status, warnings=_warned(prepared, folder))
     return CompareResult.of(folder, results)

@@ -99,7 +99,6 @@ def test_augmentation(bench: Bench, tmp_path: Path) -> None:
     assert (tmp_path / "augmentation-digits.png").is_file()
 
 
-@pytest.mark.slow
 def test_filters(bench: Bench, small_run: Path, tmp_path: Path) -> None:
     said = bench("filters", "digits", "digits", "--run", small_run, "--sheet", tmp_path / "sheet.png", "--quick")
     assert said.count("| preset default |") == 5  # rejected, three of the judge, cost
@@ -173,7 +172,6 @@ def test_gate_sheet(bench: Bench, models: tuple[Path, Path], small_gan: Path, tm
     assert (tmp_path / "sheet.png").is_file()
 
 
-@pytest.mark.slow
 def test_judge(bench: Bench, small_gan: Path) -> None:
     said = bench("judge", "digits", "--gan", small_gan)
     assert "recognised of the real test images" in said

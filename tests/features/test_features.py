@@ -26,7 +26,7 @@ def digits() -> ImageSet:
 
 
 @pytest.fixture(scope="module")
-def cells(digits: ImageSet) -> Cells:
+def cells(digits: ImageSet, whole_lessons: None) -> Cells:
     """As every run on the digits would make them."""
     return cell_store.build(digits)
 

@@ -58,13 +58,13 @@ def rank_sum(first: list[int], second: list[int]) -> float:
 _PAIR = st.tuples(st.integers(-9, 9), st.integers(-9, 9))
 
 
-@given(st.lists(_PAIR, min_size=1, max_size=7))
+@given(st.lists(_PAIR, min_size=1, max_size=9))
 def test_wilcoxon_sums_ranks(pairs: list[tuple[int, int]]) -> None:
     check_wilcoxon(pairs)
 
 
 @pytest.mark.slow  # every choice of signs is tried
-@given(st.lists(_PAIR, min_size=8, max_size=12))
+@given(st.lists(_PAIR, min_size=10, max_size=12))
 def test_wilcoxon_sums_ranks_of_more_pairs(pairs: list[tuple[int, int]]) -> None:
     check_wilcoxon(pairs)
 

@@ -69,7 +69,7 @@ def spatial() -> ImageSource:
 @pytest.fixture(scope="module")
 def quantised(digits: ImageSet) -> ImageSource:
     """With its discriminators, of which the last few updates are."""
-    return prepared(digits, VqSettings(steps=20, discriminators=True))[0]
+    return prepared(digits, VqSettings(steps=60, discriminators=True))[0]
 
 
 @pytest.fixture(params=["dense", "spatial", "quantised"])

@@ -33,7 +33,7 @@ def digits() -> ImageSet:
 
 def prepared(images: ImageSet, **given: object) -> tuple[DenoisingSource, str]:
     config, events = CompareConfig(), list[Event]()
-    own = DenoiserSettings(steps=45, **given)  # type: ignore[arg-type]
+    own = DenoiserSettings(steps=60, **given)  # type: ignore[arg-type]
     config = replace(config, source=config.source.with_family(own))
     context = FamilyContext(DomainEncoder(images.image_shape), CPU, Progress(events.append))
     source = DenoiserFamily().prepare(DataSplit(images, config.split), config, context).source

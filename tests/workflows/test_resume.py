@@ -143,8 +143,11 @@ def test_a_stop_in_the_search(
     assert RunFolder.open(result.run).manifest["status"] == "interrupted"
     assert (Path(result.run) / "report.html").is_file()
     (Path(result.run) / "images" / "trigger-999999-A0-B1.png").touch()
+    folder = RunFolder.open(result.run)
+    folder.save_manifest(warnings=["of before"])
     again = resume(result.run, model, None)
     assert not again.interrupted
+    assert RunFolder.open(result.run).manifest["warnings"][0] == "of before"
     assert_same(again.run, finished.run)
     # pictures of the first report may show triggers whose numbers now mean others
     assert not (Path(result.run) / "images" / "trigger-999999-A0-B1.png").exists()
