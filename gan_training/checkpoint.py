@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from diffgen.errors import UserError
-from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
+from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, normalised_weights
 from diffgen.gan_training.trainer import TrainedGan
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 
@@ -18,7 +18,10 @@ FORMAT = "diffgen-dcgan-2"
 
 @dataclass(frozen=True)
 class GanCheckpoint:
-    """A GAN as read from disk, both networks in eval mode; ``header`` says what it was made from."""
+    """A GAN as read from disk, both networks in eval mode; ``header`` says what it was made from.
+
+    The discriminator has plain layers: it is there to score, not to be trained on.
+    """
 
     generator: DcganGenerator
     discriminator: DcganDiscriminator
@@ -80,20 +83,22 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
         # without memory for weights: a header may speak of larger ones than the file holds
         with torch.device("meta"):
             generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=width, classes=classes)
-            discriminator = DcganDiscriminator(shape, width=width, classes=classes)
-        for role, network in (("generator", generator), ("discriminator", discriminator)):
-            prefix = f"{role}."
-            # in memory of their own: sums over weights that lie elsewhere in a page end in other last digits
-            state = {
-                name.removeprefix(prefix): value.clone() for name, value in tensors.items() if name.startswith(prefix)
-            }
-            network.load_state_dict(state, assign=True)
+            # with spectral_norm there would be its power iterations, and the second that they take on "meta"
+            discriminator = DcganDiscriminator(shape, width=width, classes=classes, normalised=False)
+        generator.load_state_dict(_state(tensors, "generator"), assign=True)
+        discriminator.load_state_dict(normalised_weights(_state(tensors, "discriminator")), assign=True)
         losses = tensors["losses"]
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise _unreadable(path, "its header and its weights do not belong together") from error
     for network in (generator, discriminator):
         network.eval().requires_grad_(False).to(device, torch.float32)
     return GanCheckpoint(generator=generator, discriminator=discriminator, losses=losses, header=header)
+
+
+def _state(tensors: dict[str, torch.Tensor], role: str) -> dict[str, torch.Tensor]:
+    """The weights of one role, in memory of their own: where in a page weights lie changes the last digits of sums."""
+    prefix = f"{role}."
+    return {name.removeprefix(prefix): value.clone() for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _unreadable(path: Path, reason: object) -> UserError:

@@ -13,6 +13,7 @@ docs/decisions/007-the-gan.md.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,8 @@ from diffgen.errors import UserError
 SUPPORTED_SIZES = (28, 32, 64)
 # From this side on there is one more step of doubling and halving, so that the smallest feature map stays 8x8.
 _THREE_STEPS = 64
+# Where torch keeps the weight of a layer under spectral normalisation.
+_PARAMETRISED = "parametrizations.weight"
 
 
 def check_image_shape(image_shape: tuple[int, int, int]) -> None:
@@ -133,28 +136,34 @@ def folded(network: DcganGenerator) -> DcganGenerator:
 
 
 class DcganDiscriminator(nn.Module):
-    """Images float32 (N, C, H, W) in [-1, 1] to scores float32 (N,); higher is more real, no fixed range."""
+    """Images float32 (N, C, H, W) in [-1, 1] to scores float32 (N,); higher is more real, no fixed range.
 
-    def __init__(self, image_shape: tuple[int, int, int], *, width: int, classes: int = 0) -> None:
+    Without ``normalised`` its layers are plain ones, for the weights that :func:`normalised_weights` gives.
+    """
+
+    def __init__(
+        self, image_shape: tuple[int, int, int], *, width: int, classes: int = 0, normalised: bool = True
+    ) -> None:
         super().__init__()
         channels, height, _ = image_shape
         *narrower, widest = _widths(height, width)
         self.image_shape = image_shape
         self.classes = classes
+        norm = spectral_norm if normalised else _as_it_is
         layers: list[nn.Module] = []
         before = channels
         for after in narrower:
             layers += [
-                spectral_norm(nn.Conv2d(before, after, 4, stride=2, padding=1)),
+                norm(nn.Conv2d(before, after, 4, stride=2, padding=1)),
                 nn.LeakyReLU(0.1, inplace=True),
             ]
             before = after
         self.look = nn.Sequential(
-            *layers, spectral_norm(nn.Conv2d(before, widest, 3, padding=1)), nn.LeakyReLU(0.1, inplace=True)
+            *layers, norm(nn.Conv2d(before, widest, 3, padding=1)), nn.LeakyReLU(0.1, inplace=True)
         )
-        self.judge = spectral_norm(nn.Linear(widest * (height // 2 ** len(narrower)) ** 2, 1))
+        self.judge = norm(nn.Linear(widest * (height // 2 ** len(narrower)) ** 2, 1))
         # one direction in the space of the summed features for each class
-        self.compare = spectral_norm(nn.Linear(widest, classes, bias=False)) if classes else None
+        self.compare = norm(nn.Linear(widest, classes, bias=False)) if classes else None
 
     def forward(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         """Scores of images.
@@ -172,6 +181,29 @@ class DcganDiscriminator(nn.Module):
         likeness: torch.Tensor = self.compare(seen.sum(dim=(2, 3)) / seen.shape[-1])
         chosen = likeness.amax(dim=1) if labels is None else likeness.gather(1, labels[:, None]).squeeze(1)
         return (scores + chosen).float()
+
+
+def normalised_weights(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights that a trained discriminator computes with, from its ``state_dict``.
+
+    Each W becomes W / sigma with sigma = u'Wv, the same product as in :func:`spectral_norm` outside training (Miyato
+    et al. 2018, algorithm 1), taken once instead of with every batch.
+
+    Raises:
+        KeyError: vectors are missing.
+        RuntimeError: their shapes do not belong together.
+    """
+    plain = {name: value for name, value in state.items() if _PARAMETRISED not in name}
+    for name, weight in state.items():
+        if name.endswith(f"{_PARAMETRISED}.original"):
+            layer = name.removesuffix(f"{_PARAMETRISED}.original")
+            u, v = (state[f"{layer}{_PARAMETRISED}.0.{vector}"] for vector in ("_u", "_v"))
+            plain[f"{layer}weight"] = weight / torch.vdot(u, torch.mv(weight.flatten(1), v))
+    return plain
+
+
+def _as_it_is(layer: nn.Module) -> nn.Module:
+    return layer
 
 
 def _initialise(module: nn.Module) -> None:

@@ -46,9 +46,14 @@ settings.load_profile("diffgen")
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Puts diffgen's cache, and what Keras writes when it is imported, into folders of this test session."""
+    """Puts diffgen's cache, and what Keras writes when it is imported, into folders of this test session.
+
+    Processes that test side by side share the cache, as runs of a user do: what one trained the other finds.
+    """
+    own = tmp_path_factory.getbasetemp()
+    session = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DIFFGEN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("DIFFGEN_CACHE", str(session / "cache"))
         patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
         yield
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -65,13 +65,13 @@ def render_html(data: ReportData) -> str:
     Returns:
         a whole HTML document; write it as UTF-8.
     """
-    environment = make_environment()
-    script, style, many = asset(environment, "script.js"), asset(environment, "style.css"), make_many(data)
+    many = make_many(data)
+    environment = make_environment() if many is None else make_environment(role_name(len(data.model_names) - 1))
+    script, style = asset(environment, "script.js"), asset(environment, "style.css")
     if many is not None:
         script = f"{script}\n{asset(environment, 'many.js')}"
         style = f"{style}\n{asset(environment, 'many.css')}"
         style = style.replace("calc(var(--models) + 1)", str(len(data.model_names) + 1))  # grids count no variables
-        environment.filters["badges"] = partial(_badges, last=role_name(len(data.model_names) - 1))
     shown = gallery.make_gallery(data)
     listed = len(data.class_names) > MATRIX_CLASSES
     generated_pairs, real_pairs = _pair_lists(data) if listed else _matrices(data)
@@ -155,8 +155,9 @@ def _parts(data: ReportData) -> list[tuple[str, str]]:
     ]
 
 
-def make_environment() -> Environment:
-    """Where the templates of all pages are found, with their filters."""
+@cache
+def make_environment(last: str = "C") -> Environment:
+    """Where the templates of all pages are found, compiled once, with their filters; ``last`` is the last model."""
     environment = Environment(
         loader=PackageLoader("diffgen.report", "templates"),
         autoescape=True,
@@ -165,7 +166,7 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        badges=_badges,
+        badges=partial(_badges, last=last),
         capitalised=wording.capitalised,
         count_of=count_of,
         duration=wording.duration,
@@ -188,7 +189,7 @@ def _hash_for_policy(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
-def _badges(sentence: str, last: str = "C") -> Markup:
+def _badges(sentence: str, last: str) -> Markup:
     """The single letters A, B, ... up to the ``last`` one of one of our own sentences as coloured marks."""
     marked = re.sub(
         rf"\b([A-{last}])\b", lambda found: f'<b class="badge {found[1].lower()}">{found[1]}</b>', str(escape(sentence))

@@ -100,7 +100,11 @@ def test_labels_with_gaps_are_kept(tmp_path: Path) -> None:
     made = train(noise, GanConfig(latent_dim=5, width=4, steps=1, augment=False), labels=labels)
     assert made.generator.classes == 2
     checkpoint.save(tmp_path / "gan", made, width=4, about={})
-    assert class_labels(checkpoint.load(tmp_path / "gan").header) == (3, 7)
+    found = checkpoint.load(tmp_path / "gan")
+    assert class_labels(found.header) == (3, 7)
+    unit = to_unit(noise)
+    for shown in (None, labels // 4):
+        assert torch.equal(found.discriminator(unit, shown), made.discriminator(unit, shown))
     assert class_labels({"classes": 3}) == (0, 1, 2)
 
 
