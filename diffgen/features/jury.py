@@ -25,6 +25,7 @@ from torch import nn
 
 from diffgen.events import Progress
 from diffgen.features import variations
+from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.seeding import seeded
@@ -168,19 +169,14 @@ class _Pupil:
 
     def __init__(self, member: nn.Module, rate: float, steps: int) -> None:
         self._member = member
-        self._optimiser = torch.optim.Adam(member.parameters(), lr=rate)
-        self._schedule = torch.optim.lr_scheduler.OneCycleLR(self._optimiser, rate, total_steps=steps)
+        self._cycle = OneCycleAdam(member.parameters(), rate, steps)
 
     def learn(self, lesson: _Lesson, progress: Progress) -> None:
         """One update; ``progress`` hears nothing of it."""
         for layer in self._member.modules():
             if isinstance(layer, _Dropout):
                 layer.kept = lesson.kept[layer]
-        loss = F.cross_entropy(self._member(lesson.values), lesson.answers)
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self._optimiser.step()
-        self._schedule.step()
+        self._cycle.update(F.cross_entropy(self._member(lesson.values), lesson.answers))
 
 
 def _decided_at(steps: int) -> int:

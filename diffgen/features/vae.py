@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.events import Progress
+from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.seeding import seeded
@@ -120,16 +121,12 @@ def train(
     with seeded(seed):
         vae = Vae((channels, height, width)).to(device)
     images = shrunk(images)  # once, and not for every batch
-    optimiser = torch.optim.Adam(vae.parameters(), lr=_LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps)
+    cycle = OneCycleAdam(vae.parameters(), _LEARNING_RATE, steps)
     with (progress or Progress()).stage("Learning to redraw real images", total=steps) as task:
         for _ in range(steps):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
             noise = torch.randn(_BATCH, LATENT, generator=rng)
-            optimiser.zero_grad(set_to_none=True)
-            vae.loss(images[rows].to(device), noise.to(device)).backward()
-            optimiser.step()
-            schedule.step()
+            cycle.update(vae.loss(images[rows].to(device), noise.to(device)))
             task.advance()
     return vae.eval().requires_grad_(False)
 
