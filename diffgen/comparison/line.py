@@ -306,7 +306,8 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     for model in models:
         if model.answers.cost_summary:
             progress.say(model.answers.cost_summary)
-    results = write_outcome(prepared, outcome, triggers)
+    with progress.stage("Counting what was found"):
+        results = write_outcome(prepared, outcome, triggers)
     prepared.hooks.judged(prepared, triggers)
     for warning in results.warnings:
         progress.warn(warning)

@@ -127,4 +127,5 @@ class ComparisonHooks:
 
     def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
         """The triggers are judged and the figures written; what is left is the report."""
-        write_report(prepared.folder, triggers)
+        with prepared.progress.stage("Drawing the report"):
+            write_report(prepared.folder, triggers)

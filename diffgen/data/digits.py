@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -26,17 +27,23 @@ def load_digits(split: Literal["train", "test"] | None, source: str) -> ImageSet
     Returns:
         uint8 (1797 or 899 or 898, 1, 28, 28), white on black like MNIST, with labels 0..9 and class names "0".."9".
     """
-    from sklearn import datasets  # here, because it takes half a second
-
-    scans = datasets.load_digits()
-    labels = np.asarray(scans.target, dtype=np.int64)
+    images, labels = _all_digits()
     chosen = np.arange(len(labels)) if split is None else _half(labels, split)
     return checked(
-        _enlarged(np.asarray(scans.images)[chosen]),
+        images[chosen],
         labels[chosen],
         tuple(str(digit) for digit in range(10)),
         source,
     )
+
+
+@cache
+def _all_digits() -> tuple[UInt8Array, Int64Array]:
+    """uint8 (1797, 1, 28, 28) and int64 (1797,), to be copied from: a server reads them again and again."""
+    from sklearn import datasets  # here, because it takes half a second
+
+    scans = datasets.load_digits()
+    return _enlarged(np.asarray(scans.images)), np.asarray(scans.target, dtype=np.int64)
 
 
 def _half(labels: Int64Array, split: Literal["train", "test"]) -> Int64Array:

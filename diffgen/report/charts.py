@@ -20,6 +20,7 @@ from diffgen.types import Float32Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 # Placeholder colours and what they become in the page.
 _INK, _MUTED, _LINE, _GENERATED, _REAL, _A, _B = ("#" + f"{number:02}" * 3 for number in range(1, 8))
@@ -56,6 +57,8 @@ _STYLE: dict[Any, Any] = {
     "path.simplify": True,
 }
 _LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
+# Points (1/72 inch): the chart, the widest letter of its numbers, and what is kept free below and above the axes.
+_WIDTH, _HEIGHT, _LETTER, _BELOW, _ABOVE = 360.0, 194.4, 6.7, 35.0, 5.0
 #: Points of a curve; more cannot be told apart at the width of the page.
 _MAX_POINTS = 160
 _BINS = 32
@@ -285,14 +288,40 @@ def _svg(draw: Callable[[Axes], None], title: str, name: str) -> str:
         # A user's own matplotlibrc must not change the report.
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
-        chart = Figure(figsize=(5.0, 2.7), layout="constrained")
+        chart = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72))
         chart.patch.set_alpha(0)
         axes = chart.add_subplot()
         axes.patch.set_alpha(0)
         draw(axes)
+        if axes.get_ylabel() or axes.get_legend() is not None:
+            chart.set_layout_engine("constrained")
+        else:
+            axes.set_position(_between_labels(axes))
         buffer = io.StringIO()
         FigureCanvasSVG(chart).print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _restyle(buffer.getvalue(), title, name)
+
+
+def _between_labels(axes: Axes) -> tuple[float, float, float, float]:
+    """Left, bottom, width and height of the axes, shares of the chart, with room for the numbers and the one label.
+
+    matplotlib's own layout draws the chart twice to measure its texts, half of the time of a chart; the page sets them
+    in a font of its own anyway, so that widths by the number of letters are as good.
+    """
+    down, along = _numbers(axes.yaxis, axes.get_ylim()), _numbers(axes.xaxis, axes.get_xlim())
+    left = 9 + _LETTER * max((len(text) for _, text in down), default=0)
+    # the last number stands in the middle below its tick, and may go beyond the end of the axis
+    beyond = max((_LETTER * len(text) / 2 - (1 - place) * (_WIDTH - left) for place, text in along), default=0.0)
+    right = 4 + max(0.0, beyond)
+    return left / _WIDTH, _BELOW / _HEIGHT, 1 - (left + right) / _WIDTH, 1 - (_BELOW + _ABOVE) / _HEIGHT
+
+
+def _numbers(axis: Axis, limits: tuple[float, float]) -> list[tuple[float, str]]:
+    """Where along the axis its numbers stand, 0..1, and what they are."""
+    low, high = limits
+    places = axis.get_majorticklocs()
+    texts = axis.get_major_formatter().format_ticks(list(places))
+    return [((at - low) / (high - low), text) for at, text in zip(places, texts, strict=True) if low <= at <= high]
 
 
 def _restyle(svg: str, title: str, name: str) -> str:
