@@ -21,7 +21,7 @@ from diffgen.metrics.calibration_error import calibration_error
 from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
-from diffgen.models.noise import NumericNoise, probe_rows, settle_batches
+from diffgen.models.noise import NumericNoise, probe_rows, probed, settle_batches
 from diffgen.runs.figures import Preflight
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -177,7 +177,8 @@ def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progre
     noises = []
     with progress.stage("Seeing how steady the answers are", total=len(models)) as task:
         for index, model in enumerate(models):
-            noises.append(settle_batches(model, data.images[probe_rows(answers.probabilities[:, index])]))
+            rows = probe_rows(answers.probabilities[:, index], probed(data.image_shape))
+            noises.append(settle_batches(model, data.images[rows]))
             task.advance()
     together = answers.labels.copy()
     answers = _asked_alone(models, noises, data, answers, size, times, progress)

@@ -13,7 +13,9 @@ from diffgen.models.outputs import to_probabilities
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 NOTICEABLE = 0.01  # more than rounding, also that of 16 bits, does to a probability
-_SPREAD = _LEAST_CERTAIN = 64  # images that noise is measured on, of each kind
+# images that noise is measured on, of each kind: the most, and the fewest of large images
+_MOST, _FEWEST = 64, 32
+_SMALL = 64 * 64  # pixels up to which there are the most
 _ODD_BATCH = 7
 _SEED = 0
 
@@ -45,19 +47,30 @@ class NumericNoise:
         return self.repeat < NOTICEABLE
 
 
-def probe_rows(probabilities: Float32Array) -> Int64Array:
-    """Rows of the images that noise is measured on: up to 64 at random, and the 64 that the model is least sure of.
+def probed(image_shape: tuple[int, int, int]) -> int:
+    """How many images of each kind noise is measured on: 64, of images (C, H, W) beyond 64x64 pixels fewer, down to 32.
+
+    A model is asked about each of them four times over, at 224 pixels otherwise for as long as about all of a small
+    test set.
+    """
+    _, height, width = image_shape
+    return min(_MOST, max(_FEWEST, _MOST * _SMALL // (height * width)))
+
+
+def probe_rows(probabilities: Float32Array, of_each: int = _MOST) -> Int64Array:
+    """Rows of the images that noise is measured on: some at random, and as many that the model is least sure of.
 
     The first ones of a folder of classes would all show one class, and all could be certain ones, on which softmax
     hides what moves.
 
     Args:
         probabilities: float32 (N, K), what the model says of all real images.
+        of_each: how many of each kind at most, see :func:`probed`.
     """
     best = np.partition(probabilities, -2, axis=1)[:, -2:]
-    uncertain = np.argsort(best[:, 1] - best[:, 0], kind="stable")[:_LEAST_CERTAIN]
+    uncertain = np.argsort(best[:, 1] - best[:, 0], kind="stable")[:of_each]
     count = len(probabilities)
-    spread = np.random.default_rng(_SEED).choice(count, size=min(count, _SPREAD), replace=False)
+    spread = np.random.default_rng(_SEED).choice(count, size=min(count, of_each), replace=False)
     return np.unique(np.concatenate([spread, uncertain]))
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.models import load
-from diffgen.models.noise import NOTICEABLE, numeric_noise, probe_rows, settle_batches
+from diffgen.models.noise import NOTICEABLE, numeric_noise, probe_rows, probed, settle_batches
 
 
 def box_of(function, images):
@@ -158,6 +158,14 @@ def test_the_probe_is_spread_over_the_data_and_holds_what_is_least_certain():
     assert set(np.argsort(gaps)[:60]) <= set(rows)
     np.testing.assert_array_equal(rows, probe_rows(probabilities))
     np.testing.assert_array_equal(probe_rows(probabilities[:5]), np.arange(5))
+    fewer = probe_rows(probabilities, 32)
+    assert 32 < len(fewer) <= 64
+    assert set(np.argsort(gaps)[:30]) <= set(fewer)
+
+
+def test_of_large_images_there_are_fewer():
+    assert [probed((3, side, side)) for side in (1, 28, 64, 80, 96, 224, 2_000)] == [64, 64, 64, 40, 32, 32, 32]
+    assert probed((1, 64, 72)) == 56
 
 
 def test_each_image_is_asked_about_four_times(images):
