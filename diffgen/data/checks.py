@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Int64Array
+from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 # Below this, neither a GAN nor a calibrated filter means anything.
 MIN_IMAGES = 50
@@ -36,11 +36,22 @@ def checked(images: Any, labels: Any, class_names: Any, source: str) -> ImageSet
     _check_images(images, source)
     names = _checked_names(class_names, source)
     return ImageSet(
-        images=images if images.flags.c_contiguous else np.ascontiguousarray(images),
+        images=_in_plain_order(images),
         labels=_checked_labels(labels, len(images), names, source),
         class_names=names,
         source=source,
     )
+
+
+def _in_plain_order(images: UInt8Array) -> UInt8Array:
+    """The same pixels, contiguous, with the strides that a new array has.
+
+    numpy leaves open the stride of an axis of one, such as the channel of grey images; torch takes some of these strides
+    for channels last, and convolutions then end in other last digits.
+    """
+    plain = images if images.flags.c_contiguous else np.ascontiguousarray(images)
+    made = plain.reshape(-1).reshape(images.shape)
+    return plain if plain.strides == made.strides else made
 
 
 def check_size_in_memory(shape: tuple[int, ...], source: str) -> None:

@@ -46,6 +46,16 @@ def test_arrays_are_copied() -> None:
     assert np.array_equal(found.labels, LABELS)  # type: ignore[arg-type]
 
 
+def test_grey_images_have_the_strides_of_a_new_array() -> None:
+    """torch takes a stride of 1 along the only channel for channels last."""
+    pixels = np.arange(60 * 8 * 8, dtype=np.uint8).reshape(60, 8, 8)
+    for images in (pixels[:, None], pixels[:, None][np.arange(60)]):
+        found = load(images).images
+        assert found.strides == (64, 64, 8, 1)
+        assert np.shares_memory(found, images)
+        np.testing.assert_array_equal(found[:, 0], pixels)
+
+
 def test_views_become_contiguous() -> None:
     found = load(np.zeros((60, 4, 5, 3), np.uint8).transpose(0, 3, 1, 2))
     assert found.images.shape == (60, 3, 4, 5)

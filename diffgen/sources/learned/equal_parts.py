@@ -21,7 +21,9 @@ def in_equal_parts(compute: Callable[[torch.Tensor], torch.Tensor], values: torc
     """
     done = []
     for part in values.split(PART):
-        missing = PART - len(part)
-        filled = torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) if missing else part
-        done.append(compute(filled.contiguous())[: len(part)])
+        # a tensor of its own: grey images can have the strides of either order in memory, and each order is another way
+        filled = part.new_empty((PART, *part.shape[1:]))
+        filled[: len(part)] = part
+        filled[len(part) :] = part[:1]
+        done.append(compute(filled)[: len(part)])
     return torch.cat(done)
