@@ -46,8 +46,8 @@ def checked(images: Any, labels: Any, class_names: Any, source: str) -> ImageSet
 def _in_plain_order(images: UInt8Array) -> UInt8Array:
     """The same pixels, contiguous, with the strides that a new array has.
 
-    numpy leaves open the stride of an axis of one, such as the channel of grey images; torch takes some of these strides
-    for channels last, and convolutions then end in other last digits.
+    numpy leaves open the stride of an axis of one, such as the channel of grey images; torch takes some of these
+    strides for channels last, and convolutions then end in other last digits.
     """
     plain = images if images.flags.c_contiguous else np.ascontiguousarray(images)
     made = plain.reshape(-1).reshape(images.shape)
