@@ -38,8 +38,9 @@ if torch.cuda.is_available():
         found.append(f"cuda:{number} ({about.name}, {about.total_memory / 2**30:.0f} GiB)")
 if torch.backends.mps.is_available():
     found.append("mps")
-print(json.dumps({"devices": found, "threads": torch.get_num_threads()}))
+print(json.dumps({"devices": found, "threads": torch.get_num_threads()}), flush=True)
 """
+_DEVICES_SAID = '{"devices": '
 
 
 _ISOLATED = "TorchScript, torch.export, ONNX, Keras and TensorFlow Lite files on the CPU, but none with --allow-pickle"
@@ -113,8 +114,7 @@ def doctor() -> Examination:
             versions[name] = _version(name)
             if versions[name] == "missing":
                 problems.append(f"The package {name} is missing; pip install {name} brings it.")
-    devices, threads = _devices(problems)
-    _check_torchvision(problems)
+    devices, threads = _torch(problems)
     cache = cache_folder()
     isolation, isolated = _isolation()
     return Examination(
@@ -138,7 +138,7 @@ def _isolation() -> tuple[str, str]:
     """What an isolated model can do here, and which models are isolated."""
     try:
         from diffgen.models.isolation.wall import walls
-    except Exception as error:  # torch is broken in one of many ways; _devices says how
+    except Exception as error:  # torch is broken in one of many ways; _torch says how
         return f"unknown, because torch cannot be imported ({type(error).__name__})", _NOT_ISOLATED
     found = walls()
     return found.sentence, _ISOLATED if found.missing is None else _NOT_ISOLATED
@@ -185,47 +185,47 @@ def _missing() -> tuple[Missing, ...]:
     )
 
 
-def _check_torchvision(problems: list[str]) -> None:
-    """Every torchvision belongs to one torch; another one fails only when it is imported."""
-    if "missing" in (_version("torch"), _version("torchvision")):
-        return
-    _, error = _in_new_process("import torchvision")
-    if error is None:
-        return
-    reason = "torchvision was built for another torch" if "operator torchvision::nms does not exist" in error else error
-    problems.append(
-        f"torchvision {_version('torchvision')} cannot be imported beside torch {_version('torch')} ({reason}); "
-        "install both together: pip install --force-reinstall torch torchvision."
-    )
-
-
-def _devices(problems: list[str]) -> tuple[tuple[str, ...], int | None]:
+def _torch(problems: list[str]) -> tuple[tuple[str, ...], int | None]:
+    """Devices and threads. Every torchvision belongs to one torch; another one fails only when it is imported."""
     import json
 
     if _version("torch") == "missing":
         return (), None
-    output, error = _in_new_process(_DEVICES)
-    if error is not None:
+    torchvision = _version("torchvision")
+    output, error = _in_new_process(_DEVICES + ("" if torchvision == "missing" else "import torchvision\n"))
+    said = [line for line in output.splitlines() if line.startswith(_DEVICES_SAID)]
+    if not said:
         problems.append(
             f"torch cannot be imported ({error}); pip install --force-reinstall torch torchvision mends it."
         )
         return (), None
-    found = json.loads(output.splitlines()[-1])
+    if error is not None:
+        other = "operator torchvision::nms does not exist" in error
+        reason = "torchvision was built for another torch" if other else error
+        problems.append(
+            f"torchvision {torchvision} cannot be imported beside torch {_version('torch')} ({reason}); "
+            "install both together: pip install --force-reinstall torch torchvision."
+        )
+    found = json.loads(said[0])
     return tuple(found["devices"]), found["threads"]
 
 
 def _in_new_process(program: str) -> tuple[str, str | None]:
-    """What a program printed, and the last line of its complaint if it failed; a crash of it is not one of ours."""
+    """What a program printed, and the last line of its complaint if it failed; a crash of it is not one of ours.
+
+    What it printed before it failed is given too.
+    """
     try:
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=_IMPORT_SECONDS, check=False
         )
-    except subprocess.TimeoutExpired:
-        return "", f"it takes longer than {_IMPORT_SECONDS} s"
+    except subprocess.TimeoutExpired as late:
+        output = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else late.stdout
+        return output or "", f"it takes longer than {_IMPORT_SECONDS} s"
     if done.returncode == 0:
         return done.stdout, None
     lines = done.stderr.strip().splitlines()
-    return "", lines[-1] if lines else f"it ended with code {done.returncode}"
+    return done.stdout, lines[-1] if lines else f"it ended with code {done.returncode}"
 
 
 # -- the machine -----------------------------------------------------------------------------------------------------

@@ -150,7 +150,9 @@ def test_weights_that_only_look_harmless_are_read_as_weights_alone(weights, old)
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.8103), ("resnet32", 0.8256)])
+@pytest.mark.parametrize(
+    ("name", "accuracy"), [("resnet20", 0.8103), pytest.param("resnet32", 0.8256, marks=pytest.mark.slow)]
+)
 def test_published_cifar_networks_reach_their_accuracy(shared_folder, name, accuracy):
     path = shared_folder / "models" / "cifar10-resnet-he" / f"{name}.state_dict.th"
     archive = shared_folder / "data" / "cifar10" / "test.zip"

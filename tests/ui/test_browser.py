@@ -268,7 +268,7 @@ def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place
     playwright.expect(page.locator("#dg-matrix small")).to_have_text(f"{expected:,} pictures")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
 def test_a_reload_lands_on_the_same_tab_and_run(opened: Callable[..., Any], width: int) -> None:
     page = opened(width=width)
     for tab in ("Live", "Runs"):
@@ -311,7 +311,7 @@ _CUT = """() => [...document.querySelectorAll('.dg-matrix th')].filter(({offsetP
     getComputedStyle(each).textOverflow === 'ellipsis').map((each) => each.textContent)"""
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
 def test_names_of_classes_are_whole_in_the_matrix(opened: Callable[..., Any], width: int) -> None:
     page = opened("hostile", width=width)
     go(page, "Behaviours")

@@ -59,18 +59,30 @@ def test_a_missing_part_names_the_command(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_a_torchvision_that_does_not_fit(error: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_in_new_process", lambda program: ("", error))
+    said_before = 'a notice\n{"devices": ["cpu"], "threads": 3}\n'
+    monkeypatch.setattr(doctor, "_in_new_process", lambda program: (said_before, error))
     problems: list[str] = []
-    doctor._check_torchvision(problems)
+    assert doctor._torch(problems) == (("cpu",), 3)
     assert len(problems) == 1
     assert said in problems[0]
     assert "pip install --force-reinstall torch torchvision" in problems[0]
 
 
-def test_a_process_that_fails_is_told_about() -> None:
+def test_a_torch_that_cannot_be_imported_is_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_in_new_process", lambda program: ("", "ImportError: libcudart.so.13"))
+    problems: list[str] = []
+    assert doctor._torch(problems) == ((), None)
+    assert [each.startswith("torch cannot be imported (ImportError: libcudart.so.13)") for each in problems] == [True]
+
+
+def test_a_process_that_fails_is_told_about(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor._in_new_process("print(5)") == ("5\n", None)
     assert doctor._in_new_process("raise ValueError('no')")[1] == "ValueError: no"
     assert doctor._in_new_process("import os; os._exit(7)")[1] == "it ended with code 7"
+    assert doctor._in_new_process("print(5, flush=True); raise ValueError('no')") == ("5\n", "ValueError: no")
+    monkeypatch.setattr(doctor, "_IMPORT_SECONDS", 2)
+    loops = "print(5, flush=True)\nwhile True: pass"
+    assert doctor._in_new_process(loops) == ("5\n", "it takes longer than 2 s")
 
 
 def test_the_limit_of_a_container(tmp_path: Path) -> None:
