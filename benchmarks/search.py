@@ -262,7 +262,8 @@ def table(out: Path) -> list[str]:
         if not runs:
             continue
         most = max(map(len, runs.values()))
-        lines += [f"## {folder.parent.name}, {folder.name}", "", f"Medians of up to {most} seeds.", ""]
+        alone = "Each p (Mann-Whitney) is that of its row alone."
+        lines += [f"## {folder.parent.name}, {folder.name}", "", f"Medians of up to {most} seeds. {alone}", ""]
         lines += ["| search | seeds | " + " | ".join(METRICS.values()) + " |", "|---|" + "---:|" * (len(METRICS) + 1)]
         for variant, found in runs.items():
             cells = [_median(found, metric) for metric in METRICS]
