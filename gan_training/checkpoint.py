@@ -83,7 +83,7 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
         # without memory for weights: a header may speak of larger ones than the file holds
         with torch.device("meta"):
             generator = DcganGenerator(shape, latent_dim=header["latent_dim"], width=width, classes=classes)
-            # with spectral_norm there would be its power iterations, and the second that they take on "meta"
+            # plain layers: on "meta" the power iterations of spectral_norm import torch's compiler
             discriminator = DcganDiscriminator(shape, width=width, classes=classes, normalised=False)
         generator.load_state_dict(_state(tensors, "generator"), assign=True)
         discriminator.load_state_dict(normalised_weights(_state(tensors, "discriminator")), assign=True)

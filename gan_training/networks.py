@@ -105,7 +105,9 @@ class DcganGenerator(nn.Module):
             ]
             before = after
         self.draw = nn.Sequential(*layers, nn.Conv2d(width, channels, 3, padding=1))
-        self.apply(_initialise)
+        # on "meta" there are no weights to be drawn, and torch imports its compiler to draw none
+        if not next(self.parameters()).is_meta:
+            self.apply(_initialise)
 
     def forward(self, latents: torch.Tensor) -> torch.Tensor:
         if self.classes:

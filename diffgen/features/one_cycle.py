@@ -23,7 +23,7 @@ class OneCycleAdam:
     here compiles with; the function below it does not (docs/decisions/057).
 
     Args:
-        parameters: what is trained, of one device.
+        parameters: what is trained, of one device and in the memory format that it keeps.
         rate: largest step size, > 0.
         steps: updates of the whole cycle, at least 1; there may be no more of them.
     """
@@ -31,8 +31,8 @@ class OneCycleAdam:
     def __init__(self, parameters: Iterable[nn.Parameter], rate: float, steps: int) -> None:
         self._parameters = list(parameters)
         self._rate, self._steps, self._done = rate, steps, 0
-        self._means = [torch.zeros_like(each, memory_format=torch.preserve_format) for each in self._parameters]
-        self._squares = [torch.zeros_like(each, memory_format=torch.preserve_format) for each in self._parameters]
+        self._means = [torch.zeros_like(each) for each in self._parameters]
+        self._squares = [torch.zeros_like(each) for each in self._parameters]
         self._counts = [torch.tensor(0.0) for _ in self._parameters]
 
     def update(self, loss: torch.Tensor) -> None:

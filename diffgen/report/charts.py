@@ -305,8 +305,8 @@ def _svg(draw: Callable[[Axes], None], title: str, name: str) -> str:
 def _between_labels(axes: Axes) -> tuple[float, float, float, float]:
     """Left, bottom, width and height of the axes, shares of the chart, with room for the numbers and the one label.
 
-    matplotlib's own layout draws the chart twice to measure its texts, half of the time of a chart; the page sets them
-    in a font of its own anyway, so that widths by the number of letters are as good.
+    matplotlib's own layout draws the chart twice to measure its texts, a third of the time of a chart; the page sets
+    them in a font of its own anyway, so that widths by the number of letters are as good.
     """
     down, along = _numbers(axes.yaxis, axes.get_ylim()), _numbers(axes.xaxis, axes.get_xlim())
     left = 9 + _LETTER * max((len(text) for _, text in down), default=0)

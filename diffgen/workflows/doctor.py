@@ -194,7 +194,7 @@ def _torch(problems: list[str]) -> tuple[tuple[str, ...], int | None]:
     torchvision = _version("torchvision")
     output, error = _in_new_process(_DEVICES + ("" if torchvision == "missing" else "import torchvision\n"))
     said = [line for line in output.splitlines() if line.startswith(_DEVICES_SAID)]
-    if not said:
+    if not said or (error is not None and torchvision == "missing"):
         problems.append(
             f"torch cannot be imported ({error}); pip install --force-reinstall torch torchvision mends it."
         )

@@ -32,20 +32,16 @@ def test_weights_are_those_of_torchs_optimiser_bit_for_bit(steps: int, rate: flo
     draws = torch.Generator().manual_seed(1)
     for step in range(steps):
         images, wanted = torch.randn(8, 1, 8, 8, generator=draws), torch.randint(3, (8,), generator=draws)
-
-        def loss(trained: nn.Module, more: nn.Parameter) -> torch.Tensor:
-            said = trained(images)  # noqa: B023
-            return nn.functional.cross_entropy(said + more if step % 2 else said, wanted)  # noqa: B023
-
-        cycle.update(loss(ours, spare))
+        added, other_added = (spare, other) if step % 2 else (0.0, 0.0)
+        cycle.update(nn.functional.cross_entropy(ours(images) + added, wanted))
         optimiser.zero_grad(set_to_none=True)
-        loss(theirs, other).backward()
+        nn.functional.cross_entropy(theirs(images) + other_added, wanted).backward()
         optimiser.step()
         schedule.step()
         for own, expected in zip([*ours.parameters(), spare], [*theirs.parameters(), other], strict=True):
             assert torch.equal(own, expected)
     with pytest.raises(ValueError, match="is over"):
-        cycle.update(loss(ours, spare))
+        cycle.update(ours(images).sum())
 
 
 def test_the_networks_of_a_data_set_learn_without_torchs_compiler(repository: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import struct
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,20 @@ def test_labels_with_gaps_are_kept(tmp_path: Path) -> None:
     for shown in (None, labels // 4):
         assert torch.equal(found.discriminator(unit, shown), made.discriminator(unit, shown))
     assert class_labels({"classes": 3}) == (0, 1, 2)
+
+
+def test_torchs_compiler_is_not_imported_to_load_it(stored: Path, repository: Path) -> None:
+    """Two seconds of the processor for a user whose GAN is in the cache."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from diffgen.gan_training import checkpoint\n"
+        "checkpoint.load(Path(sys.argv[1]))\n"
+        "sys.exit('torch._dynamo' in sys.modules or 'sympy' in sys.modules)\n"
+    )
+    words = [sys.executable, "-c", code, str(stored)]
+    done = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_it_is_told_cannot_change_what_it_holds(trained: TrainedGan, tmp_path: Path) -> None:

@@ -68,8 +68,11 @@ def test_a_torchvision_that_does_not_fit(error: str, said: str, monkeypatch: pyt
     assert "pip install --force-reinstall torch torchvision" in problems[0]
 
 
-def test_a_torch_that_cannot_be_imported_is_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_in_new_process", lambda program: ("", "ImportError: libcudart.so.13"))
+@pytest.mark.parametrize("torchvision", ["0.29.1", "missing"])
+def test_a_torch_that_cannot_be_imported_is_one_problem(torchvision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = '{"devices": ["cpu"], "threads": 3}' if torchvision == "missing" else ""  # it fails at its end
+    monkeypatch.setattr(doctor, "_version", lambda name: torchvision if name == "torchvision" else "2.14.1")
+    monkeypatch.setattr(doctor, "_in_new_process", lambda program: (said, "ImportError: libcudart.so.13"))
     problems: list[str] = []
     assert doctor._torch(problems) == ((), None)
     assert [each.startswith("torch cannot be imported (ImportError: libcudart.so.13)") for each in problems] == [True]
@@ -80,9 +83,9 @@ def test_a_process_that_fails_is_told_about(monkeypatch: pytest.MonkeyPatch) -> 
     assert doctor._in_new_process("raise ValueError('no')")[1] == "ValueError: no"
     assert doctor._in_new_process("import os; os._exit(7)")[1] == "it ended with code 7"
     assert doctor._in_new_process("print(5, flush=True); raise ValueError('no')") == ("5\n", "ValueError: no")
-    monkeypatch.setattr(doctor, "_IMPORT_SECONDS", 2)
+    monkeypatch.setattr(doctor, "_IMPORT_SECONDS", 4)
     loops = "print(5, flush=True)\nwhile True: pass"
-    assert doctor._in_new_process(loops) == ("5\n", "it takes longer than 2 s")
+    assert doctor._in_new_process(loops) == ("5\n", "it takes longer than 4 s")
 
 
 def test_the_limit_of_a_container(tmp_path: Path) -> None:
