@@ -12,6 +12,7 @@ _DIRECTIONS = 64
 _LEARNT_FROM = 3_000  # vectors
 _SPARE = 15  # candidates beyond those that are wanted
 _FEW = 2_048  # vectors that all distances are measured to
+_GROUP = 8  # distances whose smallest stands for all of them at first
 
 
 class Nearest:
@@ -48,7 +49,7 @@ class Nearest:
         count = min(count, len(self._vectors))
         rows = self._candidates(vectors, count)
         # measured anew: what a matrix product leaves of small distances is rounding
-        distances = torch.stack([(vectors - self._vectors[row]).norm(dim=1) for row in rows.T], dim=1)
+        distances = torch.stack([_distances(vectors, self._vectors, row) for row in rows.T], dim=1)
         nearest = distances.topk(count, dim=1, largest=False)
         return rows.gather(1, nearest.indices), nearest.values
 
@@ -60,7 +61,30 @@ class Nearest:
             count = min(count + _SPARE, len(self._vectors))
             own = (vectors - self._mean) @ self._directions
             squared = torch.addmm(self._offsets, own, self._projected.T, alpha=-2)
-        return squared.topk(count, dim=1, largest=False).indices
+        return _smallest(squared, count)
+
+
+def _distances(vectors: torch.Tensor, others: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """float32 (n,), from each of n vectors to the other one of its row."""
+    between = others.index_select(0, rows)
+    return between.sub_(vectors).norm(dim=1)
+
+
+def _smallest(values: torch.Tensor, count: int) -> torch.Tensor:
+    """int64 (n, count): where the smallest numbers of each row of (n, m) are, the smallest first.
+
+    They lie in those groups whose own smallest are the smallest, and to find a group's takes a tenth of a sort's time.
+    """
+    groups = values.shape[1] // _GROUP
+    if groups <= 2 * count:
+        return values.topk(count, dim=1, largest=False).indices
+    grouped = values[:, : groups * _GROUP].view(len(values), _GROUP, groups)
+    columns = torch.arange(values.shape[1], device=values.device)
+    firsts = _smallest(grouped.amin(dim=1), count)
+    members = firsts[:, None] + columns[: groups * _GROUP : groups, None]
+    rest = columns[groups * _GROUP :].expand(len(values), -1)
+    among = torch.cat([members.flatten(1), rest], dim=1)
+    return among.gather(1, values.gather(1, among).topk(count, dim=1, largest=False).indices)
 
 
 def _principal_directions(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

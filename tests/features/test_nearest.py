@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from diffgen.data import load
 from diffgen.features import nearest
@@ -83,3 +85,17 @@ def test_no_more_than_there_are() -> None:
     rows, distances = Nearest(vectors).find(torch.tensor([[1.0, 0.0, 0.1]]), 10)
     assert rows.tolist() == [[0, 2, 1]]
     assert distances.shape == (1, 3)
+
+
+@given(rows=st.integers(0, 4), columns=st.integers(1, 700), count=st.integers(1, 12), seed=st.integers(0, 99))
+@example(rows=3, columns=9_001, count=25, seed=0)
+@example(rows=3, columns=1_600, count=100, seed=0)
+def test_the_smallest_are_those_of_a_sort_ties_apart(rows: int, columns: int, count: int, seed: int) -> None:
+    """Few different values, so that there are ties, and infinities among them."""
+    rng = np.random.default_rng(seed)
+    values = rng.choice([*rng.standard_normal(columns // 3 + 1).astype(np.float32), np.inf], (rows, columns))
+    count = min(count, columns)
+    found = nearest._smallest(torch.from_numpy(values), count).numpy()
+    assert found.shape == (rows, count)
+    assert all(len(set(row)) == count for row in found.tolist())  # none twice
+    np.testing.assert_array_equal(np.take_along_axis(values, found, axis=1), np.sort(values, axis=1)[:, :count])
