@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     domain = prepare_gan(DataSplit(test, config.split), config.gan, context)
     other = _like(load(f"{arguments.other}:test", resize=training.image_shape[1]).images, training)
     sets = _image_sets(training, other, domain, arguments.run, part=10 if arguments.quick else 1)
-    recognised = {name: judge_for(training, test).recognised(images).numpy() for name, images in sets.items()}
+    judge = judge_for(training, None)
+    recognised = {name: judge.recognised(images).numpy() for name, images in sets.items()}
     chains = {
         **{name: FilterConfig(names=(name,)) for name in _ALONE},
         "preset paper": FILTER_PRESETS["paper"],

@@ -337,6 +337,7 @@ def main() -> None:
     parser.add_argument("data", help="folder with a training and a test split")
     parser.add_argument("--test", help="the test images, where DATA is a file of the training images alone")
     parser.add_argument("--gan", type=Path, help="a GAN's checkpoint; python -m benchmarks.gan trains one")
+    parser.add_argument("--pictures", type=int, default=GENERATED_IMAGES, help="how many the GAN draws")
     arguments = parser.parse_args()
     alone = arguments.test is not None
     training = load(arguments.data if alone else f"{arguments.data}:train")
@@ -352,7 +353,7 @@ def main() -> None:
             parser.error(f"{arguments.gan} was trained on other images than {test.source}; give the GAN of these.")
         config = split_of_gan(arguments.gan, test, SplitConfig(), Progress())
         generator, _, _ = gan_loader.load(arguments.gan, device=torch.device("cpu"))
-        latents = random_genes(generator.space, GENERATED_IMAGES, torch.Generator().manual_seed(1))
+        latents = random_genes(generator.space, arguments.pictures, torch.Generator().manual_seed(1))
         images = torch.cat([generator.draw(part) for part in latents.split(500)])
         print(json.dumps(asdict(measure(judge, test, images, config)), indent=2))
 

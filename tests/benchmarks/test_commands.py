@@ -173,7 +173,7 @@ def test_gate_sheet(bench: Bench, models: tuple[Path, Path], small_gan: Path, tm
 
 
 def test_judge(bench: Bench, small_gan: Path) -> None:
-    said = bench("judge", "digits", "--gan", small_gan)
+    said = bench("judge", "digits", "--gan", small_gan, "--pictures", 900)
     assert "recognised of the real test images" in said
     found = json.loads(said[said.index("{") :])
     assert found["covered_images"] == 90  # the tenth of 898 that was held out

@@ -102,7 +102,7 @@ def test_quiet_says_nothing_but_results(run: tuple[Path, str, str], diffgen_comm
     assert outcome.err == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_an_interrupted_search_reports_what_it_found_and_can_be_resumed(
     number: signal.Signals, files: dict[str, Path], repository: Path, tmp_path: Path, run: tuple[Path, str, str]
 ) -> None:

@@ -35,7 +35,7 @@ def test_a_reader_that_goes_away_is_no_failure(script, unbuffered):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["1", pytest.param("", marks=pytest.mark.slow)])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_output_that_cannot_be_written_is_said_and_no_failed_gate(unbuffered):
     done = run("diffgen compare --print-config >/dev/full", PYTHONUNBUFFERED=unbuffered)
@@ -45,7 +45,7 @@ def test_output_that_cannot_be_written_is_said_and_no_failed_gate(unbuffered):
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_stream_that_was_closed_changes_no_exit_code(unbuffered):
     done = run("diffgen --version >&-; diffgen compare --print-config >&-", PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stderr) == (0, b"")

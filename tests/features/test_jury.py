@@ -141,8 +141,14 @@ def test_members_are_asked_about_mirrored_images_when_all_have_learned_the_lesso
     assert at_the_question == [8, 8, 8]  # two fifths of 20 steps
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
-@pytest.mark.parametrize("steps", [1, 2, 40])
+@pytest.mark.parametrize(
+    ("steps", "threads"),
+    [
+        *((steps, threads) for steps in (1, 2) for threads in (1, 2, 4)),
+        (40, 2),
+        *(pytest.param(40, threads, marks=pytest.mark.slow) for threads in (1, 4)),
+    ],
+)
 def test_members_learn_at_the_same_time_what_they_learn_in_one_sum(
     digits: tuple[torch.Tensor, torch.Tensor], steps: int, threads: int
 ) -> None:

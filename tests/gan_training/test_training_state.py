@@ -45,7 +45,7 @@ def uninterrupted(digits: ImageSet, monitor: GanMonitor) -> TrainedGan:
     return training(digits, monitor, None)
 
 
-@pytest.mark.parametrize("break_after", [1, 5, 13, 23])
+@pytest.mark.parametrize("break_after", [5, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 13, 23))])
 def test_resumed_training_ends_with_the_same_gan(
     digits: ImageSet,
     monitor: GanMonitor,

@@ -176,7 +176,7 @@ def in_clumps(mean: float, design_effect: float, most: int) -> NDArray[np.float6
     return chances
 
 
-@pytest.mark.parametrize("share", [0.0005, 0.01, 0.08, pytest.param(0.4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.0005, 0.01, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.08, 0.4))])
 def test_the_same_candidate_on_other_random_images_does_not_fail(share: float) -> None:
     """Each seed draws other images; two 95 % intervals that must not touch fail at most 3 of 1,000 checks by chance."""
     assert chance_of_failing(random_rate, binom.pmf(np.arange(2_001), 2_000, share)) <= 0.003

@@ -103,7 +103,7 @@ from diffgen.events import Message, Progress
 from diffgen.features import cells
 from diffgen.features import encoder
 
-encoder._STEPS = 150  # long enough for both to want it at once
+encoder._STEPS_GREY = 150  # long enough for both to want it at once
 trained = encoder.train
 
 def noted(*arguments, **settings):

@@ -69,7 +69,7 @@ def spatial() -> ImageSource:
 @pytest.fixture(scope="module")
 def quantised(digits: ImageSet) -> ImageSource:
     """With its discriminators, of which the last few updates are."""
-    return prepared(digits, VqSettings(steps=60, discriminators=True))[0]
+    return prepared(digits, VqSettings(steps=24, discriminators=True))[0]
 
 
 @pytest.fixture(params=["dense", "spatial", "quantised"])
@@ -147,7 +147,7 @@ def test_it_is_trained_once_and_computes_the_same_from_the_cache(
     own = {
         "dense": VaeSettings(steps=200, latent_dim=20),
         "spatial": VaeSettings(steps=40, cell_dim=3),
-        "quantised": VqSettings(steps=60, discriminators=True),
+        "quantised": VqSettings(steps=24, discriminators=True),
     }[kind]
     again, said = prepared(colours() if kind == "spatial" else digits, own)
     assert "in the cache" in said

@@ -162,7 +162,7 @@ def test_votes_that_wait_stay_with_who_gave_them(labelling: Callable[..., tuple[
     _until_said(page, sheets, "queued", "Bo", {first: "7"})
 
 
-@pytest.mark.parametrize("away", ["cut-off", "behind-a-proxy"])
+@pytest.mark.parametrize("away", ["behind-a-proxy", pytest.param("cut-off", marks=pytest.mark.slow)])
 def test_votes_wait_for_a_page_that_does_not_answer(away: str, labelling: Callable[..., tuple[Any, Sheets]]) -> None:
     """Three votes, of which none arrives until the page is there again; then each does, once and in turn."""
     page, sheets = labelling(away, 4, fails=True)

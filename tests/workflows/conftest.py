@@ -49,7 +49,7 @@ def small_config() -> CompareConfig:
         source=SourceConfig(family="gan"),
         # two readings: they would take as long as the updates
         gan=GanConfig(
-            width=16, steps=500, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
+            width=16, steps=300, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
         ),
         search=SearchConfig(population=50),
         filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000)),

@@ -62,7 +62,7 @@ def test_without_any_limit_a_broken_candidate_does_not_pass(
         told("Checks", "a candidate that does not answer alike twice", broken["steadiness"].sentence)
 
 
-@pytest.mark.parametrize("names", ["words", "numbers"])
+@pytest.mark.parametrize("names", ["words", pytest.param("numbers", marks=pytest.mark.slow)])
 def test_a_lost_class_is_seen_whatever_the_order_of_the_folders(
     names: str, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
 ) -> None:
