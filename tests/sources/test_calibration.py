@@ -137,12 +137,10 @@ def test_ranges_are_kept_in_the_cache(
 
 
 def test_how_sure_the_jury_must_be_is_part_of_what_is_kept(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, taught: tuple[DataSplit, juries.Jury], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It chooses the held-out images that ranges are found on: what another run found is none of this one's."""
-    data = load("digits:test")
-    split = DataSplit(data, SplitConfig(holdout=0.5))
-    jury = juries.train(split.reference, torch.from_numpy(data.labels)[split.rows[0]], shown=6_000)
+    split, jury = taught
     sure = certainty(jury.answers(split.held_out))
     lax, strict = (Recogniser(jury, float(np.quantile(sure, share))) for share in (0.05, 0.7))
     found = {}

@@ -28,7 +28,7 @@ def digits() -> ImageSet:
 
 @pytest.fixture(scope="module")
 def judges(digits: ImageSet) -> Jury:
-    return jury.train(torch.from_numpy(digits.images), torch.from_numpy(digits.labels), shown=8_000)
+    return jury.train(torch.from_numpy(digits.images), torch.from_numpy(digits.labels), shown=5_000)
 
 
 def test_it_is_what_the_jury_gives_the_label(digits: ImageSet, judges: Jury) -> None:
