@@ -90,10 +90,9 @@ distclean: clean
 	rm -rf $(VENV) .venv-release .venv-mlserver
 
 # One plain install, so that pip resolves torch and torchvision together: docs/decisions/002-torch-from-the-index.md.
-# Python compiles what a test imports, once; pip would compile the tens of thousands of modules that none imports, too.
 $(DEV_STAMP): setup.cfg pyproject.toml $(VENV_STAMP) | same-python
 	@echo "Installing diffgen and its tools into $(VENV); torch is large, the first time takes minutes."
-	$(PIP) install --no-compile -e ".[dev]"
+	$(PIP) install -e ".[dev]"
 	@touch $(USER_STAMP) $@
 
 $(DOCS_STAMP): $(DEV_STAMP)
