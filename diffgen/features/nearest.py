@@ -20,7 +20,8 @@ class Nearest:
 
     Candidates are those that are nearest along the vectors' principal directions, what lies beside these counted as if
     it stood at right angles; distances to the candidates alone are measured. That is right for nearly all pictures
-    (see above) and takes 0.4 (CIFAR-10) to 0.6 (MNIST) of the time of a product with all. Of few all are candidates.
+    (see above) and takes an eighth (CIFAR-10) to a quarter (MNIST) of the time of a product with all
+    (benchmarks/results/parts.md). Of few all are candidates.
 
     Args:
         vectors: float32 (N, D), N at least 1, on the device that is to compute.
@@ -73,7 +74,8 @@ def _distances(vectors: torch.Tensor, others: torch.Tensor, rows: torch.Tensor) 
 def _smallest(values: torch.Tensor, count: int) -> torch.Tensor:
     """int64 (n, count): where the smallest numbers of each row of (n, m) are, the smallest first.
 
-    They lie in those groups whose own smallest are the smallest, and to find a group's takes a twentieth of a sort's time.
+    They lie in those groups whose own smallest are the smallest, and a group's own is found in a twentieth
+    of a sort's time.
     """
     groups = values.shape[1] // _GROUP
     if groups <= 2 * count:
