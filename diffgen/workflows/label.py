@@ -34,10 +34,13 @@ from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.layout import LatentLayout
-from diffgen.types import Int64Array, several
+from diffgen.tasks.classification import role_name
+from diffgen.types import Float32Array, Int64Array, several
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _BATCH = 1024
+_TOLD_BY = 10  # pictures; of fewer two models may be as sure of the same by chance
+_ALIKE = 1e-4  # in every probability: another format and another processor change less
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,8 @@ def label_oracle(
     finds = read_valid_triggers(folder)
     opened = OpenedRun(folder, device)
     place = opened.device
-    some = finds.images_of(np.sort(random_rows(len(finds), PREPARED)))
+    tried = np.sort(random_rows(len(finds), PREPARED))
+    some = finds.images_of(tried)
     under_test = {folder.manifest["files"][role]["sha256"]: role for role in folder.manifest["files"]}
     models = []
     for oracle in several(oracles):
@@ -233,6 +237,12 @@ def label_oracle(
                 f"{len(finds.class_names)}; give one with the same classes."
             )
         _count_as(finds.class_names, model, progress)
+        own = _answers_as(model.predict(some), finds, tried)
+        if own is not None:
+            raise UserError(
+                f"The reference model {model.name} gives the very answers of model {role_name(own)} of the run to all "
+                f"{len(tried):,} pictures that were tried, and would be its own judge; give another one."
+            )
         models.append(model)
     parts: list[Int64Array] = []
     with progress.stage("Asking the reference models", total=len(finds)) as task:
@@ -242,6 +252,17 @@ def label_oracle(
     about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
     rows = np.arange(len(finds), dtype=np.int64)
     return _put(folder, finds, _Said("oracle", rows, np.concatenate(parts), about, len(models)), force=force)
+
+
+def _answers_as(answers: Float32Array, finds: TriggerTable, rows: Int64Array) -> int | None:
+    """Which model of a run gave these answers, float32 (n, K), to n of its pictures, in whatever format; None: none."""
+    if len(rows) < _TOLD_BY:
+        return None
+    if finds.classes is not None:
+        answers = np.take_along_axis(answers, finds.classes[rows], axis=1)
+    apart = np.abs(finds.probabilities[rows] - answers[:, None]).max(axis=(0, 2))
+    closest = int(apart.argmin())
+    return closest if apart[closest] < _ALIKE else None
 
 
 def _count_as(names: Sequence[str], model: BlackBox, progress: Progress) -> None:
