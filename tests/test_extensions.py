@@ -14,21 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import diffgen
 from diffgen import extensions
-from diffgen.comparison.image_source import settled_generator
-from diffgen.comparison.requirements import check_settings
 from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, GeneratorConfig, SearchConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import StopToken, TriggersFound
-from diffgen.extensions import Extensions
 from diffgen.filters import foreign_filters
-from diffgen.origins import Origins
 from diffgen.runs.folder import RunFolder
-from diffgen.sources.check import checked_source
 from diffgen.techniques import technique_class, technique_names
 from diffgen.techniques.dflare import DFlareSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
@@ -280,56 +274,7 @@ def test_settings_of_our_own_technique_from_python(folder: Path, tmp_path: Path)
     assert RunFolder.open(found.run).config()["search"]["dflare"] == {"mutations": 7}
 
 
-class Bad:
-    """A generator with one fault."""
-
-    def __init__(self, fault: str) -> None:
-        from diffgen.sources.space import Box
-
-        self.space, self.fault, self._calls = Box(3), fault, 0
-        self.image_shape = (1, 8, 9) if fault == "shape" else (1, 8, 8)
-
-    def draw(self, genes: torch.Tensor) -> torch.Tensor:
-        self._calls += 1
-        grey = (genes.abs().mean(dim=1) * 100).reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8)
-        if self.fault == "random":
-            grey = grey + self._calls * 5
-        if self.fault == "batch":
-            grey = grey + 5 * len(genes)
-        return grey if self.fault == "type" else grey.to(torch.uint8)
-
-    def origins(self, genes: torch.Tensor) -> Origins | None:
-        return None
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("shape", "draws 1x8x9 images but the data has 1x8x8"),
-        ("type", "let it draw torch.uint8"),
-        ("random", "draws another image when it is handed the same genes again"),
-        ("batch", "depends on the others in its batch"),
-    ],
-)
-def test_a_generator_is_tried_out(fault: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        checked_source(Bad(fault), "bad", (1, 8, 8))
-    assert checked_source(Bad(""), "good", (1, 8, 8)).image_shape == (1, 8, 8)
-    with pytest.raises(UserError, match="The generator list has no space"):
-        checked_source([], "list", (1, 8, 8))
-
-
 def test_a_generator_that_finds_genes_serves_searches_from_real_images(folder: Path) -> None:
-    config = CompareConfig(technique="sinvad")
-    with Extensions(generator=PixelSource()).in_use():
-        check_settings(settled_generator(config))
-    with (
-        Extensions(generator=Bad("")).in_use(),
-        pytest.raises(UserError, match=r"which the source given cannot; .*, or give the generator a method encode"),
-    ):
-        check_settings(settled_generator(config))
-    with pytest.raises(UserError, match=r"finds genes of shape \(8, 3\) for 8 images; let it find 784 for each"):
-        checked_source(ShortSighted(), "short-sighted", (1, 28, 28))
     found = diffgen.compare(
         str(folder / "a.onnx"),
         str(folder / "b.onnx"),
@@ -342,13 +287,6 @@ def test_a_generator_that_finds_genes_serves_searches_from_real_images(folder: P
     )
     assert found.queries == 300
     assert RunFolder.open(found.run).read_arrays("outcomes")["asked"].sum() == 300
-
-
-class ShortSighted(PixelSource):
-    """Finds too few genes."""
-
-    def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        return super().encode(images, labels)[:, :3]
 
 
 def test_diffgens_own_techniques_are_found_without_a_look_at_all_packages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,8 +74,7 @@ def _distances(vectors: torch.Tensor, others: torch.Tensor, rows: torch.Tensor) 
 def _smallest(values: torch.Tensor, count: int) -> torch.Tensor:
     """int64 (n, count): where the smallest numbers of each row of (n, m) are, the smallest first.
 
-    They lie in those groups whose own smallest are the smallest, and a group's own is found in a twentieth
-    of a sort's time.
+    They lie in those groups whose own smallest are the smallest, and what a group's is takes no sorting.
     """
     groups = values.shape[1] // _GROUP
     if groups <= 2 * count:

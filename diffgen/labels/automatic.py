@@ -8,23 +8,45 @@ import numpy as np
 
 from diffgen.errors import UserError
 from diffgen.labels.store import UNLABELLED
-from diffgen.models import BlackBox
+from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.layout import LatentLayout
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.types import Float32Array, Int64Array
+
+_TELLING = 10  # pictures
+_ALIKE = 1e-4  # in every probability; the same weights in TorchScript and ONNX differ by less
 
 
-def oracle_labels(oracles: Sequence[BlackBox], images: UInt8Array) -> Int64Array:
+def agreed_labels(answers: Sequence[Float32Array]) -> Int64Array:
     """What reference models say of pictures where all of them say the same.
 
     Args:
-        oracles: prepared, with the same classes in the same order.
-        images: uint8 (N, C, H, W).
+        answers: float32 (N, K) of each, with the same classes in the same order.
 
     Returns:
         int64 (N,), ``UNLABELLED`` where two of them differ.
     """
-    said = np.stack([oracle.predict(images).argmax(axis=1) for oracle in oracles])
+    said = np.stack([each.argmax(axis=1) for each in answers])
     return np.where((said == said[0]).all(axis=0), said[0], UNLABELLED).astype(np.int64)
+
+
+def whose_answers(answers: Float32Array, finds: TriggerTable) -> int | None:
+    """Which model of a run gives these answers, whatever file it came from.
+
+    Args:
+        answers: float32 (n, K), to the first n pictures.
+        finds: the pictures of the run, n or more, with what its models said.
+
+    Returns:
+        The number of the model; None: none of them, or too few pictures to tell, of which two models may be as sure.
+    """
+    count = len(answers)
+    if count < _TELLING:
+        return None
+    if finds.classes is not None:
+        answers = np.take_along_axis(answers, finds.classes[:count], axis=1)
+    apart = np.abs(finds.probabilities[:count] - answers[:, None]).max(axis=(0, 2))
+    closest = int(apart.argmin())
+    return closest if apart[closest] < _ALIKE else None
 
 
 def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes: int) -> Int64Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -10,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.label_order import places_of
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig, LabelConfig, ModelSpec, roles
+from diffgen.config import CompareConfig, LabelConfig, ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.agreement import merge
-from diffgen.labels.automatic import intended_labels, oracle_labels
+from diffgen.labels.automatic import agreed_labels, intended_labels, whose_answers
+from diffgen.labels.outcomes import outcomes
 from diffgen.labels.reading import read_labels
 from diffgen.labels.sample_size import sample_size
 from diffgen.labels.sheet import Sheet, image_id, write_sheet
@@ -39,8 +38,6 @@ from diffgen.types import Float32Array, Int64Array, several
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _BATCH = 1024
-_TOLD_BY = 10  # pictures; of fewer two models may be as sure of the same by chance
-_ALIKE = 1e-4  # in every probability: another format and another processor change less
 
 
 @dataclass(frozen=True)
@@ -218,8 +215,7 @@ def label_oracle(
     finds = read_valid_triggers(folder)
     opened = OpenedRun(folder, device)
     place = opened.device
-    tried = np.sort(random_rows(len(finds), PREPARED))
-    some = finds.images_of(tried)
+    some = finds.images_of(np.sort(random_rows(len(finds), PREPARED)))
     under_test = {folder.manifest["files"][role]["sha256"]: role for role in folder.manifest["files"]}
     models = []
     for oracle in several(oracles):
@@ -237,32 +233,29 @@ def label_oracle(
                 f"{len(finds.class_names)}; give one with the same classes."
             )
         _count_as(finds.class_names, model, progress)
-        own = _answers_as(model.predict(some), finds, tried)
-        if own is not None:
-            raise UserError(
-                f"The reference model {model.name} gives the very answers of model {role_name(own)} of the run to all "
-                f"{len(tried):,} pictures that were tried, and would be its own judge; give another one."
-            )
         models.append(model)
     parts: list[Int64Array] = []
     with progress.stage("Asking the reference models", total=len(finds)) as task:
         for images in finds.image_column.batches(_BATCH):
-            parts.append(oracle_labels(models, images))
+            said = [model.predict(images) for model in models]
+            if not parts:
+                _refuse_those_under_test(models, said, finds)
+            parts.append(agreed_labels(said))
             task.advance(len(parts[-1]))
     about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
     rows = np.arange(len(finds), dtype=np.int64)
     return _put(folder, finds, _Said("oracle", rows, np.concatenate(parts), about, len(models)), force=force)
 
 
-def _answers_as(answers: Float32Array, finds: TriggerTable, rows: Int64Array) -> int | None:
-    """Which model of a run gave these answers, float32 (n, K), to n of its pictures, in whatever format; None: none."""
-    if len(rows) < _TOLD_BY:
-        return None
-    if finds.classes is not None:
-        answers = np.take_along_axis(answers, finds.classes[rows], axis=1)
-    apart = np.abs(finds.probabilities[rows] - answers[:, None]).max(axis=(0, 2))
-    closest = int(apart.argmin())
-    return closest if apart[closest] < _ALIKE else None
+def _refuse_those_under_test(models: Sequence[BlackBox], said: Sequence[Float32Array], finds: TriggerTable) -> None:
+    """A model under test is told by its answers to the first pictures, float32 (n, K), also in another format."""
+    for model, answers in zip(models, said, strict=True):
+        own = whose_answers(answers, finds)
+        if own is not None:
+            raise UserError(
+                f"The reference model {model.name} gives the very answers of model {role_name(own)} of the run to "
+                f"{len(answers):,} pictures, and would be its own judge; give another one."
+            )
 
 
 def _count_as(names: Sequence[str], model: BlackBox, progress: Progress) -> None:
@@ -326,7 +319,9 @@ def label_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
     store = read_store(folder, finds)
-    return _outcomes(finds, store), {name: int((store.sources == name).sum()) for name in SOURCES}
+    return outcomes(store.of(finds.hashes)[0], finds.labels), {
+        name: int((store.sources == name).sum()) for name in SOURCES
+    }
 
 
 def read_store(folder: RunFolder, finds: TriggerTable) -> LabelStore:
@@ -386,25 +381,5 @@ def _put(folder: RunFolder, finds: TriggerTable, said: _Said, *, force: bool) ->
         undecided=int((said.labels == UNLABELLED).sum()) + said.silent,
         annotators=said.annotators,
         kappa=said.kappa,
-        outcomes=_outcomes(finds, store),
+        outcomes=outcomes(store.of(finds.hashes)[0], finds.labels),
     )
-
-
-def _outcomes(finds: TriggerTable, store: LabelStore) -> dict[str, int]:
-    labels, _ = store.of(finds.hashes)
-    right = finds.labels == labels[:, None]
-    if right.shape[1] > 2:
-        return _outcomes_of_many(labels, right)
-    names = np.select(
-        [labels == UNLABELLED, labels == INVALID, right[:, 0], right[:, 1]],
-        ["", "invalid", "only A right", "only B right"],
-        "both wrong",
-    )
-    counted = Counter(names.tolist())
-    return {name: counted[name] for name in ("only A right", "only B right", "both wrong", "invalid")}
-
-
-def _outcomes_of_many(labels: Int64Array, right: NDArray[np.bool_]) -> dict[str, int]:
-    shows = labels >= 0
-    found = {f"{role} right": int(right[shows, index].sum()) for index, role in enumerate(roles(right.shape[1]))}
-    return {**found, "all wrong": int((~right[shows].any(axis=1)).sum()), "invalid": int((labels == INVALID).sum())}

@@ -103,6 +103,7 @@ from diffgen.events import Message, Progress
 from diffgen.features import cells
 from diffgen.features import encoder
 
+assert hasattr(encoder, "_STEPS_GREY")
 encoder._STEPS_GREY = 150  # long enough for both to want it at once
 trained = encoder.train
 

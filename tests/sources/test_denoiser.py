@@ -31,14 +31,15 @@ def digits() -> ImageSet:
     return load("digits:test")
 
 
-def prepared(images: ImageSet, *, batch: int = 16, **given: object) -> tuple[DenoisingSource, str]:
+def prepared(images: ImageSet, *, batch: int | None = 16, **given: object) -> tuple[DenoisingSource, str]:
     """A source that has learned to take noise away, and no more, and what was said."""
     config, events = CompareConfig(), list[Event]()
     own = DenoiserSettings(steps=60, **given)  # type: ignore[arg-type]
     config = replace(config, source=config.source.with_family(own))
     context = FamilyContext(DomainEncoder(images.image_shape), CPU, Progress(events.append))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("diffgen.sources.denoiser._BATCH", batch)
+        if batch is not None:
+            patch.setattr("diffgen.sources.denoiser._BATCH", batch)
         source = DenoiserFamily().prepare(DataSplit(images, config.split), config, context).source
     assert isinstance(source, DenoisingSource) and isinstance(source, EncodingSource)
     return source, " ".join(each.text for each in events if isinstance(each, Message))
@@ -144,7 +145,7 @@ def test_an_update_sees_no_more_pixels_of_large_images_than_of_small_ones(
     monkeypatch.setattr("diffgen.sources.denoiser.obtain", stop)
     images = np.random.default_rng(0).integers(0, 256, (20, *shape), dtype=np.uint8)
     with pytest.raises(InterruptedError):
-        prepared(ImageSet(images, None, None, "random"), batch=64)
+        prepared(ImageSet(images, None, None, "random"), batch=None)
     assert batches == [batch]
 
 

@@ -22,7 +22,7 @@ def test_a_model_under_test_in_another_format_is_no_judge(
     """A is TorchScript in the run and ONNX here; the same network trained otherwise may judge."""
     run = shutil.copytree(finished.run, tmp_path / "run")
     before = label_counts(run)
-    with pytest.raises(UserError, match="gives the very answers of model A of the run to all") as refused:
+    with pytest.raises(UserError, match="gives the very answers of model A of the run to") as refused:
         label_oracle(run, model_files["a_onnx"])
     told("`diffgen label`", "a reference model that is model A in another format", refused.value)
     b = load_model(model_files["b"])
