@@ -61,9 +61,10 @@ docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python -m docs.tools.links docs/_build/html
 
-pictures: $(USER_STAMP)
+pictures: $(DEV_STAMP)
 	$(BIN)/python -m docs.tools.badges
 	$(BIN)/python -m docs.tools.pictures
+	$(BIN)/python -m docs.tools.page_pictures
 
 # Everything happens in an environment of its own and in dist/: the checkout itself can be imported by none of it.
 release:

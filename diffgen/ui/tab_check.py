@@ -26,7 +26,7 @@ _GIVEN = 7  # inputs before those that are made from settings
 
 def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
     """Draw the tab."""
-    with gr.Row(equal_height=False):
+    with gr.Row(equal_height=False, elem_id="dg-check"):
         with gr.Column(scale=4, min_width=320):
             base = gr.Textbox(label="Base", info="The model that is in use.", placeholder="models/float.onnx")
             candidate = gr.Textbox(
@@ -54,7 +54,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             start = gr.Button("Start the check", variant="primary")
             with gr.Accordion("The same without this page", open=False):
                 line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
-        with gr.Column(scale=7, min_width=320):
+        with gr.Column(scale=7, min_width=320, elem_id="dg-checked"):
             accept = gr.Button("Accept what is new into the store", visible=False, size="sm")
             outcome = gr.HTML(label="verdict", padding=False, elem_id="dg-verdict")
     asked: list[Any] = [base, candidate, data, budget, seed, store, name, *own, more]
