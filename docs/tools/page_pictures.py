@@ -1,6 +1,6 @@
 """The pictures of the page in the browser, taken by Chromium from the runs of ``docs.tools.pictures``.
 
-    python -m docs.tools.page_pictures     needs the runs, and the extras ui and test
+    python -m docs.tools.page_pictures     needs the runs, the extra test, and Chromium
 
 Every tab is shown twice: light on 1440 pixels, and dark on the 390 of a telephone. The page is the one that ``diffgen
 ui`` serves; no name of another machine leads anywhere.
@@ -13,23 +13,24 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
+from playwright.sync_api import sync_playwright
 
+from diffgen.ui.labelling import Sheets
+from diffgen.ui.place import Place
 from docs.tools.pictures import PICTURES, RUNS
+from tests.ui.serving import ARGUMENTS, chromium, served
 from tests.ui.steps import go
 
 PAGE = PICTURES / "page"
 SIZES = {1440: "light", 390: "dark"}
 _HOME = "/home/ada"  # in place of where the runs lie on this machine
-_RESOLVE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+_TOKEN = "for-the-pictures"
 _PATIENCE = 120_000  # ms
-_RECOGNISED = 1  # among the first pictures: one of which the jury says who is wrong
+_MOST_LOOKS = 60  # until a page stands still
 _SHEET = 150  # pictures that are to be labelled
 
 # tab -> the run that it is seen with, and what shows that all of it is there
@@ -52,16 +53,22 @@ def main() -> None:
     """Serve a copy of the runs and take the pictures."""
     if not (RUNS / "gate" / "junit.xml").is_file():
         sys.exit("The runs are missing; python -m docs.tools.pictures makes them.")
+    program = chromium()
+    if program is None:
+        sys.exit("There is no Chromium, so that the pictures of the page stay as they are: apt-get install chromium")
     PAGE.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as home:
+    with sync_playwright() as driver, tempfile.TemporaryDirectory() as home:
         runs = Path(shutil.copytree(RUNS, Path(home).resolve() / "runs"))
         os.chdir(runs.parent)  # what stands on the page is where the files lie, seen from here
-        with _served(runs) as address, _chromium() as browser:
+        place = Place(runs, (runs,))
+        Sheets(place).make("demo", _SHEET)
+        browser = driver.chromium.launch(executable_path=program, args=[*ARGUMENTS])
+        with served(place, _TOKEN) as address:
             for width, scheme in SIZES.items():
                 for tab in _TABS:
                     file = PAGE / f"{tab.lower()}-{width}.png"
                     seen = _settled(_shown(browser, address, tab, width, scheme, str(runs.parent)))
-                    # a third of the bytes, and no difference that one sees
+                    # half of the bytes, and no difference that one sees
                     Image.open(io.BytesIO(seen)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
                         file, optimize=True
                     )
@@ -73,7 +80,7 @@ def _shown(browser: Any, address: str, tab: str, width: int, scheme: str, home: 
     run, there = _TABS[tab]
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.set_default_timeout(_PATIENCE)
-    page.goto(f"{address}&run={run}")
+    page.goto(f"{address}?token={_TOKEN}&run={run}")
     page.get_by_role("tab", name="Run", exact=True).first.wait_for()
     go(page, tab)
     if tab == "Run":
@@ -83,7 +90,7 @@ def _shown(browser: Any, address: str, tab: str, width: int, scheme: str, home: 
         page.get_by_label("Who labels").fill("Ada")
         page.get_by_label("Who labels").press("Enter")
     if tab == "Behaviours":
-        page.locator("#dg-pictures .dg-thumb").nth(_RECOGNISED).click()
+        page.locator("#dg-pictures .dg-thumb.dg-wrong").first.click()  # the jury says who
     page.locator(there).locator("visible=true").first.wait_for()
     page.evaluate(_RENAMED, [home, _HOME])
     return page
@@ -91,47 +98,14 @@ def _shown(browser: Any, address: str, tab: str, width: int, scheme: str, home: 
 
 def _settled(page: Any) -> bytes:
     """The page as it is when it has stood still for a second, as PNG."""
-    before, now = b"", page.screenshot(full_page=True)
-    while now != before:
+    now = page.screenshot(full_page=True)
+    for _ in range(_MOST_LOOKS):
         page.wait_for_timeout(1000)
         before, now = now, page.screenshot(full_page=True)
-    page.close()
-    return bytes(now)
-
-
-@contextmanager
-def _served(runs: Path) -> Iterator[str]:
-    """The address of the page, with its token; it is served by this process."""
-    import uvicorn
-
-    from diffgen.ui.labelling import Sheets
-    from diffgen.ui.place import Place
-    from diffgen.ui.server import Address, application, listen
-
-    place = Place(runs, (runs,))
-    Sheets(place).make("demo", _SHEET)
-    listening = listen(Address("127.0.0.1", 0))
-    address = Address("127.0.0.1", listening.getsockname()[1])
-    app = application(place, address)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    yield address.where
-    server.should_exit = True
-    thread.join(10)
-
-
-@contextmanager
-def _chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        sys.exit("There is no Chromium, so that the pictures of the page stay as they are: apt-get install chromium")
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", _RESOLVE])
-        yield browser
-        browser.close()
+        if now == before:
+            page.close()
+            return bytes(now)
+    sys.exit(f"The page {page.url.partition('token')[0]} has not stood still for {_MOST_LOOKS} s.")
 
 
 if __name__ == "__main__":

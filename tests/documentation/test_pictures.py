@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 from lxml import etree
+from PIL import Image
 
 import diffgen
 from docs.tools.badges import BADGES, badges
 from docs.tools.svg import WIDTH, Card
+from tests.ui.steps import TABS
 
+SIZES = (1440, 390)
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -23,6 +26,18 @@ def test_every_picture_of_readme_is_small_says_what_it_shows_and_fetches_nothing
         assert (repository / name).stat().st_size < 60_000
         assert root.findtext(f"{_SVG}title")
         assert all(image.get("href").startswith("data:image/png;base64,") for image in root.iter(f"{_SVG}image"))
+
+
+def test_the_page_is_shown_as_the_tool_takes_it(repository: Path) -> None:
+    """Every tab in both sizes, and nothing of tabs that are no more; the page of the site names each."""
+    files = {each.name: each for each in (repository / "docs/pictures/page").iterdir()}
+    assert set(files) == {f"{tab.lower()}-{width}.png" for tab in TABS for width in SIZES}
+    for name, file in files.items():
+        with Image.open(file) as picture:
+            assert f"-{picture.width}.png" in name
+        assert file.stat().st_size < 300_000
+    page = (repository / "docs/howto/browser.md").read_text(encoding="utf-8")
+    assert [name for name in files if f"pictures/page/{name}" not in page] == []
 
 
 def test_badges_say_what_the_files_of_the_project_say(repository: Path) -> None:

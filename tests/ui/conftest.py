@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from diffgen.ui import missing
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.place import Place
+from tests.ui.serving import ARGUMENTS, chromium, served
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 HOSTILE = ("<img src=x onerror=document.title='hacked'>", "${document.title='hacked'}", "{{constructor}}")
@@ -54,23 +54,11 @@ def page(place: Place) -> Iterator[str]:
     """The address of the page, served by this process; who asks must know ``TOKEN``."""
     if missing():
         pytest.skip(f"The page needs {missing()}: pip install 'diffgen[ui]'.")
-    import uvicorn
-
-    from diffgen.ui.server import Address, application, listen
-
-    listening = listen(Address("127.0.0.1", 0))
-    address = Address("127.0.0.1", listening.getsockname()[1], TOKEN)
-    app = application(place, address, first="done")
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{address.port}/"
-    server.should_exit = True
-    thread.join(10)
+    with served(place, TOKEN, first="done") as address:
+        yield address
 
 
 PATIENCE = 240_000  # ms that anything may take in a browser: the machine may be busy
-_BLOCKED = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 # what Gradio itself says into the console, and what a reload cuts off
 _USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")
 
@@ -79,12 +67,12 @@ _USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifes
 def browser() -> Iterator[Any]:
     """Debian's Chromium; no name of another machine leads anywhere."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+    program = chromium()
+    if program is None:
         pytest.skip("There is no Chromium: apt-get install chromium")
     playwright.expect.set_options(timeout=PATIENCE)
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", _BLOCKED])
+        found = driver.chromium.launch(executable_path=program, args=[*ARGUMENTS])
         yield found
         found.close()
 

@@ -337,6 +337,19 @@ def test_the_reason_of_a_failed_start_takes_a_few_lines_of_a_telephone(
     Jobs(place).forget("missing")
 
 
+def test_a_verdict_comes_before_the_form_on_a_telephone(opened: Callable[..., Any]) -> None:
+    """A check is looked at more often than it is begun there; beside each other they fit a wide page alone."""
+    page = opened(width=390)
+    go(page, "Check")
+    page.locator(_FIRST["Check"]).locator("visible=true").first.wait_for()
+    form, verdict = page.get_by_placeholder("models/float.onnx").locator("visible=true"), page.locator("#dg-verdict")
+    assert form.bounding_box()["y"] < verdict.bounding_box()["y"]  # there is none yet
+    verdict.evaluate("each => { each.innerHTML = '<table><tr><td>PASS</td></tr></table>'; }")
+    assert verdict.bounding_box()["y"] < form.bounding_box()["y"]
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert form.bounding_box()["x"] < verdict.bounding_box()["x"]
+
+
 def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
     page = opened("hostile")
     go(page, "Behaviours")
