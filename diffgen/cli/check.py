@@ -45,6 +45,7 @@ _RARE = (
     "device",
     "models.class_names_file",
 )
+_BESIDE_ACCEPT = ("help", "help_all", "accept", "store", "config", "quiet", "verbose", "json", "state_file")
 
 
 def add_parser(verbs: Any) -> None:
@@ -96,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     progress = options.make_progress(arguments)
     if arguments.resume is not None:
         return _resume(arguments, progress)
+    if arguments.accept is not None:
+        _refuse_beside_accept(arguments)
     file = compare.job_from(arguments, CheckConfig)
     if arguments.accept is not None:
         return _accept(arguments)
@@ -137,6 +140,15 @@ def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
     if arguments.json:
         options.print_json(result.as_dict())
     return result.exit_code
+
+
+def _refuse_beside_accept(arguments: argparse.Namespace) -> None:
+    given = arguments.options.passed_over(arguments, _BESIDE_ACCEPT)
+    if given:
+        raise UserError(
+            f"--accept only puts into the store what a check found, and checks nothing; leave {given} out, and check "
+            "with a command of its own."
+        )
 
 
 def _accept(arguments: argparse.Namespace) -> int:

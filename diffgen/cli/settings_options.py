@@ -117,26 +117,36 @@ class Options:
             print(textwrap.fill(about, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6))
 
     def refuse_beside_resume(self, arguments: argparse.Namespace, what: str, allowed: Collection[str]) -> None:
-        """See that nothing stands beside ``--resume`` that would be passed over.
+        """See that nothing stands beside ``--resume`` that would be passed over; how models are opened may.
 
         Args:
             arguments: parsed; an option that was not given is None or False.
             what: "A run" or "A check".
-            allowed: names of options that may stand there, besides those that say how models are opened and fed.
+            allowed: names of options that may stand there as well.
 
         Raises:
             UserError: something else does.
         """
-        for action in self.parser._actions:
-            name = action.dest
-            value = getattr(arguments, name, None)
-            if value is None or value is False or name in allowed or name.startswith(_OF_MODELS):
-                continue
-            option = max(action.option_strings or (name,), key=len)
+        of_models = {action.dest for action in self.parser._actions if action.dest.startswith(_OF_MODELS)}
+        option = self.passed_over(arguments, {*allowed, *of_models})
+        if option:
             raise UserError(
                 f"{what} that is resumed keeps what it was started with; leave {option} out (--resume goes only with "
                 "other places of models and --data, how models are opened, -q, -v and --json)."
             )
+
+    def passed_over(self, arguments: argparse.Namespace, allowed: Collection[str]) -> str:
+        """An option or argument that was given and is not among the allowed names, as the user writes it; or nothing.
+
+        Args:
+            arguments: parsed; an option that was not given is None or False, an argument that was not None or empty.
+            allowed: names that may be given.
+        """
+        for action in self.parser._actions:
+            value = getattr(arguments, action.dest, None)
+            if action.dest not in allowed and value is not None and value is not False and value != []:
+                return str(action.metavar) if not action.option_strings else max(action.option_strings, key=len)
+        return ""
 
 
 class _HelpAll(argparse.Action):

@@ -141,16 +141,19 @@ def _take(model: BlackBox, where: Background, why: str, images: UInt8Array, prog
     )
 
 
-def background_smell(model: BlackBox, role: str, data: ImageSet) -> str:
-    """A sentence about a model that gives the background for an answer to real images, or nothing."""
-    share = float(model.answers_background(_sample(data)[0]).mean())
-    if share <= _BACKGROUND_WINS:
-        return ""
-    return (
-        f"Model {role} ({model.name}) answers {share:.0%} of the real images with the value for the background, which "
-        "is left out, so that its second-best answer counts; its pre-processing probably differs, or the value stands "
-        "for a class."
+def background_smell(model: BlackBox, role: str, data: ImageSet) -> tuple[str, int, int]:
+    """What there is to say of a model that gives the background for an answer to real images.
+
+    Returns:
+        A sentence or nothing; how many of some random images it answers with a class; and how many those are.
+    """
+    wins = model.answers_background(_sample(data)[0])
+    sentence = (
+        f"Model {role} ({model.name}) answers {wins.mean():.0%} of the real images with the value for the background, "
+        "which is left out, so that its second-best answer counts; its pre-processing probably differs, or the value "
+        "stands for a class."
     )
+    return sentence if wins.mean() > _BACKGROUND_WINS else "", int((~wins).sum()), len(wins)
 
 
 def background_remarks(models: Sequence[BlackBox]) -> tuple[str, ...]:

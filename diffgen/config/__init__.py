@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from diffgen.config.budget import Budget
 from diffgen.config.check import (
     GROSS_ACCURACY_DROP,
+    GROSS_BACKGROUND,
     GROSS_CALIBRATION_RISE,
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_DISAGREEMENT,
@@ -50,6 +51,7 @@ __all__ = [
     "FILTERS",
     "FILTER_PRESETS",
     "GROSS_ACCURACY_DROP",
+    "GROSS_BACKGROUND",
     "GROSS_CALIBRATION_RISE",
     "GROSS_CLASS_ACCURACY_DROP",
     "GROSS_DISAGREEMENT",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -20,6 +21,7 @@ GROSS_CALIBRATION_RISE = 0.2  # expected calibration error on the labelled real 
 GROSS_VARIATION_DROP = 0.03  # accuracy on random variations of the real images
 GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
 GROSS_UNDECIDED = 0.02  # share of the real images: ties of the candidate alone less those of the base alone
+GROSS_BACKGROUND = 0.02  # as the last one: images that are answered with the value left out for the background
 
 
 _BARE_ONE = "is 1, which may stand for 1% or for everything; write 1% or 100%."
@@ -37,8 +39,9 @@ def _share_of_text(value: object) -> object:
         return value
     number, percent, rest = value.strip().partition("%")
     try:
-        share = float(number) / (100 if percent else 1)
-    except ValueError:
+        # of decimal digits: 0.7 / 100 of floats is less than 0.007, so that 7 of 1,000 would break a limit of 0.7 %
+        share = float(Decimal(number) / (100 if percent else 1))
+    except InvalidOperation:
         share = -1.0
     if share == 1 and not percent:
         raise ValueError(_BARE_ONE)

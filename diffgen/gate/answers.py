@@ -9,16 +9,23 @@ from diffgen.gate.values import AccuracyDrop, CalibrationRise, Rate, Undecided
 from diffgen.metrics.calibration_error import calibration_error, calibration_rise_interval
 from diffgen.tasks.classification import answer_margin, differ, disagree, labels_of, top5_flips
 from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.types import Float32Array, Int64Array
+from diffgen.types import BoolArray, Float32Array, Int64Array
 
 _CLASSES_FOR_TOP5 = 11  # of ten classes five are half
 
 
-def rate(probabilities: Float32Array, margin: float) -> Rate:
-    """How many of float32 (N, 2, K) have other labels, whatever the margin; how many of these keep it not."""
-    count = int(differ(labels_of(probabilities)).sum())
-    decided = int(disagree(torch.from_numpy(probabilities), margin).sum())
-    return Rate(count, len(probabilities), undecided=count - decided)
+def rate(probabilities: Float32Array, margin: float, said: Int64Array | None = None) -> Rate:
+    """On how many images the labels differ, whatever the margin, and how many of these keep it not.
+
+    Args:
+        probabilities: float32 (N, 2, K).
+        margin: the smallest gap of the two highest that counts as an answer.
+        said: int64 (N, 2), what counts as said: -1 for the background. None: the labels alone.
+    """
+    labels = labels_of(probabilities)
+    apart = differ(labels if said is None else said)
+    decided = disagree(torch.from_numpy(probabilities), margin).numpy() | (differ(labels) != apart)
+    return Rate(int(apart.sum()), len(probabilities), undecided=int((apart & ~decided).sum()))
 
 
 def top5_rate(answers: KeptAnswers) -> Rate | None:
@@ -31,9 +38,9 @@ def top5_rate(answers: KeptAnswers) -> Rate | None:
 def undecided(probabilities: Float32Array, margin: float) -> Undecided:
     """How many of float32 (N, 2, K) one of the two is undecided on, within the margin, and the other is not."""
     base, candidate = (
-        answer_margin(torch.from_numpy(probabilities[:, column : column + 1])).numpy() > margin for column in (0, 1)
+        answer_margin(torch.from_numpy(probabilities[:, column : column + 1])).numpy() <= margin for column in (0, 1)
     )
-    return Undecided(int((base & ~candidate).sum()), len(probabilities), only_base=int((candidate & ~base).sum()))
+    return only_one(base, candidate)
 
 
 def largest_shift(probabilities: Float32Array) -> float:
@@ -52,15 +59,26 @@ def accuracy_drop(said: Int64Array, labels: Int64Array) -> AccuracyDrop:
     )
 
 
-def calibration_rise(answers: KeptAnswers, labels: Int64Array) -> CalibrationRise | None:
-    """Of the answers of base and candidate, and int64 (N,), what is right.
+def only_one(base: BoolArray, candidate: BoolArray) -> Undecided:
+    """How many of bool (N,) and bool (N,) hold for one model alone."""
+    return Undecided(int((candidate & ~base).sum()), len(base), only_base=int((base & ~candidate).sum()))
+
+
+def labels_alone(answers: KeptAnswers) -> tuple[bool, bool]:
+    """Whether base and candidate are sure of every answer: all probabilities are 0 or 1."""
+    base, candidate = (answers.probabilities.max(axis=2) == 1).all(axis=0).tolist()
+    return base, candidate
+
+
+def calibration_rise(answers: KeptAnswers, said: Int64Array, labels: Int64Array) -> CalibrationRise | None:
+    """Of the answers of base and candidate, int64 (N, 2), what counts as said, and int64 (N,), what is right.
 
     Returns:
-        None where a model's probabilities are all 0 or 1: it says labels, and nothing of how sure it is.
+        None for no images.
     """
-    sure, right = answers.probabilities.max(axis=2), answers.labels == labels[:, None]
-    if len(labels) == 0 or (sure == 1).all(axis=0).any():
+    if len(labels) == 0:
         return None
+    sure, right = answers.probabilities.max(axis=2), said == labels[:, None]
     base, candidate = (calibration_error(sure[:, column], right[:, column]) for column in (0, 1))
     low, high = calibration_rise_interval(sure, right)
     return CalibrationRise(base, candidate, low, high, len(labels))

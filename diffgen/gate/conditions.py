@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from diffgen.config import (
     GROSS_ACCURACY_DROP,
+    GROSS_BACKGROUND,
     GROSS_CALIBRATION_RISE,
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_DISAGREEMENT,
@@ -34,6 +35,7 @@ class Status(StrEnum):
     ERROR = "ERROR"
 
 
+_SEEN = 0.5  # share of the models' classes that have real images
 _MIN_ACCEPTED = 0.05  # share of random pictures; below it what draws them, or a filter, is of no use
 _SEVERITY = (Status.PASS, Status.WARN, Status.FAIL, Status.ERROR)
 EXIT_CODES = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.ERROR: 3}
@@ -79,6 +81,8 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield _steady(values)
     yield _smells(values)
     yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, points)
+    yield from _gross("background_real", values.background, GROSS_BACKGROUND, points)
+    yield from _classes(values)
     if limits.max_new_behaviours is not None:
         yield _new("new_behaviours", len(values.new), values, limits.max_new_behaviours)
     if limits.max_new_faults is not None and values.jury:
@@ -104,6 +108,11 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _rate("variation_faults", values.variation_faults, limits.max_variation_faults, percent)
     else:
         yield from _gross("variation_faults", values.variation_faults, GROSS_VARIATION_FAULTS, percent)
+    if values.labels_alone == (False, True):
+        sentence = (
+            "All probabilities of the candidate are 0 or 1, as if it gave labels alone; those of the base are not."
+        )
+        yield Condition("calibration_rise", Status.WARN, "", sentence)
     yield from _with_accuracy("calibration_rise", values.calibration, GROSS_CALIBRATION_RISE, limits)
     yield from _with_accuracy("variation_drop", values.variations, GROSS_VARIATION_DROP, limits)
     if limits.max_shift is not None:
@@ -132,11 +141,27 @@ def _steady(values: GateValues) -> Condition:
     return Condition("steadiness", Status.PASS, "", " ".join(alike))
 
 
+def _classes(values: GateValues) -> Iterator[Condition]:
+    """A warning where nothing can be said of most classes."""
+    if values.classes is None:
+        return
+    seen, of = values.classes
+    if seen < _SEEN * of:
+        sentence = (
+            f"The labelled real images show {seen:,} of {count_of(of, 'class', 'classes')}; nothing is said of the "
+            "others."
+        )
+        yield Condition("classes", Status.WARN, "", sentence)
+
+
 def _smells(values: GateValues) -> Condition:
     if values.smells:
         return Condition("smells", Status.FAIL, "", " ".join(values.smells))
     if values.base_smells:
         sentence = f"{' '.join(values.base_smells)} So limits on what the candidate gets wrong may say little."
+        return Condition("smells", Status.WARN, "", sentence)
+    if values.faint_smells:
+        sentence = f"{' '.join(values.faint_smells)} It is not shown to be clearly worse than the base in that."
         return Condition("smells", Status.WARN, "", sentence)
     return Condition("smells", Status.PASS, "", "The candidate's answers to real images do not look worse made.")
 

@@ -15,6 +15,8 @@ TITLES = {
     "steadiness": "numeric noise",
     "smells": "signs of wrong pre-processing",
     "undecided_real": "real images on which only the candidate is undecided",
+    "background_real": "real images that are background to the candidate alone",
+    "classes": "classes that the labelled real images show",
     "new_behaviours": "new behaviours",
     "disagreement_real": "disagreement on real images",
     "disagreement_random": "disagreement on random valid pictures",
@@ -76,8 +78,11 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     steadiness = values.steadiness
     yield Measured("steadiness", f"{steadiness.noise:.2g}, margin {steadiness.margin:.2g}")
     of_base = f", base {len(values.base_smells):,}" if values.base_smells else ""
-    yield Measured("smells", f"{len(values.smells):,}{of_base}")
-    yield from _undecided(values.undecided)
+    yield Measured("smells", f"{len(values.smells) + len(values.faint_smells):,}{of_base}")
+    yield from _undecided("undecided_real", values.undecided)
+    yield from _undecided("background_real", values.background)
+    if values.classes is not None:
+        yield Measured("classes", "{:,} of {:,}".format(*values.classes))
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
     if values.jury:
@@ -96,7 +101,7 @@ def _measured(values: GateValues) -> Iterator[Measured]:
             which += f"; {points(other.share)} of {count_of(other.of, 'image')} of class {other.name}"
         yield from _drop("class_accuracy_drop", worst, which)
     yield from _rate("regression_faults", values.faults)
-    yield from _calibration(values.calibration)
+    yield from _calibration(values.calibration, values.labels_alone)
     yield from _rate("variation_faults", values.variation_faults)
     yield from _drop("variation_drop", values.variations)
     yield from _shift("shift_real", values.shift_real)
@@ -121,13 +126,13 @@ def _rate(name: str, rate: Rate | None) -> Iterator[Measured]:
         yield Measured(name, value, f"{percent(low)} to {percent(high)}")
 
 
-def _undecided(rate: Undecided | None) -> Iterator[Measured]:
+def _undecided(name: str, rate: Undecided | None) -> Iterator[Measured]:
     if rate is None or rate.only_base is None:
-        yield from _rate("undecided_real", rate)
+        yield from _rate(name, rate)
     else:
         low, high = rate.interval
         value = f"{points(rate.share)} ({rate.count:,} of {rate.of:,}, only the base on {rate.only_base:,})"
-        yield Measured("undecided_real", value, f"{low * 100:.2f} to {points(high)}")
+        yield Measured(name, value, f"{low * 100:.2f} to {points(high)}")
 
 
 def _drop(name: str, drop: AccuracyDrop | None, which: str = "") -> Iterator[Measured]:
@@ -138,7 +143,10 @@ def _drop(name: str, drop: AccuracyDrop | None, which: str = "") -> Iterator[Mea
         yield Measured(name, value, f"{low * 100:.2f} to {points(high)}")
 
 
-def _calibration(rise: CalibrationRise | None) -> Iterator[Measured]:
+def _calibration(rise: CalibrationRise | None, labels_alone: tuple[bool, bool]) -> Iterator[Measured]:
+    if any(labels_alone):
+        who = {(True, False): "the base gives", (False, True): "the candidate gives"}.get(labels_alone, "both give")
+        yield Measured("calibration_rise", f"not measured: {who} labels alone, all probabilities are 0 or 1")
     if rise is not None:
         low, high = rise.interval
         value = f"{points(rise.share)} ({percent(rise.base)}, now {percent(rise.candidate)})"

@@ -75,8 +75,11 @@ def make_record(
                 **{name: list(getattr(values.steadiness, name)) for name in _SAID_OF_MODELS},
             },
             "smells": list(values.smells),
+            "faint_smells": list(values.faint_smells),
             "base_smells": list(values.base_smells),
             "undecided_real": _rate(values.undecided),
+            "background_real": _rate(values.background),
+            "classes": None if values.classes is None else list(values.classes),
             "new_behaviours": len(values.new),
             "known_behaviours": len(values.behaviours) - len(values.new),
             "disagreement_real": _rate(values.real),
@@ -91,6 +94,7 @@ def make_record(
             "largest_class_drop": _drop(values.largest_class_drop),
             "regression_faults": _rate(values.faults),
             "calibration_rise": _drop(values.calibration),
+            "labels_alone": list(values.labels_alone),
             "shift_real": _shift(values.shift_real),
             "shift_random": _shift(values.shift_random),
             "replay": {**asdict(values.replay), "agree": values.replay.agree},
@@ -193,8 +197,10 @@ _check_record = fields(
             # the first records had no word of these
             {
                 "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, dict.fromkeys(_SAID_OF_MODELS, rows(text))),
-                **dict.fromkeys(("smells", "base_smells"), rows(text)),
-                "undecided_real": or_none(_check_undecided),
+                **dict.fromkeys(("smells", "faint_smells", "base_smells"), rows(text)),
+                **dict.fromkeys(("undecided_real", "background_real"), or_none(_check_undecided)),
+                "classes": or_none(rows(whole(), least=2, most=2)),
+                "labels_alone": rows(flag, least=2, most=2),
                 **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
                 **dict.fromkeys(("class_accuracy_drop", "largest_class_drop"), or_none(_check_class_drop)),
                 "calibration_rise": or_none(_CALIBRATION),
@@ -234,8 +240,12 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
     return GateValues(
         steadiness=Steadiness(**steadiness | {name: tuple(steadiness.get(name, ())) for name in _SAID_OF_MODELS}),
         smells=tuple(values.get("smells", ())),
+        faint_smells=tuple(values.get("faint_smells", ())),
         base_smells=tuple(values.get("base_smells", ())),
         undecided=_read(Undecided, values.get("undecided_real")),
+        background=_read(Undecided, values.get("background_real")),
+        classes=_pair(values.get("classes")),
+        labels_alone=_pair(values.get("labels_alone")) or (False, False),
         real=_read(Rate, values["disagreement_real"]),
         random=_read(Rate, values["disagreement_random"]),
         **values["random_images"],
@@ -283,6 +293,10 @@ def read_conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
     if overall(found).value != record["status"]:
         raise ValueError(f"its status is {record['status']}, but that of its conditions {overall(found).value}")
     return found
+
+
+def _pair(entry: Sequence[Any] | None) -> tuple[Any, Any] | None:
+    return None if entry is None else (entry[0], entry[1])
 
 
 def _read(kind: type[_Kind], entry: Mapping[str, Any] | None) -> _Kind | None:

@@ -45,12 +45,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class Undecided(Rate):
-    """Images on which only the candidate is undecided, within the margin; its own ``undecided`` is not used.
+    """Images on which only the candidate gives no answer; its own ``undecided`` is not used.
 
-    Two networks whose answers are 8-bit numbers tie on some images each, and not on the same ones.
+    It is undecided, within the margin, or answers with the value that is left out for the background. Two networks
+    whose answers are 8-bit numbers tie on some images each, and not on the same ones.
 
     Attributes:
-        only_base: images on which only the base is; None in records of older versions, which did not count them.
+        only_base: images on which only the base gives none; None in records of older versions, which did not count
+            them.
     """
 
     only_base: int | None = None
@@ -271,12 +273,18 @@ class GateValues:
         known: every behaviour of the store.
         steadiness: of the models' answers.
         smells: a sentence about each thing in the candidate's answers to real images that wrong pre-processing would
-            explain, and that the base's do not have.
+            explain, and that is clearly worse than in the base's.
+        faint_smells: the same of what is not shown to be worse than in the base's.
         base_smells: the same of the base's answers: then limits on accuracy say little.
         undecided: on the real images.
+        background: real images that are answered with the value that is left out for the background; they count as
+            wrong. None where no such value is left out.
+        classes: how many of the models' classes the labelled real images show, and how many there are; None without
+            labels.
         class_accuracy: of the class whose loss is shown to be the largest; None without labels.
         largest_class_drop: of the class that lost the largest share of its images, however few they are; None as well.
         calibration: None without labels, or where a model gives no probabilities but labels alone.
+        labels_alone: of base and candidate, whether it does.
     """
 
     real: Rate | None = None
@@ -292,11 +300,15 @@ class GateValues:
     known: tuple[KnownBehaviour, ...] = ()
     steadiness: Steadiness = Steadiness()
     smells: tuple[str, ...] = ()
+    faint_smells: tuple[str, ...] = ()
     base_smells: tuple[str, ...] = ()
     undecided: Undecided | None = None
+    background: Undecided | None = None
+    classes: tuple[int, int] | None = None
     class_accuracy: ClassDrop | None = None
     largest_class_drop: ClassDrop | None = None
     calibration: CalibrationRise | None = None
+    labels_alone: tuple[bool, bool] = (False, False)
     variations: AccuracyDrop | None = None
     varied: int = 0
     top5_real: Rate | None = None

@@ -19,8 +19,7 @@ from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, CompareConfig, replace, to_dict
 from diffgen.events import Progress
-from diffgen.gate.answers import accuracy_drop, calibration_rise, largest_shift, rate, top5_rate, undecided
-from diffgen.gate.classes import worst_classes
+from diffgen.gate.answers import accuracy_drop, largest_shift, rate, top5_rate
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.known import nearest_known, spread_out
 from diffgen.gate.ratchet import Acceptance, ratchet
@@ -33,7 +32,6 @@ from diffgen.gate.values import (
     Replay,
     SearchState,
     Shift,
-    Steadiness,
 )
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
@@ -45,6 +43,7 @@ from diffgen.sources.draws import UnsearchedDraws
 from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, ImageSet, Int64Array, UInt8Array
+from diffgen.workflows.check_real import on_real_images, unanswered, what_counts
 from diffgen.workflows.check_requirements import check_base, check_jury, check_labels, check_store, check_tables
 
 _BATCH = 1024
@@ -97,39 +96,14 @@ class CheckHooks(ComparisonHooks):
             stored = self._stored_images(prepared.images.image_shape)
             self._answers = _ask(prepared.models, stored, "Replaying the store", self.progress)
         self.values = replace(self.values, replay=self._replayed(prepared.real.summary.margin))
-        real, labels = prepared.real, prepared.images.labels
-        count, kept = len(prepared.images), prepared.real.answers.probabilities
-        if labels is None and self.config.limits.max_disagreement is None:
+        if prepared.images.labels is None and self.config.limits.max_disagreement is None:
             self.progress.warn(
                 "The real images have no labels, so no limit is set on what the candidate gets wrong; give labelled "
                 "ones, or --max-disagreement."
             )
-        known = {each.kind for each in real.smells[0]}
-        shown = largest = None
-        if labels is not None:
-            names = class_names(prepared.models, prepared.images)
-            shown, largest = worst_classes(real.answers.labels, labels, names) or (None, None)
-        self.values = replace(
-            self.values,
-            steadiness=Steadiness(
-                real.summary.numeric_noise,
-                real.summary.margin,
-                tuple(each for each in real.unsteady if each),
-                real.batched,
-            ),
-            smells=tuple(each.sentence for each in real.smells[1] if each.kind not in known),
-            base_smells=tuple(each.sentence for each in real.smells[0]),
-            undecided=undecided(kept, real.summary.margin),
-            real=rate(kept, real.summary.margin),
-            top5_real=top5_rate(real.answers),
-            shift_real=Shift(largest_shift(kept), count),
-            accuracy=None if labels is None else accuracy_drop(real.answers.labels, labels),
-            class_accuracy=shown,
-            largest_class_drop=largest,
-            calibration=None if labels is None else calibration_rise(real.answers, labels),
-            search=SearchState(0, "The search did not come to its end."),
-            jury=prepared.recogniser is not None,
-        )
+        search = SearchState(0, "The search did not come to its end.")
+        measured = on_real_images(self.values, prepared, self.config.limits, self.progress)
+        self.values = replace(measured, search=search, jury=prepared.recogniser is not None)
         self._ask_about_variations(prepared)
         self._ask_about_random_images(prepared)
 
@@ -147,8 +121,9 @@ class CheckHooks(ComparisonHooks):
         made = vary(prepared, self.config.variations)
         self.values = replace(self.values, varied=made.drawn)
         if len(made.labels):
-            said = _ask(prepared.models, made.images, "Asking about variations of real images", self.progress)
-            self.values = replace(self.values, variations=accuracy_drop(said.labels, made.labels))
+            answers = _ask(prepared.models, made.images, "Asking about variations of real images", self.progress)
+            said = what_counts(answers.labels, unanswered(prepared.models, made.images, self.progress))
+            self.values = replace(self.values, variations=accuracy_drop(said, made.labels))
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the source draws unsearched, as far as the filters accept it."""
@@ -157,6 +132,7 @@ class CheckHooks(ComparisonHooks):
             return  # the real images alone are asked about
         draws = UnsearchedDraws(prepared.config.seed, source.space.frequencies(prepared.images.labels))
         answers: list[KeptAnswers] = []
+        left_out: list[BoolArray] = []
         count = drawn = accepted = 0
         with self.progress.stage("Asking about random pictures", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
@@ -170,6 +146,7 @@ class CheckHooks(ComparisonHooks):
                     continue
                 said = np.stack([model.predict(valid.numpy()) for model in prepared.models], axis=1)
                 answers.append(KeptAnswers.of(said))
+                left_out.append(unanswered(prepared.models, valid.numpy()))
                 count += len(valid)
                 task.reach(count)
         if count < wanted:
@@ -179,10 +156,10 @@ class CheckHooks(ComparisonHooks):
         self.values = replace(self.values, drawn=drawn, accepted=accepted)
         if count:
             together = KeptAnswers.joined(answers)
-            kept = together.probabilities
+            kept, counts = together.probabilities, what_counts(together.labels, np.concatenate(left_out))
             self.values = replace(
                 self.values,
-                random=rate(kept, prepared.real.summary.margin),
+                random=rate(kept, prepared.real.summary.margin, counts),
                 top5_random=top5_rate(together),
                 shift_random=Shift(largest_shift(kept), count),
             )

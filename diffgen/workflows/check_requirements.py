@@ -12,6 +12,8 @@ from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.results import class_names
 from diffgen.config import CheckConfig, CompareConfig
 from diffgen.errors import UserError
+from diffgen.gate.wording import percent
+from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
 from diffgen.runs.store import Store, check_shape
@@ -19,6 +21,7 @@ from diffgen.types import ImageSet
 
 _OF_LABELS = ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults")
 _OF_A_JURY = ("max_new_faults", "max_variation_faults")
+_POOR = 2 / 3  # share of right answers; who has more and still guesses has images of hardly more than one class
 _GUESSES = 2  # times as often as who always names the most frequent class: no more is hardly better than guessing
 
 
@@ -68,12 +71,20 @@ def check_base(images: ImageSet, real: RealAnswers) -> None:
     """
     if images.labels is None or real.summary.accuracy is None:
         return
-    found = {each.kind: each.sentence for each in real.smells[0]}
-    guessed = float(np.bincount(images.labels).max() / len(images))
-    if "accuracy" in found and ("one label" in found or real.summary.accuracy[0] <= _GUESSES * guessed):
+    found = {each.kind: each.sentence for each in real.smells[0] if each.sentence}
+    right = next(each for each in real.smells[0] if each.kind == "accuracy")
+    guessed = float(np.bincount(images.labels).max() / right.of)
+    few = "accuracy" in found and ("one label" in found or real.summary.accuracy[0] <= _GUESSES * guessed)
+    low, high = exact_interval(right.sound, right.of)
+    # of two classes as often as by guessing is half of the images, or more
+    if few or (low <= guessed and ("one label" in found or high < _POOR)):
+        why = found.get("accuracy") or (
+            f"The base is right on {percent(right.sound / right.of)} of the labelled images, hardly more than the "
+            f"{percent(guessed)} of one that names the most frequent class for all."
+        )
         raise UserError(
-            f"{found['accuracy'].removesuffix('.')}, and no candidate can be checked against such a base; mend that, "
-            "or say --data-labels ignore to check without labels."
+            f"{why.removesuffix('.')}, and no candidate can be checked against such a base; mend that, or say "
+            "--data-labels ignore to check without labels."
         )
 
 

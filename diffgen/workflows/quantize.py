@@ -169,7 +169,7 @@ def _seen(models: tuple[BlackBox, BlackBox], answers: RealAnswers) -> Iterator[s
 
     What blames the pre-processing of the 8-bit version is left out: it is the model's own, of which the same is said.
     """
-    of_both = set(answers.doubts) - {each.sentence for each in answers.smells[0]}
+    of_both = set(answers.doubts) - {each.sentence for each in answers.smells[0] if each.sentence}
     for sentence in answers.summary.warnings:
         if sentence in of_both:
             continue

@@ -102,6 +102,16 @@ def test_a_failed_check_is_accepted_and_passes_then(diffgen_command: Callable[..
             ["--max-shift"],
         ),
         ("resuming what is no run", ["check", "--resume", "nowhere"], ["nowhere", "run folder"]),
+        (
+            "accepting beside a check",
+            ["check", "a", "b", "--accept", "run", "--store", "s"],
+            ["--accept", "leave BASE"],
+        ),
+        (
+            "accepting beside an option",
+            ["check", "--accept", "run", "--store", "s", "--variations", "0"],
+            ["--accept", "leave --variations"],
+        ),
         ("accepting into nowhere", ["check", "--accept", "run"], ["--store"]),
         ("accepting what is no run", ["check", "--accept", "nowhere", "--store", "s"], ["nowhere", "run folder"]),
         (
@@ -140,6 +150,8 @@ def _config(*words: str, file: Path | None = None) -> CheckConfig:
 def test_shares_are_percentages_or_fractions() -> None:
     assert _config("--max-disagreement", "0.5%") == _config("--max-disagreement", "0.005")
     assert _config("--max-disagreement", "0.5%").limits == Limits(max_disagreement=0.005)
+    assert _config("--max-disagreement", "0.7%").limits == Limits(max_disagreement=7 / 1000)
+    assert all(_config("--max-shift", f"{n / 10}%").limits.max_shift == n / 1000 for n in range(1, 1000))
     assert _config("--max-new-behaviours", "none").limits == Limits(max_new_behaviours=None)
     assert _config() == CheckConfig()
     assert str(_config().compare.budget) == "20000q"  # so that a pipeline is repeatable

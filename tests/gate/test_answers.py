@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.config import Limits
-from diffgen.gate.answers import calibration_rise, undecided
+from diffgen.gate.answers import calibration_rise, labels_alone, rate, undecided
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.values import GateValues
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -48,7 +48,8 @@ def test_who_answers_the_same_for_everything_or_ties_everywhere_fails_and_two_co
 
 def calibration(base: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> str:
     """How the condition comes out, or nothing."""
-    found = GateValues(calibration=calibration_rise(KeptAnswers.of(np.stack([base, candidate], axis=1)), labels))
+    answers = KeptAnswers.of(np.stack([base, candidate], axis=1))
+    found = GateValues(calibration=calibration_rise(answers, answers.labels, labels))
     return next((each.status.value for each in evaluate(found, Limits()) if each.name == "calibration_rise"), "")
 
 
@@ -66,12 +67,22 @@ def test_probabilities_that_say_nothing_any_more_fail_and_few_images_warn() -> N
     assert calibration(base, np.round(base * 256) / 256, labels) == "PASS"
 
 
-def test_a_model_that_gives_labels_alone_says_nothing_of_how_sure_it_is() -> None:
+def test_labels_alone_are_told_from_probabilities() -> None:
     rng = np.random.default_rng(0)
     sure = rng.dirichlet(np.full(10, 0.01), 300).astype(np.float32)
-    alone = np.eye(10, dtype=np.float32)[rng.integers(10, size=300)]  # right on one in ten
-    labels = sure.argmax(axis=1)
-    assert calibration(sure, alone, labels) == calibration(alone, sure, labels) == ""
+    alone = np.eye(10, dtype=np.float32)[rng.integers(10, size=300)]
+    assert labels_alone(KeptAnswers.of(np.stack([sure, alone], axis=1))) == (False, True)
+    assert labels_alone(KeptAnswers.of(np.stack([alone, alone], axis=1))) == (True, True)
     # one image without such an answer, and they are probabilities
     alone[0] = 0.1
-    assert calibration(sure, alone, labels) == "FAIL"
+    assert labels_alone(KeptAnswers.of(np.stack([sure, alone], axis=1))) == (False, False)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 2), st.integers(-1, 2)), max_size=20))
+def test_a_background_is_another_label_and_decided(said: list[tuple[int, int]]) -> None:
+    """Whatever the second-best answers are: here both models' are the same, and undecided on every third image."""
+    levels = np.array([[0.5, 0.5, 0.0] if row % 3 == 0 else [0.7, 0.2, 0.1] for row in range(len(said))], np.float32)
+    probabilities = np.repeat(levels.reshape(-1, 1, 3), 2, axis=1)
+    counts = np.array(said, dtype=np.int64).reshape(-1, 2)
+    found = rate(probabilities, 1e-6, counts)
+    assert (found.count, found.undecided) == (sum(one != other for one, other in said), 0)

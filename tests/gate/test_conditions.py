@@ -123,6 +123,26 @@ def test_a_smell_of_the_candidate_fails_whatever_the_limits() -> None:
     assert [each.sentence for each in conditions if each.status is Status.FAIL] == [said]
 
 
+def test_what_is_not_clearly_worse_than_in_the_base_is_a_warning() -> None:
+    said = "Model B gives one and the same label to 61% of the images."
+    (found,) = (each for each in evaluate(values(faint_smells=(said,)), Limits()) if each.name == "smells")
+    assert found.status is Status.WARN and found.sentence.startswith(said)
+
+
+@pytest.mark.parametrize(("seen", "of", "status"), [(1, 10, "WARN"), (4, 10, "WARN"), (5, 10, None), (10, 10, None)])
+def test_data_of_few_classes_are_a_warning(seen: int, of: int, status: str | None) -> None:
+    assert statuses(values(classes=(seen, of)), Limits()).get("classes") == status
+
+
+@pytest.mark.parametrize(
+    ("labels_alone", "status"), [((False, True), "WARN"), ((True, False), None), ((True, True), None)]
+)
+def test_a_candidate_that_gives_labels_alone_is_a_warning(labels_alone: tuple[bool, bool], status: str | None) -> None:
+    measured = values(labels_alone=labels_alone)
+    assert statuses(measured, Limits()).get("calibration_rise") == status
+    assert "labels alone" in next(each.value for each in table_of(measured) if each.name == "calibration_rise")
+
+
 def test_a_smell_of_the_base_is_a_warning() -> None:
     said = "Model A is right on only 10.0% of the labelled images."
     (found,) = (each for each in evaluate(values(base_smells=(said,)), Limits()) if each.name == "smells")

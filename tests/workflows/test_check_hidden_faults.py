@@ -1,0 +1,138 @@
+"""Faults of a candidate that the base's own weakness, or how answers are read, must not hide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffgen.config import CheckConfig, Limits, ModelSpec, Preprocessing
+from diffgen.data import load
+from diffgen.errors import UserError
+from diffgen.gate.conditions import Condition, Status
+from diffgen.gate.result import CheckResult
+from diffgen.types import Float32Array, ImageSet
+from diffgen.workflows.check import check
+from tests.workflows.candidates import CLASSES, Candidates
+
+Model = Callable[[np.ndarray], Float32Array]
+
+
+def condition(result: CheckResult, name: str) -> Condition:
+    return next(each for each in result.conditions if each.name == name)
+
+
+def says(labels: np.ndarray) -> Float32Array:
+    """Logits that say these labels."""
+    return np.float32(8 * np.eye(CLASSES)[labels])
+
+
+@pytest.mark.parametrize(
+    ("base_share", "share", "status"), [(0.63, 1.0, "FAIL"), (0.9, 1.0, "FAIL"), (0.59, 0.61, "WARN")]
+)
+def test_a_base_that_leans_to_one_class_hides_no_candidate_that_says_nothing_else(
+    base_share: float, share: float, status: str, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """Without labels; a share that is a little above the threshold, where the base's is a little below, is no sign."""
+    ink = load("digits:test").images.mean(axis=(1, 2, 3)) / 255
+
+    def leaning(part: float) -> Model:
+        bound = np.quantile(ink, part)
+
+        def model(images: np.ndarray) -> Float32Array:
+            mean = images.mean(axis=(1, 2, 3))
+            return says(np.where(mean <= bound, 3, (mean * 1000).astype(int) % CLASSES))
+
+        return model
+
+    data = ImageSet(load("digits:test").images, None, (), "digits without labels")
+    result = check(leaning(base_share), leaning(share), data=data, config=quick, output=tmp_path / "run")
+    found = condition(result, "smells")
+    assert found.status.value == status
+    assert "Model B" in found.sentence or status == "WARN"
+
+
+def test_of_two_classes_a_base_that_says_one_alone_is_refused(
+    quick: CheckConfig, tmp_path: Path, told: Callable[[str, str, object], None]
+) -> None:
+    """Half of the images are right; with one image more they were not fewer than half."""
+    digits = load("digits:test")
+    assert digits.labels is not None
+    data = ImageSet(digits.images[:500], np.arange(500) % 2, ("even", "odd"), "two classes")
+
+    def constant(images: np.ndarray) -> Float32Array:
+        return np.tile(np.float32([2, 0]), (len(images), 1))
+
+    def guessing(images: np.ndarray) -> Float32Array:
+        return np.float32(np.eye(2)[(images.sum(axis=(1, 2, 3)) * 255).round().astype(int) % 2])
+
+    for case, base in (("a base of two classes that says one", constant), ("a base of two that guesses", guessing)):
+        with pytest.raises(UserError, match="no candidate can be checked against such a base") as caught:
+            check(base, constant, data=data, config=quick, output=tmp_path / "run")
+        told("Checks", case, caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_logits_of_any_size_are_asked_how_sure_they_are(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """So large that each probability is 0 or 1, they are still no labels alone; of labels alone the row says so."""
+    candidates = Candidates(model_files["a_onnx"])
+
+    def often_wrong(images: np.ndarray) -> Float32Array:
+        logits = candidates._logits(images).copy()
+        third = (images.sum(axis=(1, 2, 3)) * 255).round().astype(int) % 3 == 0
+        logits[third] = np.roll(logits[third], 1, axis=1)
+        return logits / np.where(third, 50, 1)[:, None].astype(np.float32)
+
+    def far_too_sure(images: np.ndarray) -> Float32Array:
+        return often_wrong(images) * 1e6
+
+    def labels_alone(images: np.ndarray) -> Float32Array:
+        return np.float32(np.eye(CLASSES)[often_wrong(images).argmax(axis=1)])
+
+    for candidate, status in ((far_too_sure, Status.FAIL), (labels_alone, Status.WARN)):
+        result = check(often_wrong, candidate, data="digits:test", config=quick, output=tmp_path / candidate.__name__)
+        assert condition(result, "calibration_rise").status is status
+        assert result.values.labels_alone == (False, candidate is labels_alone)
+
+
+def test_an_answer_beyond_the_classes_is_wrong(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """Few enough for the value to be taken for the background: no second-best answer makes these images right."""
+    candidates = Candidates(model_files["a_onnx"])
+    digits = load("digits:test")
+    chosen = {image.tobytes() for image in digits.images[3:12]}
+
+    def beyond(images: np.ndarray) -> Float32Array:
+        logits = candidates._logits(images)
+        pixels = np.round(images * 255).astype(np.uint8)
+        wins = np.array([image.tobytes() in chosen for image in pixels])
+        value = np.where(wins, logits.max(axis=1) + 5, logits.min(axis=1) - 5)
+        return np.concatenate([logits, value[:, None]], axis=1).astype(np.float32)
+
+    exact = replace(
+        quick,
+        limits=Limits(max_regression_faults=0),
+        compare=replace(quick.compare, models=(ModelSpec(), ModelSpec(preprocessing=Preprocessing(background="last")))),
+    )
+    result = check(model_files["a_onnx"], beyond, data="digits:test", config=exact, output=tmp_path / "run")
+    assert result.values.faults is not None and 7 <= result.values.faults.count <= 9
+    assert condition(result, "regression_faults").status is Status.FAIL
+    background = result.values.background
+    assert background is not None and (background.count, background.only_base) == (9, 0)
+    assert result.values.real is not None and result.values.real.count == 9
+
+
+def test_data_of_one_class_are_said_to_be(model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path) -> None:
+    digits = load("digits:test")
+    assert digits.labels is not None
+    rows = digits.labels == 4
+    data = ImageSet(digits.images[rows], digits.labels[rows], digits.class_names, "fours")
+    result = check(model_files["a"], model_files["a_onnx"], data=data, config=quick, output=tmp_path / "run")
+    assert result.status is Status.WARN and result.values.classes == (1, CLASSES)
+    assert "show 1 of 10 classes; nothing is said of the others" in condition(result, "classes").sentence
