@@ -258,6 +258,8 @@ def test_asking_in_stages_says_what_it_spares(
     many = RunFolder.open(tmp_path / "run").results()["many"]
     assert 0 < many["spared"] < 2 * 300
     assert f"{many['spared']:,} of 1,200 answers were spared" in outcome.out
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"{many['spared']:,} answers spared" in page and "to each model" not in page
 
 
 @pytest.mark.parametrize(
