@@ -1,8 +1,23 @@
-"""Counts in words, the same in the command line, the report and the messages of a test."""
+"""Counts and shares in words, the same in the command line, the report and the messages of a test."""
 
 from __future__ import annotations
+
+import math
 
 
 def count_of(amount: int, one: str, many: str | None = None) -> str:
     """``1 picture``, ``2 pictures``, ``1,234 pictures``; ``many`` is the plural where it is no mere s more."""
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in 0..1 as text that never rounds something to nothing or nearly all to all."""
+    if not math.isfinite(share):
+        return "not a number"
+    smallest = 10.0**-digits
+    value = round(share * 100, 9)  # a sum of floats may miss 1 in its last digits
+    if 0 < value < smallest:
+        return f"<{smallest:.{digits}f}%"
+    if 100 - smallest < value < 100:
+        return f">{100 - smallest:.{digits}f}%"
+    return f"{value:.{digits}f}%"

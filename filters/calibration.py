@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.types import Float32Array
+from diffgen.wording import percent
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Calibration:
         """One sentence: where the threshold of a filter comes from."""
         count, alone = len(self.scores), float(self.alone[index])
         if self.given[index]:
-            return f"The threshold was given; it rejects {alone:.1%} of {count} held-out real images."
+            return f"The threshold was given; it rejects {percent(alone)} of {count} held-out real images."
         return (
-            f"The threshold was found on {count} held-out real images: it rejects {alone:.1%} of them, all filters "
-            f"together {self.together:.1%} ({self.rate:.1%} were asked for)."
+            f"The threshold was found on {count} held-out real images: it rejects {percent(alone)} of them, all "
+            f"filters together {percent(self.together)} ({self.rate:.1%} were asked for)."
         )
 
 

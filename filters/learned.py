@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from diffgen.errors import UserError
 from diffgen.filters.base import Filter
 from diffgen.types import Float32Array
+from diffgen.wording import percent
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -96,7 +97,8 @@ class LearnedFilter:
         self.description = (
             f"How much likelier valid than not, by {len(valid):,} answers of people "
             f"({int(valid.sum()):,} valid) and the scores {', '.join(each.name for each in self.parts)}. "
-            f"Cross-validated it keeps {kept:.0%} of what they took for valid and refuses {refused:.0%} of the rest."
+            f"Cross-validated it keeps {percent(kept, 0)} of what they took for valid and refuses "
+            f"{percent(refused, 0)} of the rest."
         )
 
     def score(self, images: torch.Tensor, *, enough: float = float("inf")) -> torch.Tensor:

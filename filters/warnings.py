@@ -6,6 +6,7 @@ import numpy as np
 
 from diffgen.filters.calibration import Calibration
 from diffgen.filters.pipeline import FilterVerdicts
+from diffgen.wording import percent
 
 _MAX_REAL = 0.2  # share of real images whose rejection makes a given threshold unfit
 _NEARLY_ALL = 0.98
@@ -33,7 +34,7 @@ def filter_warnings(
         rejected = int((verdicts.rejected_by == index).sum())
         if calibration.given[index] and real > _MAX_REAL:
             found.append(
-                f"The filter {name} rejects {real:.0%} of held-out real images with the threshold "
+                f"The filter {name} rejects {percent(real, 0)} of held-out real images with the threshold "
                 f"{calibration.thresholds[index]:.4g}; it does not fit this data. Leave the threshold out to have it "
                 "calibrated."
             )

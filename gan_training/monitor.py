@@ -14,6 +14,7 @@ import torch
 
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.manifold import manifold_scores
+from diffgen.wording import percent
 
 IMAGES = 2_000  # generated for one measurement, and real ones at most
 MIN_HELD_OUT = 300  # with fewer, the training images are measured against instead
@@ -137,11 +138,11 @@ def collapse(measurement: Measurement) -> str | None:
     """What is wrong with the generator that was kept, in words, or None."""
     if measurement.covered < _MIN_COVERED or measurement.distance < _MIN_DISTANCE:
         return (
-            f"it repeats itself: its images cover {measurement.covered:.0%} of the real ones and lie at "
-            f"{measurement.distance:.0%} of their distance from each other"
+            f"it repeats itself: its images cover {percent(measurement.covered, 0)} of the real ones and lie at "
+            f"{percent(measurement.distance, 0)} of their distance from each other"
         )
     if measurement.recognised < _MIN_RECOGNISED:
-        return f"what it draws is not like the real images: {measurement.recognised:.0%} of it is recognised"
+        return f"what it draws is not like the real images: {percent(measurement.recognised, 0)} of it is recognised"
     if measurement.least_covered == 0:
         return "it has forgotten one class altogether"
     return None

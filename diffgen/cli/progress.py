@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from diffgen.cli.streams import spelled_out
 from diffgen.events import Event, Message, StageAdvanced, StageEnded, StageStarted
+from diffgen.wording import percent
 
 _LOG_SECONDS = 10.0  # between two lines of one stage in a log
 _SILENT_SECONDS = 2.0  # a stage that is over sooner leaves no line in a log
@@ -72,7 +73,10 @@ def in_words(figures: Mapping[str, float | int]) -> str:
             if name.removesuffix(_PER_SECOND) not in figures:
                 shown.append(f"{words}/s {value:,.0f}")
             continue
-        text = f"{value:.0%}" if name.endswith(_SHARE) else f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+        if name.endswith(_SHARE):
+            text = percent(value, 0)
+        else:
+            text = f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
         rate = figures.get(f"{name}{_PER_SECOND}")
         shown.append(f"{words} {text}" + ("" if rate is None else f" ({rate:,.0f}/s)"))
     return "  ".join(shown)
@@ -132,7 +136,7 @@ class _Lines:
 
     def _print(self, *, ended: bool = False) -> None:
         self._said = time.monotonic()
-        share = "" if not self._total else f" {min(self._done / self._total, 1):.0%}"
+        share = "" if not self._total else f" {percent(min(self._done / self._total, 1), 0)}"
         seconds = f" in {time.monotonic() - self._started:.0f} s" if ended else ""
         left = "" if ended or share == "" else self._left()
         print(f"{self._name}:{share}{seconds}{left}  {self._figures}".rstrip(), file=sys.stderr, flush=True)

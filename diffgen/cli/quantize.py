@@ -10,6 +10,7 @@ from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 from diffgen.config import QuantizeConfig
 from diffgen.config.schema import describe
+from diffgen.wording import percent
 
 if TYPE_CHECKING:
     from diffgen.workflows.quantize import QuantizeResult
@@ -113,8 +114,8 @@ def _print(result: QuantizeResult) -> None:
         figure = "" if accuracy is None else f"  accuracy {accuracy:.4f}"
         print(f"{path:<{width}}  {size / 1024:>8,.0f} KiB{figure}")
     print(
-        f"different labels for {result.differing:,} of {result.images:,} real images ({result.disagreement:.2%}); "
-        f"largest change of a probability {result.largest_shift:.3f}"
+        f"different labels for {result.differing:,} of {result.images:,} real images "
+        f"({percent(result.disagreement, 2)}); largest change of a probability {result.largest_shift:.3f}"
     )
     if result.calibrated:
         print(f"calibrated on {result.calibrated:,} images")

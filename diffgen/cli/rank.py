@@ -9,6 +9,7 @@ from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 from diffgen.errors import UserError
+from diffgen.wording import percent
 
 if TYPE_CHECKING:
     from diffgen.workflows.rank import RankResult
@@ -99,11 +100,11 @@ def _print(result: RankResult) -> None:
         print("differ:")
     width = max(len(model.name) for model in result.models)
     for place, model in enumerate(result.models, start=1):
-        interval = f"[{model.low:.1%}, {model.high:.1%}]"
-        print(f"{place:>2}  {model.role}  {model.name:<{width}}  right on {model.right:.1%}  {interval}")
+        interval = f"[{percent(model.low)}, {percent(model.high)}]"
+        print(f"{place:>2}  {model.role}  {model.name:<{width}}  right on {percent(model.right)}  {interval}")
     for each in result.neighbours:
         some = ", ".join(each.pictures[:3])
         print(
-            f"{each.above} before {each.below}: in {each.sure:.0%} of the draws; {each.only_above:,} pictures for it, "
-            f"{each.only_below:,} against it{f' ({some}, ...)' if some else ''}"
+            f"{each.above} before {each.below}: in {percent(each.sure, 0)} of the draws; {each.only_above:,} pictures "
+            f"for it, {each.only_below:,} against it{f' ({some}, ...)' if some else ''}"
         )

@@ -10,6 +10,7 @@ from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 from diffgen.config import roles
 from diffgen.errors import UserError
+from diffgen.wording import percent
 
 if TYPE_CHECKING:
     from diffgen.workflows.replay import ReplayResult
@@ -67,7 +68,7 @@ def print_result(result: ReplayResult) -> None:
     """What still triggers, who is wrong, and on what the models agree now, on stdout."""
     from diffgen.tasks.classification import who_is_wrong
 
-    share = f" ({result.reproduced / result.replayed:.2%})" if result.replayed else ""
+    share = f" ({percent(result.reproduced / result.replayed, 2)})" if result.replayed else ""
     print(f"{result.reproduced:,} of {result.replayed:,} triggers still trigger{share}.")
     print(f"{result.same_labels:,} of them with the same labels as before.")
     models = sum(len(verdict) == 1 for verdict in result.faults or ())

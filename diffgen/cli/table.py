@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diffgen.config import roles
+from diffgen.wording import percent
 
 if TYPE_CHECKING:
     from diffgen.comparison.line import CompareResult
@@ -68,8 +69,8 @@ def _of_many(found: ManyFigures | None) -> list[tuple[str, str]]:
     if right:
         rows.append(("alone, and right", ", ".join(right)))
     if found.majority_recognised:
-        share = found.majority_right / found.majority_recognised
-        rows.append(("the majority is right", f"{share:.1%} of {found.majority_recognised:,} that the jury recognises"))
+        share = percent(found.majority_right / found.majority_recognised)
+        rows.append(("the majority is right", f"{share} of {found.majority_recognised:,} that the jury recognises"))
     pairs = sorted(
         ((count, one, other) for one, row in enumerate(found.found) for other, count in enumerate(row) if one < other),
         key=lambda pair: (-pair[0], pair[1:]),
@@ -85,7 +86,7 @@ def on_real_images(
     """How the models do on real images: how often they differ, how well calibrated and how fast they are."""
     rows = [("flips", f"{flips:.1f} of 1,000 real images")]
     if errors is not None:
-        told = ", ".join(f"{role} {error:.2%}" for role, error in zip(roles(errors), errors, strict=True))
+        told = ", ".join(f"{role} {percent(error, 2)}" for role, error in zip(roles(errors), errors, strict=True))
         rows.append(("calibration error (ECE)", told))
     if milliseconds is not None:
         times = [
@@ -98,10 +99,11 @@ def on_real_images(
 
 def print_result(result: CompareResult) -> None:
     """The figures and the path of the report, on stdout."""
-    share = f" ({result.valid_triggers / result.triggers:.0%} of them)" if result.triggers else ""
+    valid = percent(result.valid_triggers / result.triggers, 0) if result.triggers else ""
+    share = f" ({valid} of them)" if valid else ""
     repeated = result.valid_triggers - result.distinct_valid_triggers
     if repeated:
-        share = f" and {repeated:,} near-duplicates of them (together {result.valid_triggers / result.triggers:.0%})"
+        share = f" and {repeated:,} near-duplicates of them (together {valid})"
     rows = (
         *on_real_images(result.flips_per_1000, result.calibration_error, result.milliseconds),
         *_verdicts(result),

@@ -9,6 +9,7 @@ from diffgen import api
 from diffgen.cli import options
 from diffgen.config import SettingError, TrainGanConfig, replace
 from diffgen.errors import UserError
+from diffgen.wording import percent
 
 if TYPE_CHECKING:
     from diffgen.workflows.train_gan import TrainGanResult
@@ -151,8 +152,8 @@ def _print(result: TrainGanResult, config: TrainGanConfig) -> None:
     for each in result.readings:
         kept = "  kept" if each["step"] == result.kept_step else ""
         print(
-            f"{each['step']:>8,.0f}  {each['recognised']:>10.1%}  {each['covered']:>8.1%}  "
-            f"{each['least_covered']:>11.1%}  {each['distance']:>8.1%}{kept}"
+            f"{each['step']:>8,.0f}  {percent(each['recognised']):>10}  {percent(each['covered']):>8}  "
+            f"{percent(each['least_covered']):>11}  {percent(each['distance']):>8}{kept}"
         )
     scores = result.scores
     print(f"FID {scores['fid']:.3f}  KID {scores['kid']:.5f}", end="  ")

@@ -25,6 +25,7 @@ from diffgen.runs.figures import JuryFigures
 from diffgen.runs.folder import RunFolder
 from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, ImageSet, Int64Array
+from diffgen.wording import percent
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
 _GIVEN = "given"
@@ -234,8 +235,8 @@ def _calibrated(
     unaided = reliable_from(sure, right, at_least=threshold) if given is None else threshold
     if unaided is None:
         return PreparedJury(
-            missing=f"No jury: it names {right.mean():.0%} of {len(right):,} held-out real images right, and is wrong "
-            "too often where it is sure; nothing says who is wrong."
+            missing=f"No jury: it names {percent(right.mean(), 0)} of {len(right):,} held-out real images right, and "
+            "is wrong too often where it is sure; nothing says who is wrong."
         )
     figures = JuryFigures(
         members=len(jury.members),

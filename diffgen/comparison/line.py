@@ -36,6 +36,7 @@ from diffgen.sampling import LARGE_BYTES
 from diffgen.side_by_side import SideBySide
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.tasks.classification import listed
+from diffgen.wording import percent
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,10 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
     if unknown:
         real = replace(real, summary=replace(real.summary, warnings=(LABELS_NOT_USED, *real.summary.warnings)))
     summary, letters = real.summary, roles(given.models)
-    accuracies = [f"{role} {share:.2%}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
+    accuracies = [f"{role} {percent(share, 2)}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
     outputs = [f"{output} ({role})" for role, output in zip(letters, summary.outputs, strict=True)]
     progress.say(
-        f"Real images: {listed(letters)} agree on {summary.agreement:.2%} of {summary.images:,}"
+        f"Real images: {listed(letters)} agree on {percent(summary.agreement, 2)} of {summary.images:,}"
         + (f"; accuracy {', '.join(accuracies)}" if accuracies else "")
         + f"; outputs taken for {listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "
         f"counts from a margin of {summary.margin:.2g}."

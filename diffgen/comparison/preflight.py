@@ -26,6 +26,7 @@ from diffgen.runs.figures import Preflight
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, ImageSet, Int64Array
+from diffgen.wording import percent
 
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
 _SMALLEST_MARGIN, _LARGEST_MARGIN = 1e-6, 0.1
@@ -254,9 +255,9 @@ def _unsteady(model: BlackBox, role: str, noise: NumericNoise, images: int) -> s
         )
     if exact_interval(noise.relabelled, images)[0] > _RELABELLED:
         return (
-            f"Model {role} ({model.name}) gives {noise.relabelled / images:.1%} of the real images another label when "
-            "other images are in the batch, so that what it says of them alone is not what it says in use; export it "
-            "in evaluation mode, without batch statistics, and for batches of any size."
+            f"Model {role} ({model.name}) gives {percent(noise.relabelled / images)} of the real images another label "
+            "when other images are in the batch, so that what it says of them alone is not what it says in use; export "
+            "it in evaluation mode, without batch statistics, and for batches of any size."
         )
     return ""
 

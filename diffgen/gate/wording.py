@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from diffgen import wording
+
 
 def percent(share: float) -> str:
-    """``0.53%``."""
-    return f"{share:.2%}"
+    """``0.53%``; as :func:`diffgen.wording.percent`, with the digits that limits are given with."""
+    return wording.percent(share, 2)
 
 
 def points(share: float) -> str:

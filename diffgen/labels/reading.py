@@ -14,7 +14,9 @@ from diffgen.runs.opening import read_text
 INVALID_WORD = "invalid"
 
 
-def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], *, partial: bool) -> dict[str, int]:
+def read_labels(
+    path: Path, known: Collection[str], class_names: Sequence[str], *, partial: bool, whole: bool = False
+) -> dict[str, int]:
     """The labels of a CSV with columns ``id`` and ``label``, as the page saves it or a spreadsheet does.
 
     A label is the name of a class, its number where no class is named by a number, or ``invalid``. Small letters and
@@ -23,15 +25,17 @@ def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], 
 
     Args:
         path: the file.
-        known: the ids that the run has.
+        known: the ids that the run has, or those of the sheet that it exported last.
         class_names: K names in label order.
         partial: whether a row may have no label.
+        whole: every one of ``known`` has to have a row.
 
     Returns:
         id -> class, ``INVALID``, or ``UNLABELLED`` for a row without a label.
 
     Raises:
-        UserError: it cannot be read, or has unknown or repeated ids, unknown classes or rows without a label.
+        UserError: it cannot be read, or has unknown or repeated ids, lacks some, or has unknown classes or rows without
+            a label.
     """
     rows = _rows(path)
     found: dict[str, int] = {}
@@ -39,10 +43,12 @@ def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], 
     for line, row in rows:
         identifier = row["id"].strip()
         if identifier not in known:
-            raise UserError(
-                f"The picture {identifier!r} in line {line} of {path} is none of this run's; import the sheet into the "
-                "run that it was exported from."
+            whose, mend = (
+                ("not on the sheet that this run exported last", "give that sheet.")
+                if whole
+                else ("none of this run's", "import the sheet into the run that it was exported from.")
             )
+            raise UserError(f"The picture {identifier!r} in line {line} of {path} is {whose}; {mend}")
         if identifier in found:
             raise UserError(f"The picture {identifier!r} is in {path} twice (again in line {line}); leave one of them.")
         text = row["label"].strip()
@@ -53,6 +59,12 @@ def read_labels(path: Path, known: Collection[str], class_names: Sequence[str], 
                 f"{', '.join(list(class_names)[:12])}{', ...' if len(class_names) > 12 else ''} or {INVALID_WORD}."
             )
         found[identifier] = UNLABELLED if label is None else label
+    missing = [identifier for identifier in known if identifier not in found] if whole else []
+    if missing:
+        raise UserError(
+            f"The sheet {path} lacks {len(missing):,} of the {len(known):,} pictures that this run exported last "
+            f"(first {missing[0]}); give that sheet with all its rows, those without a label as well."
+        )
     empty = [identifier for identifier, label in found.items() if label == UNLABELLED]
     if len(empty) == len(found):
         raise UserError(f"The sheet {path} has no label; label its pictures first.")

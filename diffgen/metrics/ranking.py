@@ -82,7 +82,7 @@ class Standing:
         values: float64 (M,), of each model.
         low, high: float64 (M,), ends of 95 % intervals.
         above: float64 (M, M): share of the draws in which the model of the row has a higher value than that of the
-            column; ties count half.
+            column; ties count half, and so do draws with one case more for it and with one case more against it.
     """
 
     values: Float64Array
@@ -91,12 +91,12 @@ class Standing:
     above: Float64Array
 
     @classmethod
-    def of(cls, values: Float64Array, draws: Float64Array) -> Standing:
-        """From float64 (M,) values and float64 (D, M) draws of them."""
-        low, high = np.percentile(draws, _ENDS, axis=0)
-        more = (draws[:, :, None] > draws[:, None, :]).mean(axis=0)
-        ties = (draws[:, :, None] == draws[:, None, :]).mean(axis=0)
-        return cls(values, low, high, more + ties / 2)
+    def of(cls, values: Float64Array, worst: Float64Array, best: Float64Array) -> Standing:
+        """From float64 (M,) values, and what they may be: float64 (D, M) draws with a case more against, for each."""
+        low, high = np.percentile(worst, _ENDS[0], axis=0), np.percentile(best, _ENDS[1], axis=0)
+        above = (_above(best, worst) + _above(worst, best)) / 2
+        # rounding can put an end beyond the value
+        return cls(values, np.minimum(low, values), np.maximum(high, values), above)
 
     @classmethod
     def unknown(cls, values: Float64Array) -> Standing:
@@ -107,6 +107,30 @@ class Standing:
     def as_shares(self) -> Standing:
         """The same, with values and intervals between 0 and 1: estimates of few labels may lie beyond."""
         return replace(self, values=self.values.clip(0, 1), low=self.low.clip(0, 1), high=self.high.clip(0, 1))
+
+
+def _above(one: Float64Array, other: Float64Array) -> Float64Array:
+    """float64 (M, M): share of float64 (D, M) draws in which ``one`` of the row is above ``other`` of the column."""
+    gaps = one[:, :, None] - other[:, None, :]
+    share: Float64Array = ((gaps > 0).mean(axis=0) + (gaps >= 0).mean(axis=0)) / 2
+    return share
+
+
+def _weights(count: int, seed: int) -> tuple[Float64Array, Float64Array, Int64Array]:
+    """Of a Bayesian bootstrap (Rubin 1981) of ``count`` cases and one more, which looks like one of them.
+
+    Resampling alone knows of no case that was not met: where a model is right on all, it would leave no doubt. With one
+    case more against the model for the lower end, and one for it for the upper end, the interval of a share of equally
+    likely cases is exactly that of Clopper and Pearson (1934), whose ends are quantiles of such beta distributions.
+
+    Returns:
+        float64 (D, count) and (D, 1), weights of the cases and of the one more, which add up to 1; and int64 (D,),
+        which case that one looks like.
+    """
+    rng = np.random.default_rng(seed)
+    weights = rng.standard_exponential((DRAWS, count + 1))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights[:, :-1], weights[:, -1:], rng.integers(0, count, size=DRAWS)
 
 
 def standing_by_labels(
@@ -130,18 +154,17 @@ def standing_by_labels(
     """
     corrections = (right.astype(np.float64) - guessed) / chance[:, None]
     values = (guessed_sum + corrections.sum(axis=0)) / pictures
-    rng = np.random.default_rng(seed)
     # what had to be chosen is no sample: it is the same in every draw
     sampled = np.flatnonzero(chance < 1)
-    fixed = corrections[chance >= 1].sum(axis=0)
+    if len(sampled) == 0:
+        return Standing.of(values, values[None], values[None])
     if len(sampled) == 1:
         return Standing.unknown(values)
-    if len(sampled):
-        again = rng.integers(0, len(sampled), size=(DRAWS, len(sampled)))
-        draws = (guessed_sum + fixed + corrections[sampled][again].sum(axis=1)) / pictures
-    else:
-        draws = np.tile(values, (2, 1))
-    return Standing.of(values, draws)
+    weights, more, alike = _weights(len(sampled), seed)
+    known = guessed_sum + corrections[chance >= 1].sum(axis=0)
+    drawn, odds = weights @ corrections[sampled], chance[sampled][alike, None]
+    worst, best = (drawn + more * (each - guessed[sampled][alike]) / odds for each in (0, 1))
+    return Standing.of(values, *((known + len(sampled) * each) / pictures for each in (worst, best)))
 
 
 def standing_by_clusters(
@@ -160,7 +183,7 @@ def standing_by_clusters(
     values = right.sum(axis=0) / len(wrong)
     if len(counts) == 1:
         return Standing.unknown(values)
-    rng = np.random.default_rng(seed)
-    again = rng.integers(0, len(counts), size=(DRAWS, len(counts)))
-    draws = right[again].sum(axis=1) / counts[again].sum(axis=1)[:, None]
-    return Standing.of(values, draws)
+    weights, more, alike = _weights(len(counts), seed)
+    drawn, size = weights @ right, more * counts[alike, None]
+    pictures = weights @ counts[:, None] + size
+    return Standing.of(values, drawn / pictures, (drawn + size) / pictures)

@@ -22,8 +22,8 @@ def made_by(recipes: Sequence[tuple[Step, ...]]) -> str:
     """
     strengths: dict[str, list[float]] = {}
     for recipe in recipes:
-        for name, value in {step.operator: _strength(step) for step in recipe}.items():
-            if value is not None and value >= _WORDS[name].seen_from:
+        for name, value in _strongest(recipe).items():
+            if value >= _WORDS[name].seen_from:
                 strengths.setdefault(name, []).append(value)
     # of two that had a part in as many pictures, the one that is seen more
     ranked = sorted(strengths, key=lambda name: (-len(strengths[name]), -_plainness(name, strengths[name]), name))
@@ -37,6 +37,16 @@ def made_by(recipes: Sequence[tuple[Step, ...]]) -> str:
 
 def _plainness(name: str, values: Sequence[float]) -> float:
     return median(values) / _WORDS[name].seen_from
+
+
+def _strongest(recipe: tuple[Step, ...]) -> dict[str, float]:
+    """The strength of each operator that something is said of: of several steps with it, that of the strongest."""
+    found: dict[str, float] = {}
+    for step in recipe:
+        value = _strength(step)
+        if value is not None:
+            found[step.operator] = max(value, found.get(step.operator, 0.0))
+    return found
 
 
 def _strength(step: Step) -> float | None:

@@ -11,6 +11,7 @@ from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
 from diffgen.tasks.classification import ALL, SEVERAL, listed, who_is_wrong
 from diffgen.wording import count_of
+from diffgen.wording import percent as percent  # with the other numbers of a report
 
 Faults: TypeAlias = Mapping[str, Mapping[str, int]]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -19,19 +20,6 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number(value: float) -> str:
     """A whole number with thousands separators."""
     return f"{round(value):,}"
-
-
-def percent(share: float, digits: int = 1) -> str:
-    """A share in 0..1 as text that never rounds something to nothing or nearly all to all."""
-    if not math.isfinite(share):
-        return "not a number"
-    smallest = 10.0**-digits
-    value = share * 100
-    if 0 < value < smallest:
-        return f"<{smallest:.{digits}f}%"
-    if 100 - smallest < value < 100:
-        return f">{100 - smallest:.{digits}f}%"
-    return f"{value:.{digits}f}%"
 
 
 def duration(seconds: float) -> str:

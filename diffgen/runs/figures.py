@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from diffgen.wording import percent
+
 
 @dataclass(frozen=True)
 class Preflight:
@@ -130,11 +132,12 @@ class JuryFigures:
     def __str__(self) -> str:
         """One sentence: who the jury is, and how good."""
         source = "real images, with the labels that the models agree on" if self.agreed else "labelled real images"
-        helped = f" ({self.helped:.1%} where it knows the label)" if self.helped and self.needs_help else ""
+        helped = f" ({percent(self.helped)} where it knows the label)" if self.helped and self.needs_help else ""
         return (
             f"The jury: {self.members} small classifiers, trained on {self.trained_on:,} {source}; of "
-            f"{self.held_out:,} others it names {self.accuracy:.1%} right and recognises {self.recognised:.1%}{helped}"
-            + ("." if self.reliable is None else f", of which it names {self.reliable:.1%} right.")
+            f"{self.held_out:,} others it names {percent(self.accuracy)} right and recognises "
+            f"{percent(self.recognised)}{helped}"
+            + ("." if self.reliable is None else f", of which it names {percent(self.reliable)} right.")
         )
 
     @property

@@ -45,7 +45,8 @@ class RunResults:
         class_names: K names in label order.
         preflight: what was seen on the real images.
         validity: share of the triggers that are valid, or None without triggers.
-        near_duplicate: SSIM from which two triggers are near-duplicates, or None: they were not looked for.
+        near_duplicate: Pearson's correlation of thumbnails from which on two triggers are near-duplicates, or None:
+            these were not looked for.
         geometric_diversity: see :func:`diffgen.comparison.measured_diversity.measure_diversity`; or None.
         warnings: what a user should know of the filters, one sentence each.
         calibration: of the filters, or None: an early version wrote the run.

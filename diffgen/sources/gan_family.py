@@ -32,6 +32,7 @@ from diffgen.sources.learned.inversion import Inversion, InversionLesson
 from diffgen.sources.learned.kept import Recipe, default_steps, obtain
 from diffgen.sources.learned.training import Plan
 from diffgen.types import ImageSet, Scorer
+from diffgen.wording import percent
 
 _SPLIT_SEED = "split seed"
 _FORMAT = "diffgen-gan-encoder-1"
@@ -250,8 +251,9 @@ def gan_facts(header: dict[str, Any], *, real: int, held_out: int) -> dict[str, 
     }
     kept = next((each for each in header["readings"] if each["step"] == header["kept_step"]), None)
     if kept is not None:
-        facts["recognised"] = f"{kept['recognised']:.1%} of its images (by the data set's own encoder)"
-        facts["covered"] = f"{kept['covered']:.1%} of the real images, {kept['least_covered']:.1%} in the worst class"
+        facts["recognised"] = f"{percent(kept['recognised'])} of its images (by the data set's own encoder)"
+        worst = percent(kept["least_covered"])
+        facts["covered"] = f"{percent(kept['covered'])} of the real images, {worst} in the worst class"
     if header["wrong"]:
         facts["warning"] = header["wrong"]
     return facts

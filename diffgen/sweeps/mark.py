@@ -24,7 +24,7 @@ _MARK = "sweep.json"
 _BYTES = 16  # of a digest
 _SMALL = 2**29  # bytes of the images up to which they are read, in seconds
 _WRITTEN = ("table.csv", "report.html", "manifest.json", _MARK)  # a run folder has some of these, too
-_LONGEST = 2**26  # bytes; of a sweep of 100,000 comparisons it has 12 million
+_LONGEST = 2**28  # bytes; of a sweep of 100,000 comparisons it has some 60 million
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Begun:
 
     Attributes:
         digests: of its comparisons, by their names.
-        files: digests of what lay at the places of models and data, by these places.
+        files: of each comparison, by its name, digests of what lay at the places of its models and data, by these.
     """
 
     digests: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def begun_with(folder: Path) -> Begun:
@@ -48,7 +48,10 @@ def begun_with(folder: Path) -> Begun:
     """
     try:
         about = json.loads(read_text(folder / _MARK, longest=_LONGEST, links=False))
-        return Begun(_texts(about["diffgen_sweep"]), _texts(about.get("files", {})))
+        digests, files = _texts(about["diffgen_sweep"]), about.get("files", {})
+        if any(isinstance(each, str) for each in files.values()):
+            files = dict.fromkeys(digests, files)  # a version that kept them of the whole sweep wrote it
+        return Begun(digests, {str(name): _texts(each) for name, each in files.items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         there = next((name for name in _WRITTEN if os.path.lexists(folder / name)), None)
         if there is not None:
@@ -70,20 +73,22 @@ def mark(folder: Path, cells: Sequence[Cell]) -> None:
         RunError: the disk is full.
     """
     known, digests = begun_with(folder), {each.name: digest_of(each) for each in cells}
-    files: dict[str, str] = {}
+    now: dict[str, str] = {}
+    files = dict(known.files)
     for cell in cells:
         run, places = folder / RUNS / cell.name, list(_places(cell))
-        files.update({place: digest(Path(place)) for place, digest in places if place not in files})
+        now.update({place: digest(Path(place)) for place, digest in places if place not in now})
+        before, files[cell.name] = files.get(cell.name, {}), {place: now[place] for place, _ in places}
         if not os.path.lexists(run):
             continue
-        changed = [place for place, _ in places if known.files.get(place, files[place]) != files[place]]
+        changed = [place for place, _ in places if before.get(place, now[place]) != now[place]]
         if changed or known.digests.get(cell.name) != digests[cell.name]:
             what = f"another {changed[0]}" if changed else "other models, data or settings"
             raise UserError(
                 f"The comparison {run} was begun with {what} than the sweep has now; remove that folder to begin it "
                 "again, or name another folder as output."
             )
-    write_json(folder / _MARK, {"diffgen_sweep": {**known.digests, **digests}, "files": {**known.files, **files}})
+    write_json(folder / _MARK, {"diffgen_sweep": {**known.digests, **digests}, "files": files})
 
 
 def digest_of(cell: Cell) -> str:

@@ -20,6 +20,7 @@ from diffgen.ui.draw.picture import detail
 from diffgen.ui.hints import refusal
 from diffgen.ui.jobs import INTERRUPTED, Job
 from diffgen.ui.shared import EACH, LAST, QUIET, SEARCHES, Shared, choice, html, told, written
+from diffgen.wording import percent
 
 _SECONDS = 1.5  # between two looks
 _NEWEST = 36  # finds that are shown
@@ -238,7 +239,7 @@ def _stage(state: dict[str, Any], *, begun: bool) -> Markup:
     left = ""
     if share is not None and 0.02 < share < 1:
         left = f", about {_time(waited * (1 / share - 1))} left"
-    return progress(stage, share, f"{'' if share is None else f'{share:.0%}, '}{_time(waited)}{left}")
+    return progress(stage, share, f"{'' if share is None else percent(share, 0) + ', '}{_time(waited)}{left}")
 
 
 def _time(seconds: float) -> str:
@@ -253,7 +254,7 @@ def _figures(line: api.RunLine, now: dict[str, float]) -> Markup:
             (f"{round(now['queries']):,}" if "queries" in now else "", "queries", _rate(now, "queries")),
             (f"{line.triggers:,}", "disagreements written", _rate(now, "triggers")),
             (f"{round(now['behaviours']):,}" if "behaviours" in now else "", "behaviours", "in the search"),
-            (f"{now['valid_share']:.0%}" if "valid_share" in now else "", "pass the filters", "of a sample"),
+            (percent(now["valid_share"], 0) if "valid_share" in now else "", "pass the filters", "of a sample"),
         ]
         return cards(each for each in shown if each[0])
     told = (

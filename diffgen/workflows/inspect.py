@@ -30,6 +30,7 @@ from diffgen.numerics import own_numerics
 from diffgen.runs.files import write_text
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, UInt8Array
+from diffgen.wording import percent
 
 IMAGES = 1000  # are asked about for each candidate
 _FEW_RIGHT = 0.5  # share of labelled images
@@ -136,9 +137,9 @@ def inspect(
     chosen, candidates = min(equals, key=tried.index).candidate, [each.candidate for each in ordered]
     if chosen.accuracy is not None and chosen.accuracy < _FEW_RIGHT:
         progress.warn(
-            f"However it is fed, model {box.name} is right on only {chosen.accuracy:.1%} of these labelled images; its "
-            "classes are probably in another order than those of the data (--class-names names them), or the images "
-            "are not what it was made for."
+            f"However it is fed, model {box.name} is right on only {percent(chosen.accuracy)} of these labelled "
+            "images; its classes are probably in another order than those of the data (--class-names names them), or "
+            "the images are not what it was made for."
         )
     box.set_preprocessing(chosen.preprocessing)
     box.prepare(sample)

@@ -33,6 +33,7 @@ from diffgen.numerics import own_numerics
 from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet
+from diffgen.wording import percent
 
 _MUCH = 0.02  # of the images, more wrong than before
 _EXPORT = "export the model to ONNX first (torch.onnx.export)"
@@ -188,10 +189,10 @@ def _advice(accuracy: tuple[float, ...] | None, same: float, config: QuantizeCon
     """
     before, after = accuracy or (1.0, same)
     if before - after > _MUCH and not config.reduce_range:
-        than = f"and the model on {before:.1%}" if accuracy else "by what the model says"
+        than = f"and the model on {percent(before)}" if accuracy else "by what the model says"
         yield (
-            f"The 8-bit version is right on {after:.1%} of the images {than}; on x86 processors without VNNI sums of "
-            "8-bit products may overflow, which --reduce-range prevents."
+            f"The 8-bit version is right on {percent(after)} of the images {than}; on x86 processors without VNNI sums "
+            "of 8-bit products may overflow, which --reduce-range prevents."
         )
 
 

@@ -100,14 +100,14 @@ def rank(
 
     Args:
         run: the run folder.
-        sheets: filled-in sheets, or one, of one :func:`diffgen.rank_export`; several are several people's, merged by
-            majority.
-        partial: pictures without a label are allowed.
+        sheets: filled-in sheets, or one, of the latest :func:`diffgen.rank_export` with all their rows; several are
+            several people's, merged by majority.
+        partial: rows without a label are allowed.
         seed: of the intervals.
 
     Raises:
         UserError: no finished run there; without sheets, it has no jury or nothing recognised; with sheets, nothing was
-            exported or they are of another export.
+            exported or they are not whole, or of an earlier export.
     """
     given, folder = several(sheets), RunFolder.open(run)
     names = tuple(str(entry["name"]) for _, entry in sorted(folder.manifest["files"].items()))
@@ -141,10 +141,8 @@ def _by_labels(
     with folder.reading():
         stored, classes = folder.read_arrays("rank"), read_finished(folder).class_names
     ids = [image_id(each) for each in stored["hashes"]]
-    said = [read_labels(Path(sheet), ids, classes, partial=partial) for sheet in sheets]
-    labels = merge(
-        np.array([[each.get(identifier, UNLABELLED) for identifier in ids] for each in said], dtype=np.int64)
-    ).labels
+    said = [read_labels(Path(sheet), ids, classes, partial=partial, whole=True) for sheet in sheets]
+    labels = merge(np.array([[each[identifier] for identifier in ids] for each in said], dtype=np.int64)).labels
     known, about = labels != UNLABELLED, stored["about"]
     if not known.any():
         raise UserError("No picture of the sheets has a label on which most agree; label more.")

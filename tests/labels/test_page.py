@@ -20,6 +20,16 @@ BROWSER = find_browser()
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="There is no Chromium or Chrome on this machine.")
 
 
+def call(page: Browser, name: str) -> None:
+    """Write who labels, and leave the field."""
+    page.value(f"document.getElementById('annotator').value = {json.dumps(name)}")
+    page.value("document.getElementById('annotator').dispatchEvent(new Event('change'))")
+
+
+def progress(page: Browser) -> str:
+    return str(page.value("document.getElementById('progress').textContent"))
+
+
 @needs_browser
 def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet"
@@ -31,7 +41,9 @@ def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
     assert BROWSER is not None
     with Browser(BROWSER, tmp_path / "profile", downloads) as page:
         page.open(sheet / "label.html")
-        assert page.value("document.getElementById('progress').textContent") == "0 of 10"
+        page.press("0")  # nobody's
+        assert progress(page) == "0 of 10"
+        call(page, "Ann B.")
         shown = set()
         for key in "012345678":
             shown.add(page.value("document.getElementById('picture').src"))
@@ -43,7 +55,6 @@ def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
         page.press("x")
         assert len(shown) == 9
         assert page.value("document.getElementById('progress').textContent") == "10 of 10"
-        page.value("document.getElementById('annotator').value = 'Ann B.'")
         page.click("#save")
         saved = downloads / "labels-Ann_B_.csv"
         wait_for(lambda: saved.is_file() and saved.read_text().count("\n") == 11)
@@ -51,9 +62,20 @@ def test_ten_labels_undo_save_import(run: RunFolder, tmp_path: Path) -> None:
 
         def knows() -> bool:
             page.open(sheet / "label.html")
-            return bool(page.value("document.getElementById('progress').textContent") == "10 of 10")
+            assert progress(page) == "0 of 10", "it is nobody's yet"
+            call(page, "Ann B.")
+            return progress(page) == "10 of 10"
 
         wait_for(knows)
+        # a second person is as blind as the first was
+        call(page, "Bo")
+        assert progress(page) == "0 of 10"
+        page.press("7")
+        page.press("Backspace")
+        page.press("Backspace")
+        assert progress(page) == "0 of 10"
+        call(page, "Ann B.")
+        assert progress(page) == "10 of 10"
     result = label_import(run.path, [saved])
     assert (result.labelled, result.invalid, result.undecided, result.kappa) == (9, 1, 0, None)
     finds = read_valid_triggers(run)
@@ -77,12 +99,13 @@ def test_many_classes_are_chosen_by_name_and_names_do_no_harm(tmp_path: Path) ->
     with Browser(BROWSER, tmp_path / "profile", downloads) as page:
         page.open(tmp_path / "page.html")
         assert "stolen" not in page.value("document.title")
+        call(page, names[0])
         page.press("1")
         page.value("document.getElementById('name').value = 'kind 59'")
         page.value("document.getElementById('by-name').requestSubmit()")
         page.click("button[data-label='0']")
         page.click("#save")
-        saved = downloads / "labels.csv"
+        saved = downloads / "labels-_script_script_document_title_stolen_script_.csv"
         wait_for(lambda: saved.is_file() and saved.read_text().count("\n") == 4)
     with saved.open(newline="") as file:
         rows = list(csv.reader(file))

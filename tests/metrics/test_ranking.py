@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diffgen.metrics.intervals import exact_interval
 from diffgen.metrics.ranking import (
+    Standing,
     chances,
     doubt,
     draw,
@@ -89,6 +91,56 @@ def test_clusters_count_as_one_where_they_are_alike() -> None:
     assert few.values.tolist() == many.values.tolist() == [0.75, 0.5]
     assert np.allclose(few.low, many.low) and np.allclose(few.high, many.high)
     assert few.above[0, 1] + few.above[1, 0] == pytest.approx(1)
+
+
+def labels_of(right: np.ndarray, pictures: int, seed: int = 0) -> Standing:
+    """Of some of equally likely pictures of which nothing was guessed, bool (n, M)."""
+    guessed = np.full(right.shape, 0.5, dtype=np.float32)
+    chance = np.full(len(right), len(right) / pictures)
+    return standing_by_labels(
+        right, guessed, chance, guessed_sum=np.full(right.shape[1], pictures / 2), pictures=pictures, seed=seed
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 29, 30])
+def test_equal_chances_give_the_exact_interval(count: int) -> None:
+    right = (np.arange(30) < count)[:, None]
+    for found in (labels_of(right, 10_000), standing_by_clusters(~right, np.arange(30), seed=1)):
+        shares = found.as_shares()
+        assert (shares.low[0], shares.high[0]) == pytest.approx(exact_interval(count, 30), abs=0.015)
+
+
+@pytest.mark.parametrize("guess", ["none", "good", "bad"])
+def test_intervals_cover_also_where_nearly_all_labels_agree(guess: str) -> None:
+    """Of 30 labels of pictures on 95 % of which a model is right, every fifth draw has no other label at all."""
+    rng, covered, clusters_covered = np.random.default_rng(7), 0, 0
+    for seed in range(300):
+        truth = np.full((2000, 1), 0.95) if guess == "none" else rng.beta(8 * 0.95, 8 * 0.05, (2000, 1))
+        right = rng.random(truth.shape) < truth
+        guessed = truth if guess != "bad" else np.clip(0.6 * truth + 0.2 * rng.random(truth.shape), 0, 1)
+        chance = chances(np.sqrt(guessed * (1 - guessed))[:, 0], 30)
+        rows = draw(chance, seed)
+        found = standing_by_labels(
+            right[rows],
+            guessed[rows].astype(np.float32),
+            chance[rows],
+            guessed_sum=guessed.sum(axis=0),
+            pictures=2000,
+            seed=seed,
+        ).as_shares()
+        covered += int(found.low[0] <= right.mean() <= found.high[0])
+        some = standing_by_clusters(rng.random((30, 1)) < 0.05, np.arange(30), seed=seed)
+        clusters_covered += int(some.low[0] <= 0.95 <= some.high[0])
+    assert covered >= 0.93 * 300 and clusters_covered >= 0.93 * 300
+
+
+def test_labels_that_all_agree_leave_doubt_of_the_order() -> None:
+    """As a sign test does: after n labels for A, half of one more is against it."""
+    for count in (2, 3, 5):
+        right = np.tile([True, False], (count, 1))
+        for found in (labels_of(right, 1000), standing_by_clusters(~right, np.arange(count), seed=0)):
+            assert found.above[0, 1] == pytest.approx(1 - 0.5 ** (count + 1), abs=0.02)
+            assert found.above[0, 1] + found.above[1, 0] == pytest.approx(1)
 
 
 def test_one_label_or_one_cluster_says_nothing_of_how_sure_it_is() -> None:

@@ -30,6 +30,12 @@ def turned(degrees: float) -> Recipe:
         ([read_recipe("gamma(exponent=1.017)")] * 3, ""),  # nobody sees it
         ([read_recipe("elastic(pixels=0.3); rotation(degrees=20)")] * 3, "3 of 3: turned by 20 degrees or more"),
         ([read_recipe("scale(factor=0.8)")] * 3 + [read_recipe("scale(factor=1.25)")], "4 of 4: scaled by 20% or more"),
+        # a chain may have an operator again and again, the plainest not last
+        (
+            [read_recipe("rotation(degrees=20); blur(sigma=0.1); rotation(degrees=1)")] * 3,
+            "3 of 3: turned by 20 degrees or more",
+        ),
+        ([read_recipe("rotation(degrees=20); rotation(turns=3)")] * 3, "3 of 3: turned by 20 degrees or more"),
         ([read_recipe("latent_steps(distance=12.5)")] * 3, "3 of 3: varied as a code of the source"),
         ([read_recipe("another(strength=3)")] * 5, ""),
         ([read_recipe("rotation(turns=3)")] * 5, ""),

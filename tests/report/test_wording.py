@@ -10,7 +10,7 @@ import pytest
 from diffgen.metrics.richness import Discovery
 from diffgen.report import render_markdown
 from diffgen.report.markdown import escape_markdown
-from diffgen.report.wording import clean_text, duration, figure, headline, percent
+from diffgen.report.wording import clean_text, duration, figure, headline
 from diffgen.wording import count_of
 from tests.report.changes import changed
 
@@ -22,14 +22,6 @@ from tests.report.changes import changed
 )  # fmt: skip
 def test_duration(seconds, text):
     assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(0, "0.0%"), (0.0001, "<0.1%"), (0.5, "50.0%"), (0.9999, ">99.9%"), (1, "100.0%"), (float("nan"), "not a number")],
-)
-def test_percent_never_rounds_to_none_or_all(share, text):
-    assert percent(share) == text
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,27 @@ def test_a_file_that_was_replaced_is_told(tmp_path: Path, changed: str) -> None:
     marked(tmp_path, text)
 
 
+@pytest.mark.parametrize("old", [False, True], ids=["own files", "files of the whole sweep"])
+def test_a_later_comparison_of_a_new_file_makes_no_old_one_its_own(tmp_path: Path, old: bool) -> None:
+    """The first seed is done when the model is replaced; then a plan with the second seed alone is begun."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "out").mkdir()
+    marked(tmp_path, f"seeds = [1]\n{_PLAN}")
+    if old:
+        begun = begun_with(tmp_path / "out")
+        (files,) = begun.files.values()
+        (tmp_path / "out" / "sweep.json").write_text(json.dumps({"diffgen_sweep": begun.digests, "files": files}))
+    runs = tmp_path / "out" / "runs"
+    (runs / "one-diffgan-60s-1").mkdir(parents=True)
+    (tmp_path / "a").write_text("something else")
+    marked(tmp_path, f"seeds = [2]\n{_PLAN}")
+    (runs / "one-diffgan-60s-2").mkdir()
+    marked(tmp_path, f"seeds = [2]\n{_PLAN}")
+    with pytest.raises(UserError, match="one-diffgan-60s-1 was begun with another"):
+        marked(tmp_path, f"seeds = [1, 2]\n{_PLAN}")
+
+
 def test_a_mark_of_a_version_that_knew_no_files(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     for name in ("a", "b"):

@@ -6,15 +6,20 @@
   const history = []; // [position, label before]
   let position = 0;
   let saved = true;
+  let who = ""; // labels now; each person labels alone, and sees nobody else's
 
   // What was labelled survives closing the page. Some browsers give pages from disk no storage: saving still works.
   const memory = (() => {
     try { return window.localStorage; } catch { return null; }
   })();
-  const key = "diffgen-labels-" + sheet.name;
-  function remember() { if (memory) memory.setItem(key, JSON.stringify(labels)); }
+  const others = new Map(); // where there is no storage: of those who labelled since the page was opened
+  const key = () => `diffgen-labels-${sheet.name}-${who}`;
+  function remember() {
+    others.set(key(), JSON.stringify(labels));
+    if (memory) memory.setItem(key(), JSON.stringify(labels));
+  }
   function recall() {
-    const stored = memory && JSON.parse(memory.getItem(key) || "null");
+    const stored = JSON.parse((memory && memory.getItem(key())) || others.get(key()) || "null");
     if (Array.isArray(stored) && stored.length === labels.length) stored.forEach((label, i) => { labels[i] = label; });
   }
 
@@ -24,7 +29,7 @@
   function show() {
     byId("picture").src = "data:image/png;base64," + sheet.pictures[position];
     const label = labels[position];
-    byId("current").textContent =
+    byId("current").textContent = !who ? "write your name first" :
       `picture ${position + 1}` + (label === null ? "" : `, labelled ${nameOf(label)}`);
     document.querySelectorAll("#choices button").forEach((button) => {
       button.classList.toggle("chosen", label !== null && Number(button.dataset.label) === label);
@@ -33,7 +38,23 @@
     byId("progress").textContent = `${done()} of ${labels.length}`;
   }
 
+  // Whoever has no name is asked for it: what they say would be seen by the next one without.
+  function named() {
+    if (!who) byId("annotator").focus();
+    return Boolean(who);
+  }
+
+  function begin(name) {
+    who = name;
+    labels.fill(null);
+    history.length = 0;
+    if (who) recall();
+    position = Math.max(labels.indexOf(null), 0);
+    show();
+  }
+
   function choose(label) {
+    if (!named()) return;
     history.push([position, labels[position]]);
     labels[position] = label;
     saved = false;
@@ -61,12 +82,13 @@
   function cell(text) { return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; }
 
   function save() {
+    if (!named()) return;
     const rows = sheet.ids.map((id, i) => `${id},${labels[i] === null ? "" : cell(nameOf(labels[i]))}`);
     const blob = new Blob([["id,label", ...rows].join("\n") + "\n"], { type: "text/csv" });
-    const who = byId("annotator").value.trim().replace(/[^\p{L}\p{N}-]+/gu, "_");
+    const name = who.replace(/[^\p{L}\p{N}-]+/gu, "_");
     const link = document.createElement("a");
     link.href = URL.createObjectURL(blob);
-    link.download = who ? `labels-${who}.csv` : "labels.csv";
+    link.download = `labels-${name}.csv`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
     saved = true;
@@ -86,6 +108,11 @@
     else return;
     event.preventDefault();
   });
+  byId("annotator").addEventListener("change", (event) => {
+    const name = event.target.value.trim();
+    if (name !== who) begin(name);
+    if (who) event.target.blur(); // the next key is a label
+  });
   byId("choices").addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) choose(Number(button.dataset.label));
@@ -102,7 +129,5 @@
   byId("save").addEventListener("click", save);
   window.addEventListener("beforeunload", (event) => { if (!saved) event.preventDefault(); });
 
-  recall();
-  position = Math.max(labels.indexOf(null), 0);
-  show();
+  begin(byId("annotator").value.trim());
 })();

@@ -9,6 +9,7 @@ import numpy as np
 from diffgen.report.data import FilterView
 from diffgen.runs.results import RunResults
 from diffgen.runs.triggers import TriggerTable
+from diffgen.wording import percent
 
 
 def read_filters(results: RunResults, arrays: dict[str, Any], triggers: TriggerTable) -> tuple[FilterView, ...]:
@@ -33,10 +34,10 @@ def read_filters(results: RunResults, arrays: dict[str, Any], triggers: TriggerT
 def calibration_sentence(results: RunResults) -> str:
     """How the thresholds came out together, or nothing."""
     found = results.calibration
-    if found is None or not results.filters:
+    if found is None or found.reached is None:
         return ""
     return (
-        f"All filters together reject {found.reached:.1%} of {found.held_out:,} real images that nothing was "
+        f"All filters together reject {percent(found.reached)} of {found.held_out:,} real images that nothing was "
         f"trained on; {found.false_alarm:.1%} were allowed."
     )
 

@@ -17,6 +17,7 @@ from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_ten
 from diffgen.sampling import random_rows
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.learned.training import Lesson, Plan, train
+from diffgen.wording import percent
 
 KIND = "sources"  # folder of the cache
 _USEFUL = 0.5  # share of the real images' variance that is drawn again, at least
@@ -138,8 +139,8 @@ def obtain(
     kept = Artifact(KIND, _made_from(recipe, split, device)).obtain(load, make, progress, ended=context.ended)
     if kept.header["explained"] < _USEFUL:
         progress.warn(
-            f"{_capital(what)} is of little use: it draws {max(0.0, kept.header['explained']):.0%} again of what tells "
-            f"real images apart. {recipe.mend}"
+            f"{_capital(what)} is of little use: it draws {percent(max(0.0, kept.header['explained']), 0)} again of "
+            f"what tells real images apart. {recipe.mend}"
         )
     return kept
 

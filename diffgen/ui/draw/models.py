@@ -13,6 +13,7 @@ from diffgen.data.picture_file import encode_png
 from diffgen.tasks.classification import role_name
 from diffgen.types import UInt8Array
 from diffgen.ui.draw.parts import badge, joined
+from diffgen.wording import percent
 
 _COLUMNS = 10
 _CLASSES = 12  # of which the counts are drawn
@@ -21,7 +22,8 @@ _CLASSES = 12  # of which the counts are drawn
 def inspected(index: int, found: api.Inspection) -> Markup:
     """One model in a card: what it is, what it takes, and how well it does."""
     best = found.chosen
-    how = f"{best.accuracy:.1%} right" if best.accuracy is not None else f"mean confidence {best.confidence:.0%}"
+    sure = f"mean confidence {percent(best.confidence, 0)}"
+    how = sure if best.accuracy is None else f"{percent(best.accuracy)} right"
     channels, height, width = found.takes[0] if found.takes else found.image_shape
     facts = [
         found.format,

@@ -10,6 +10,7 @@ from diffgen.report.data import Picture
 from diffgen.tasks.classification import listed, role_name
 from diffgen.types import Float32Array
 from diffgen.ui.draw.parts import badge, joined, picture_address
+from diffgen.wording import percent
 
 _ROWS = 6  # classes that are shown
 
@@ -99,10 +100,11 @@ def bars(answers: Float32Array, picture: Picture, models: tuple[str, ...], names
         share = float(np.clip(np.nan_to_num(answers[model, label]), 0, 1))
         kind = " dg-says" if picture.labels[model] == label else ""
         kind += " dg-false" if kind and model in wrong else ""
+        # as in the report: of many small values "0.0%" is easier to read than "<0.1%"
         return Markup(
             '<td class="dg-bar{}"><span class="dg-bar-track"><span class="dg-bar-fill dg-role-{}" style="width:{}%">'
             "</span></span><span>{}</span></td>"
-        ).format(kind, model % 8, round(100 * share, 1), f"{share:.1%}")
+        ).format(kind, model % 8, round(100 * share, 1), "0.0%" if share < 0.0005 else percent(share))
 
     body = joined(
         Markup('<tr><th scope="row">{}</th>{}</tr>').format(

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from diffgen.config import roles
 from diffgen.ui.draw.parts import joined, note, table
-from diffgen.wording import count_of
+from diffgen.wording import count_of, percent
 
 
 def selector(found: Mapping[str, Any]) -> Markup:
@@ -26,14 +26,14 @@ def selector(found: Mapping[str, Any]) -> Markup:
         (
             each["name"],
             f"{each['pictures']:,}",
-            *(f"{each[key]:.1%}" for key in keys),
+            *(percent(each[key]) for key in keys),
             f"{100 * each['gain']:+.1f} points",
         )
         for each in found["on_triggers"]
     ]
     for real in found["real"]:
         right = real["on_all"]
-        shown = [f"{right[key]:.1%}" if key in right else "" for key in (*names, "selector", "oracle")]
+        shown = [percent(right[key]) if key in right else "" for key in (*names, "selector", "oracle")]
         gain = 100 * (right["selector"] - max(right[name] for name in names))
         rows.append((f"real images ({real['source']})", f"{real['images']:,}", *shown, f"{gain:+.1f} points"))
     text = f"Learnt from {count_of(found['examples'], 'labelled picture')}; the share that is answered right:"
@@ -43,7 +43,7 @@ def selector(found: Mapping[str, Any]) -> Markup:
 
 
 def _share(saved: float) -> str:
-    return f"{abs(saved):.0%} {'less' if saved >= 0 else 'more'} time"
+    return f"{percent(abs(saved), 0)} {'less' if saved >= 0 else 'more'} time"
 
 
 def _all(models: int) -> str:

@@ -1,0 +1,51 @@
+"""Shares in words, and that whoever says one says it so."""
+
+from __future__ import annotations
+
+import pytest
+
+from diffgen.gate import wording as of_gate
+from diffgen.runs.figures import JuryFigures
+from diffgen.wording import percent
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0.0%"),
+        (0.0001, "<0.1%"),
+        (0.5, "50.0%"),
+        (0.9999, ">99.9%"),
+        (1, "100.0%"),
+        (1 - 1e-16, "100.0%"),
+        (0.1 + 0.2 + 0.7, "100.0%"),
+        (float("nan"), "not a number"),
+    ],
+)
+def test_percent_never_rounds_to_none_or_all(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_a_check_has_the_digits_of_its_limits() -> None:
+    assert [of_gate.percent(each) for each in (0, 0.00001, 0.0053, 0.99999, 1)] == [
+        "0.00%",
+        "<0.01%",
+        "0.53%",
+        ">99.99%",
+        "100.00%",
+    ]
+
+
+def test_a_jury_that_misses_one_of_many_does_not_name_all() -> None:
+    jury = JuryFigures(
+        members=3,
+        trained_on=60_000,
+        agreed=False,
+        held_out=10_000,
+        accuracy=0.9999,
+        threshold=0.0,
+        unaided=0.0,
+        recognised=0.0001,
+        reliable=0.9999,
+    )
+    assert "names >99.9% right and recognises <0.1%, of which it names >99.9% right." in str(jury)
