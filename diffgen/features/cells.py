@@ -51,7 +51,7 @@ def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progr
     labels = None if data.labels is None else torch.from_numpy(data.labels[rows])
     encoder = train(images, labels, image_shape=data.image_shape, seed=_SEED, device=device, progress=progress)
     features = encoder.encode(images).cpu().numpy()
-    count = max(1, min(CELLS, len(images) // _MIN_IMAGES_PER_CELL))
+    count = max(1, min(CELLS, len(images) // _MIN_IMAGES_PER_CELL, len(np.unique(features, axis=0))))
     centroids = KMeans(n_clusters=count, n_init=4, random_state=_SEED).fit(features).cluster_centers_
     return Cells(encoder, torch.from_numpy(np.asarray(centroids, dtype=np.float32)))
 

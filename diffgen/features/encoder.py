@@ -17,13 +17,18 @@ from diffgen.events import Progress
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.sampling import random_rows
 from diffgen.seeding import seeded
 
 FORMAT = "diffgen-encoder-2"
 FEATURES = 64
 _STEPS_GREY, _STEPS_COLOUR = 600, 900
 _BATCH = 32
-_LEARNING_RATE = 6e-3  # at the height of its one cycle
+# At the height of its one cycle. Of some few large photographs the first rate leaves an encoder whose first layer is
+# silent, and which gives all of them the same features; then the next one is tried, from the beginning.
+_LEARNING_RATES = (6e-3, 2e-3, 6e-4)
+_LOOKED_AT = 512  # real images
+_TOLD_APART = 0.9  # share of the real images that differ
 _ON_CPU = 64  # images at once; larger feature maps leave the cache
 
 
@@ -82,9 +87,38 @@ def train(
         labels: int64 (N,), or None.
         image_shape: (C, H, W) of the images that it will be asked about; None: as those that are given.
         seed: of initial weights and the order of images.
+        progress: told how far it is, and warned where the encoder tells few of the images apart.
     """
-    rng = torch.Generator().manual_seed(seed)
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
+    images, progress = shrunk(images), progress or Progress()  # shrunk once, and not for every batch
+    for rate in _LEARNING_RATES:
+        encoder = _trained(images, labels, image_shape, rate, seed, device, progress)
+        if tells_apart(encoder, images):
+            return encoder
+    progress.warn(
+        "The domain encoder learnt to tell few of the real images apart, so that behaviours are counted by labels "
+        "rather than by what the pictures show; more real images, or more different ones, would mend that."
+    )
+    return encoder
+
+
+def tells_apart(encoder: DomainEncoder, images: torch.Tensor) -> bool:
+    """Whether images that differ, uint8 (N, C, H, W), have features that differ, but for a few; some are looked at."""
+    some = images[torch.from_numpy(random_rows(len(images), _LOOKED_AT))]
+    shown, told = (len(torch.unique(each.flatten(1), dim=0)) for each in (some, encoder.encode(some)))
+    return told >= _TOLD_APART * shown
+
+
+def _trained(
+    images: torch.Tensor,
+    labels: torch.Tensor | None,
+    image_shape: tuple[int, int, int],
+    learning_rate: float,
+    seed: int,
+    device: torch.device | str,
+    progress: Progress,
+) -> DomainEncoder:
+    rng = torch.Generator().manual_seed(seed)
     channels, height, width = shrunk_shape(image_shape)
     classes = 0 if labels is None else int(labels.max()) + 1
     with seeded(seed):
@@ -92,11 +126,10 @@ def train(
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]
-    images = shrunk(images)  # once, and not for every batch
     steps = _STEPS_GREY if channels == 1 else _STEPS_COLOUR
     encoder.to(memory_format=torch.channels_last)  # a quarter faster on a CPU
-    cycle = OneCycleAdam(parameters, _LEARNING_RATE, steps)
-    with (progress or Progress()).stage("Learning the image domain", total=steps) as task:
+    cycle = OneCycleAdam(parameters, learning_rate, steps)
+    with progress.stage("Learning the image domain", total=steps) as task:
         for _ in range(steps):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
             batch = images[rows].to(device).contiguous(memory_format=torch.channels_last)
