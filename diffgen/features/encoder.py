@@ -91,14 +91,17 @@ def train(
     """
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
     images, progress = shrunk(images), progress or Progress()  # shrunk once, and not for every batch
-    for rate in _LEARNING_RATES:
-        encoder = _trained(images, labels, image_shape, rate, seed, device, progress)
+    first, *lower = _LEARNING_RATES
+    encoder = _trained(images, labels, image_shape, first, seed, device, progress)
+    for rate in lower:
         if tells_apart(encoder, images):
             return encoder
-    progress.warn(
-        "The domain encoder learnt to tell few of the real images apart, so that behaviours are counted by labels "
-        "rather than by what the pictures show; more real images, or more different ones, would mend that."
-    )
+        encoder = _trained(images, labels, image_shape, rate, seed, device, progress)
+    if not tells_apart(encoder, images):
+        progress.warn(
+            "The domain encoder learnt to tell few of the real images apart, so that behaviours are counted by labels "
+            "rather than by what the pictures show; more real images, or more different ones, would mend that."
+        )
     return encoder
 
 
