@@ -152,6 +152,17 @@ def test_too_few_to_divide() -> None:
     assert cross_validated(features, np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 0, 1, 2, 3]), CONFIG) is None
 
 
+@pytest.mark.parametrize("models", [2, 3])
+def test_a_kind_with_one_example_takes_no_judgement_of_the_others_away(models: int) -> None:
+    """Of two models: one picture on which neither is right. Of three: one on which the third is."""
+    features = np.repeat(np.arange(20), 3).astype(np.float32)[:, None]
+    targets = np.repeat(np.arange(20) % 2, 3)
+    targets[7] = 2
+    for groups in (None, np.repeat(np.arange(20), 3)):
+        said = cross_validated(features, targets, groups, CONFIG, models=models)
+        assert said is not None and said.max() < models and {A, B} <= set(said.tolist())
+
+
 @pytest.fixture(scope="module")
 def digits() -> tuple[np.ndarray, np.ndarray]:
     data = load("digits:test")
