@@ -100,9 +100,10 @@ def _print(result: SelectResult) -> None:
         _print_real(real, len(result.cost.models))
     cost = result.cost
     times = ", ".join(f"{role} {of:.3f}" for role, of in zip(roles(cost.models), cost.models, strict=True))
+    saved = f"saves {cost.saved:.0%}" if cost.saved > 0 else f"costs {-cost.saved:.0%} more"
     print(
         f"ms an image: {times}, selector {cost.selector:.3f}; "
-        f"selector and one model instead of {'both' if len(cost.models) == 2 else 'all'} saves {cost.saved:.0%}"
+        f"selector and one model instead of {'both' if len(cost.models) == 2 else 'all'} {saved}"
     )
     print(f"selector: {result.selector}")
 
@@ -116,7 +117,8 @@ def _row(each: Evaluation) -> str:
 def _print_real(real: OnRealImages, models: int) -> None:
     print(f"real images ({real.source}): {real.images:,}, {those(models)} differ on {real.disagreements:,}")
     if real.left_out:
-        print(f"  judged here after learning without {count_of(real.left_out, 'find')} made from these images")
+        finds = count_of(real.left_out, "find")
+        print(f"  judged here after learning without {finds} made from these images or like those")
     for name, shares in (("all", real.on_all), ("where they differ", real.on_disagreements)):
         if shares:
             print(f"  right, {name}: " + ", ".join(f"{rule} {share:.4f}" for rule, share in shares.items()))

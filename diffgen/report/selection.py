@@ -18,8 +18,8 @@ TRUST_BYTES = 200_000
 
 _DIVISIONS = {
     "random": "triggers, divided at random",
-    "by behaviour": "triggers, of behaviours that it was not trained on",
-    "by real image": "triggers, of real images that it was not trained on",
+    "by behaviour": "triggers, of behaviours that it was not trained on, nor on near-duplicates",
+    "by real image": "triggers, of real images that it was not trained on, nor on near-duplicates",
 }
 _RULES = {
     "selector": "selector, asks one model",
@@ -114,19 +114,28 @@ def _points(share: float, *, signed: bool = True) -> str:
 
 
 def _behaviour(view: TrustView, names: tuple[str, ...], budget: PictureBudget) -> TrustedBehaviour:
-    right = view.right[roles(view.right).index(view.trust)]
     if len(view.labels) == 2:
-        said, total = f"A says {names[view.labels[0]]} and B says {names[view.labels[1]]}", sum(view.right)
-        sentence = f"Where {said}, trust {view.trust}: right on {number(right)} of {number(total)}."
+        said = f"A says {names[view.labels[0]]} and B says {names[view.labels[1]]}"
     else:
         told = "; ".join(f"{', '.join(letters)} {label}" for letters, label in named_sides(view.labels, names))
-        sentence = f"Where they say {told}: trust {view.trust}, right on {count_of(right, 'picture')}."
+        said = f"they say {told}"
+    sentence = f"Where {said}, trust {view.trust}: {_right(view)}."
     return TrustedBehaviour(
         trust=view.trust,
         sentence=sentence,
         cell=view.cell,
         sources=tuple(source for image in view.images if (source := budget.take(image)) is not None),
     )
+
+
+def _right(view: TrustView) -> str:
+    """How often the trusted model is right where its behaviour was met, and how often the other of two."""
+    trusted = roles(view.right).index(view.trust)
+    right = view.right[trusted]
+    if view.labelled is None:
+        return f"right on {count_of(right, 'picture')}"
+    other = f", {roles(view.right)[1 - trusted]} on {number(view.right[1 - trusted])}" if len(view.right) == 2 else ""
+    return f"right on {number(right)} of {count_of(view.labelled, 'labelled picture')}{other}"
 
 
 def _real(entry: dict[str, Any]) -> RealTable:
@@ -153,31 +162,28 @@ def _real(entry: dict[str, Any]) -> RealTable:
 def _without(entry: dict[str, Any]) -> str:
     """What the selector of a table did not learn from; reports of earlier versions do not say it."""
     made = entry.get("left_out", 0)
-    return f" (for this table it learned without {count_of(made, 'find')} made from them)" if made else ""
+    return f" (for this table it learned without {count_of(made, 'find')} made from them or like those)" if made else ""
 
 
 def _cost(cost: dict[str, float]) -> str:
     letters = [name.removeprefix("model_") for name in cost if name.startswith("model_")]
-    cheaper = min(letters, key=lambda role: cost[f"model_{role}"])
-    if len(letters) > 2:
-        return _cost_of_many(cost, letters, cheaper)
+    cheapest = min(letters, key=lambda role: cost[f"model_{role}"]).upper()
+    # earlier versions did not say it
+    images = "real images" if cost.get("of_real", True) else "finds (the real images are gone)"
     saved = cost["saved"]
     verdict = f"saves {percent(saved, 0)}" if saved > 0 else f"costs {percent(-saved, 0)} more"
-    return (
-        f"One image takes A {cost['model_a']:.3f} ms, B {cost['model_b']:.3f} ms and the selector "
-        f"{cost['selector']:.3f} ms on the machine that trained it; it chooses A for {percent(cost['share_a'], 0)} of "
-        f"the real images. The selector and the model that it chooses take {cost['ensemble']:.3f} ms, which {verdict} "
-        f"against asking both. {cheaper.upper()} is the cheaper model."
+    together = (
+        f"The selector and the model that it chooses take {cost['ensemble']:.3f} ms, which {verdict} against asking"
     )
-
-
-def _cost_of_many(cost: dict[str, float], letters: list[str], cheapest: str) -> str:
+    if len(letters) == 2:
+        return (
+            f"One image takes A {cost['model_a']:.3f} ms, B {cost['model_b']:.3f} ms and the selector "
+            f"{cost['selector']:.3f} ms on the machine that trained it; it chooses A for {percent(cost['share_a'], 0)} "
+            f"of the {images}. {together} both. {cheapest} is the cheaper model."
+        )
     times = ", ".join(f"{role.upper()} {cost[f'model_{role}']:.3f} ms" for role in letters)
     chosen = ", ".join(f"{role.upper()} {percent(cost[f'share_{role}'], 0)}" for role in letters)
-    saved = cost["saved"]
-    verdict = f"saves {percent(saved, 0)}" if saved > 0 else f"costs {percent(-saved, 0)} more"
     return (
         f"One image takes {times} and the selector {cost['selector']:.3f} ms on the machine that trained it. Of the "
-        f"real images it chooses {chosen}. The selector and the model that it chooses take {cost['ensemble']:.3f} ms, "
-        f"which {verdict} against asking all. {cheapest.upper()} is the cheapest model."
+        f"{images} it chooses {chosen}. {together} all. {cheapest} is the cheapest model."
     )

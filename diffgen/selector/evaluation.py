@@ -95,12 +95,14 @@ class Cost:
     Attributes:
         models: of each alone.
         selector: of the selector alone.
-        shares: share of real images for which the selector chooses each model.
+        shares: share of images for which the selector chooses each model.
+        of_real: these images are the run's real ones; where these are gone, its finds.
     """
 
     models: tuple[float, ...]
     selector: float
     shares: tuple[float, ...]
+    of_real: bool
 
     @property
     def ensemble(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -55,20 +56,22 @@ def cross_validated(
         models: how many there are.
 
     Returns:
-        int64 (N,) as :func:`choose` gives it, or None where no such division has every kind in it: a kind with too few
-        examples or groups.
+        int64 (N,) as :func:`choose` gives it, or None where no such division has two models to tell apart in every
+        part: all but one of the models have too few examples or groups.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-    if groups is None:
-        fewest = int(np.unique(targets, return_counts=True)[1].min())
-    else:
-        fewest = min(len(np.unique(groups[targets == target])) for target in np.unique(targets))
-    parts = min(config.folds, fewest)
+    names = np.arange(len(targets)) if groups is None else groups
+    # two models are enough: of a third, or of pictures on which none is right, there may be one
+    of_models = [len(np.unique(names[targets == kind])) for kind in np.unique(targets[targets < models])]
+    parts = min(config.folds, sorted([0, 0, *of_models])[-2])
     if parts < 2:
         return None
-    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    division = StratifiedKFold if groups is None else StratifiedGroupKFold
     said = np.empty_like(targets)
-    for training, test in kind(parts, shuffle=True, random_state=config.seed).split(features, targets, groups):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        pairs = list(division(parts, shuffle=True, random_state=config.seed).split(features, targets, groups))
+    for training, test in pairs:
         said[test] = choose(fit_forest(features[training], targets[training], config), features[test], models=models)
     return said

@@ -20,7 +20,7 @@ from diffgen.tasks.classification import differ, labels_of, those
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _TIMED_IMAGES = 256
-_SHARE_IMAGES = 2000  # of the real ones, on which it is counted how often the selector chooses A
+_SHARE_IMAGES = 2000  # on which it is counted how often the selector chooses each model
 _TIMED_REPEATS = 5
 
 
@@ -34,8 +34,8 @@ class OnRealImages:
         disagreements: those on which the models differ.
         on_all, on_disagreements: rule -> share of right answers; "A", "B", ... are the models alone.
         selector: the choices on the disagreements, or None when there are none.
-        left_out: labelled finds that were made from these images, and from which the selector that is judged here did
-            not learn; the one in the file did.
+        left_out: labelled finds that were made from these images, or look like one that was. The selector that is
+            judged here did not learn from them; the one in the file did.
     """
 
     source: str
@@ -114,4 +114,5 @@ def measure_cost(models: Sequence[BlackBox], selector: Selector, triggers: UInt8
         models=tuple(milliseconds(model.predict) for model in models),
         selector=milliseconds(selector.probabilities),
         shares=tuple((np.bincount(selector.choose(some), minlength=len(models)) / len(some)).tolist()),
+        of_real=own is not None,
     )

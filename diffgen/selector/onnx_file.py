@@ -1,8 +1,9 @@
 """The selector as one ONNX file: features and forest in one graph, and what it was made for as JSON beside them.
 
-The graph takes grey levels 0..255 as float32 (N, C, H, W) and gives ``probabilities`` (N, 2 or 3): A, B and, if it was
-trained with it, neither. Of more models it gives those that it may trust, which ``kinds`` in the JSON names. The file
-is data, never a pickle; onnxruntime runs it.
+The graph takes grey levels 0..255 as float32 (N, C, H, W) and gives ``probabilities`` (N, kinds): that each of the
+models that it may trust is right and, if it was trained with it, that none is. ``kinds`` in the JSON names these by
+number; files of two models that an earlier version wrote lack it: A, B and perhaps neither. The file is data, never a
+pickle; onnxruntime runs it.
 """
 
 from __future__ import annotations
@@ -173,7 +174,9 @@ def _check_metadata(metadata: Any) -> None:
     kinds = metadata.get("kinds", [0, 1])
     if not 2 <= len(models) <= MAX_MODELS or sorted(models) != list(letters):
         raise ValueError("it names no models")
-    if not isinstance(kinds, list) or kinds != sorted({kind for kind in kinds if type(kind) is int}) or len(kinds) < 2:
+    if not isinstance(kinds, list) or kinds != sorted({kind for kind in kinds if type(kind) is int}):
+        raise ValueError("its kinds are none")
+    if sum(kind < len(models) for kind in kinds) < 2:
         raise ValueError("it tells no models apart")
     if not 0 <= kinds[0] <= kinds[-1] <= len(models):
         raise ValueError("it trusts models that it does not name")

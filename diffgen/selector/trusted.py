@@ -8,7 +8,6 @@ import numpy as np
 
 from diffgen.config import roles
 from diffgen.runs.triggers import TriggerTable
-from diffgen.selector.examples import Examples
 from diffgen.tasks.classification import role_name
 from diffgen.types import Int64Array
 
@@ -21,28 +20,42 @@ _MIN_OF_A_BEHAVIOUR = 3
 _Entry: TypeAlias = tuple[int, dict[str, Any], Int64Array]
 
 
-def trusted_behaviours(finds: TriggerTable, examples: Examples) -> tuple[list[dict[str, Any]], Int64Array]:
+def trusted_behaviours(finds: TriggerTable, labels: Int64Array) -> tuple[list[dict[str, Any]], Int64Array]:
     """The behaviours in which one model is right most often: JSON values, and the triggers that show them.
+
+    All labelled pictures of a behaviour count, also where no model is right or the selector did not learn from them: it
+    would be asked about each.
+
+    Args:
+        finds: N triggers.
+        labels: int64 (N,), what each shows; negative where that is not known or none of the classes.
 
     Returns:
         one entry a behaviour, those of A first (of two models with names for each, of more with lists), and int64
             trigger numbers, ``shown`` of them for each entry.
     """
     entries: list[_Entry] = []
-    for group in range(int(examples.groups.max()) + 1):
-        members = np.flatnonzero(examples.groups == group)
-        counts = examples.right[members].sum(axis=0)
+    known = np.flatnonzero(labels >= 0)
+    right = finds.labels == labels[:, None]
+    behaviours, groups, sizes = np.unique(finds.behaviours[known], axis=0, return_inverse=True, return_counts=True)
+    by_group = np.split(known[np.argsort(groups.reshape(-1), kind="stable")], np.cumsum(sizes)[:-1])
+    for (*said, cell), members in zip(behaviours.tolist(), by_group, strict=True):
+        counts = right[members].sum(axis=0)
         winner = int(counts.argmax())
         lead = int(counts[winner] - counts.min())
         if counts[winner] < _MIN_OF_A_BEHAVIOUR or lead == 0:
             continue
-        picks = members[examples.right[members, winner]][:_PICTURES_SHOWN]
-        *labels, cell = finds.behaviours[examples.rows[members[0]]].tolist()
-        about = {"trust": role_name(winner), **_about(labels, cell, counts.tolist()), "shown": len(picks)}
-        entries.append((lead, about, finds.numbers[examples.rows[picks]]))
+        picks = members[right[members, winner]][:_PICTURES_SHOWN]
+        about = {
+            "trust": role_name(winner),
+            **_about(said, cell, counts.tolist()),
+            "labelled": len(members),
+            "shown": len(picks),
+        }
+        entries.append((lead, about, finds.numbers[picks]))
 
     chosen = []
-    for role in roles(examples.right.shape[1]):
+    for role in roles(finds.labels.shape[1]):
         of_role = sorted((each for each in entries if each[1]["trust"] == role), key=lambda each: each[0], reverse=True)
         chosen += [each[1:] for each in of_role[:_BEHAVIOURS_SHOWN]]
     shown = np.concatenate([numbers for _, numbers in chosen]) if chosen else np.empty(0, dtype=np.int64)

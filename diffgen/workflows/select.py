@@ -26,12 +26,12 @@ from diffgen.labels.store import SOURCES
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
 from diffgen.numerics import own_numerics
-from diffgen.origins import NO_SEED
 from diffgen.report.from_run import write_report
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable, image_hashes
+from diffgen.selector.divisions import divisions, made_from
 from diffgen.selector.evaluation import Cost, Evaluation, evaluate
 from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import cross_validated, fit_forest
@@ -120,7 +120,7 @@ def select(
     with folder.reading():
         triggers = folder.read_judged()
     finds = read_valid_triggers(folder, triggers)
-    examples, sources = _labelled(folder, finds, config)
+    labels, examples, sources = _labelled(folder, finds, config)
     opened = OpenedRun(folder, device)
     # before the models: to open those takes seconds, and what is wrong with the images is found without them
     own = own_data(folder, opened.config, progress)
@@ -133,9 +133,9 @@ def select(
     boxes = opened.models(models, options=options)
     for model in boxes:
         model.prepare(finds.images)
-    given = _Given(opened, config, finds, examples, sources, tuple(boxes), own, more, progress)
+    given = _Given(opened, config, finds, labels, examples, sources, tuple(boxes), own, more, progress)
     result, content = _train(given)
-    behaviours, shown = trusted_behaviours(finds, examples)
+    behaviours, shown = trusted_behaviours(finds, labels)
     about = {**result.as_dict(), "sources": sources, "behaviours": behaviours}
     with RunLock(folder.path):
         write_whole(Path(result.selector), lambda temporary: temporary.write_bytes(content))
@@ -151,7 +151,8 @@ class _Given:
     Attributes:
         run: the run that it belongs to.
         config: features, forest, labels.
-        finds: the valid triggers of the run.
+        finds: the valid triggers of the run, N.
+        labels: int64 (N,), what they show; negative where that is not known or none of the classes.
         examples: those of them that it learns from.
         sources: where their labels come from -> how many.
         models: all of the run, prepared.
@@ -163,6 +164,7 @@ class _Given:
     run: OpenedRun
     config: SelectorConfig
     finds: TriggerTable
+    labels: Int64Array
     examples: Examples
     sources: dict[str, int]
     models: tuple[BlackBox, ...]
@@ -170,15 +172,22 @@ class _Given:
     more: ImageSet | None
     progress: Progress
 
+    @property
+    def near_duplicate(self) -> float:
+        """From which correlation on two pictures of the run are near-duplicates."""
+        return self.run.config.filters.near_duplicate
 
-def _labelled(folder: RunFolder, finds: TriggerTable, config: SelectorConfig) -> tuple[Examples, dict[str, int]]:
-    """The labelled triggers that the selector learns from, and how many labels come from where."""
+
+def _labelled(
+    folder: RunFolder, finds: TriggerTable, config: SelectorConfig
+) -> tuple[Int64Array, Examples, dict[str, int]]:
+    """The labels of all triggers, those that the selector learns from, and how many labels of these come from where."""
     sources = SOURCES if config.source is None else (config.source,)
     labels, origin = read_store(folder, finds).of(finds.hashes, sources)
     examples = make_examples(
         labels, finds.labels, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
     )
-    return examples, {name: int((origin[examples.rows] == name).sum()) for name in SOURCES}
+    return labels, examples, {name: int((origin[examples.rows] == name).sum()) for name in SOURCES}
 
 
 def _train(given: _Given) -> tuple[SelectResult, bytes]:
@@ -219,7 +228,7 @@ def _metadata(given: _Given, kind: str, evaluations: Sequence[Evaluation]) -> di
     folder, named = given.run.folder, zip(roles(given.models), given.models, strict=True)
     return {
         "models": {role: _entry(folder, role, model) for role, model in named},
-        **({} if len(given.models) == 2 else {"kinds": np.unique(given.examples.targets).tolist()}),
+        "kinds": np.unique(given.examples.targets).tolist(),
         "class_names": list(given.finds.class_names),
         "features": kind,
         "settings": to_dict(given.config),
@@ -263,21 +272,16 @@ def make_features(
 
 
 def _evaluations(features: Float32Array, given: _Given) -> tuple[Evaluation, ...]:
-    """Cross-validated on the triggers: divided at random as published, by behaviour, and by real image.
-
-    Several finds of one real image show much the same, also where they are of several behaviours.
-    """
+    """Cross-validated on the triggers, divided in several ways; see :func:`diffgen.selector.divisions.divisions`."""
     examples, found = given.examples, []
-    divisions: dict[str, Int64Array | None] = {"random": None, "by behaviour": examples.groups}
-    seeds = given.finds.seeds
-    if seeds is not None and (own := seeds[examples.rows] != NO_SEED).any():
-        # what was made from no real image is a group by itself
-        divisions["by real image"] = np.where(own, seeds[examples.rows], -1 - np.arange(len(examples)))
-    with given.progress.stage("Training and judging the selector", total=len(divisions)) as task:
-        for name, groups in divisions.items():
+    ways = divisions(given.finds, examples, threshold=given.near_duplicate)
+    with given.progress.stage("Training and judging the selector", total=len(ways)) as task:
+        for name, groups in ways.items():
             said = cross_validated(features, examples.targets, groups, given.config, models=examples.right.shape[1])
             if said is None:
-                given.progress.warn(f"Too few labelled triggers to judge the selector on a division {name}.")
+                given.progress.warn(
+                    f"The labelled triggers are too few, or too much alike, to judge the selector on a division {name}."
+                )
             else:
                 found.append(evaluate(name, said, examples.right))
             task.advance()
@@ -342,21 +346,19 @@ def _on_held_out(
     """The selector on the labelled real images of the run on which nothing was trained.
 
     A search may make finds from these images too. Where some of the examples are such finds, the selector that is
-    judged is one that learns from the others alone. What an operator leads towards such an image
-    (only where it is named in the settings) counts as made from its seed alone.
+    judged is one that learns from what neither is such a find nor looks like one.
     """
     own = given.own
     if own is None or own.labels is None:
         return ()
     rows = split_rows(len(own), given.run.config.split)[1].numpy()
-    seeds = given.finds.seeds
-    of_these = np.isin([] if seeds is None else seeds[given.examples.rows], rows)
+    of_these = made_from(given.finds, given.examples, rows, threshold=given.near_duplicate)
     if of_these.any():
         given = replace(given, examples=given.examples.only(~of_these))
-        if len(np.unique(given.examples.targets)) < 2:
+        if given.examples.models_to_tell_apart < 2:
             given.progress.warn(
-                "What is labelled was mostly made from the images that were held out, so that the selector is not "
-                "judged on these; give other labelled ones with --data."
+                "What is labelled was mostly made from the images that were held out, or looks like what was, so that "
+                "the selector is not judged on these; give other labelled ones with --data."
             )
             return ()
         selector = learned(given, features[~of_these])
@@ -377,7 +379,5 @@ def _stacking(given: _Given) -> Stacking | None:
     """What asks all of three models or more and weighs their answers, learnt from the same labelled triggers."""
     if len(given.models) == 2:
         return None
-    store = read_store(given.run.folder, given.finds)
-    labels, _ = store.of(given.finds.hashes, SOURCES if given.config.source is None else (given.config.source,))
     rows = given.examples.rows
-    return Stacking.fit(given.finds.answers(rows, len(given.finds.class_names)), labels[rows])
+    return Stacking.fit(given.finds.answers(rows, len(given.finds.class_names)), given.labels[rows])

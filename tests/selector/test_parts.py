@@ -121,13 +121,15 @@ def test_a_file_that_trusts_some_of_four(digits: tuple[np.ndarray, np.ndarray], 
     chosen = selector.choose(images)
     assert set(chosen.tolist()) == {1, 3} and selector.models == 4
     assert (chosen == np.where(targets == 0, 1, 3)).mean() > 0.97
-    save_selector(tmp_path / "wrong.onnx", PixelNetwork(), forest, (1, 28, 28), {**about, "kinds": [1, 7]})
-    with pytest.raises(UserError, match="holds no selector"):
-        load_selector(tmp_path / "wrong.onnx")
+    # a model that is not there, and one model with "none is right"
+    for kinds in ([1, 7], [1, 4]):
+        save_selector(tmp_path / "wrong.onnx", PixelNetwork(), forest, (1, 28, 28), {**about, "kinds": kinds})
+        with pytest.raises(UserError, match="holds no selector"):
+            load_selector(tmp_path / "wrong.onnx")
 
 
 def test_cost_is_that_of_what_is_asked() -> None:
-    cost = Cost(models=(4.0, 1.0), selector=0.5, shares=(0.25, 0.75))
+    cost = Cost(models=(4.0, 1.0), selector=0.5, shares=(0.25, 0.75), of_real=True)
     assert cost.ensemble == 0.5 + 0.25 * 4 + 0.75 * 1
     assert cost.saved == pytest.approx(1 - 2.25 / 5)
 
@@ -150,6 +152,17 @@ def test_too_few_to_divide() -> None:
     features, targets = np.zeros((6, 2), np.float32), np.array([0, 1, 1, 1, 1, 1])
     assert cross_validated(features, targets, None, CONFIG) is None
     assert cross_validated(features, np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 0, 1, 2, 3]), CONFIG) is None
+
+
+@pytest.mark.parametrize("models", [2, 3])
+def test_a_kind_with_one_example_takes_no_judgement_of_the_others_away(models: int) -> None:
+    """Of two models: one picture on which neither is right. Of three: one on which the third is."""
+    features = np.repeat(np.arange(20), 3).astype(np.float32)[:, None]
+    targets = np.repeat(np.arange(20) % 2, 3)
+    targets[7] = 2
+    for groups in (None, np.repeat(np.arange(20), 3)):
+        said = cross_validated(features, targets, groups, CONFIG, models=models)
+        assert said is not None and said.max() < models and {A, B} <= set(said.tolist())
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import diffgen
 from diffgen.cli import main
+from diffgen.cli.select import _print
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.line import CompareResult
 from diffgen.comparison.opened_run import OpenedRun
@@ -26,12 +27,14 @@ from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
 from diffgen.data.split import split_rows
 from diffgen.errors import UserError
-from diffgen.events import Progress
+from diffgen.events import Message, Progress
 from diffgen.labels.store import SOURCES, LabelStore
+from diffgen.metrics.near_duplicates import directions_of
+from diffgen.metrics.relatives import groups_of_relatives
 from diffgen.origins import NO_SEED
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
-from diffgen.selector.evaluation import evaluate
+from diffgen.selector.evaluation import Cost, evaluate
 from diffgen.selector.examples import make_examples
 from diffgen.selector.forest import cross_validated
 from diffgen.selector.networks import PixelNetwork, extract
@@ -39,7 +42,7 @@ from diffgen.selector.on_real import measure_cost
 from diffgen.selector.onnx_file import load_selector
 from diffgen.workflows.label import label_import, label_oracle, read_store
 from diffgen.workflows.predict import predict
-from diffgen.workflows.select import own_data, select
+from diffgen.workflows.select import SelectResult, own_data, select
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -98,7 +101,10 @@ def test_figures_file_and_report(selected: Path, finished: CompareResult) -> Non
     page = (selected / "report.html").read_text()
     assert "Which model to trust" in page
     text = re.sub("<[^>]+>", "", page)
-    assert re.search(r"Where A says \d and B says \d, trust [AB]: right on \d+ of \d+\.", text)
+    told = re.findall(
+        r"Where A says \d and B says \d, trust ([AB]): right on (\d+) of (\d+) labelled pictures?, ([AB])", text
+    )
+    assert told and all({one, other} == {"A", "B"} and int(right) <= int(of) for one, right, of, other in told)
     assert "Which model to trust" not in (Path(finished.run) / "report.html").read_text()
     assert not list(selected.rglob("*.tmp"))
 
@@ -110,9 +116,10 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
     held_out = split_rows(len(load("digits:test")), stored_settings(folder).split)[1].numpy()
+    looks, threshold = directions_of(finds.images), stored_settings(folder).filters.near_duplicate
     seeds = np.full(len(finds), NO_SEED)
     seeds[::2] = np.arange(len(seeds[::2]))
-    seeds[:5] = held_out[:5]
+    seeds[np.argsort(-(looks @ looks.T >= threshold).sum(axis=1))[:5]] = held_out[:5]
     of_these = np.isin(seeds, held_out)
     assert 5 < of_these.sum() < len(finds) / 2
 
@@ -121,21 +128,25 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
 
     monkeypatch.setattr("diffgen.workflows.select.read_valid_triggers", with_seeds)
     result = select(run, config=CONFIG)
-    # all finds of one image lie on one side
+    # all finds of one image lie on one side, and near-duplicates of one another
     rows = make_examples(read_store(folder, finds).of(finds.hashes, SOURCES)[0], finds.labels, finds.behaviours)
-    own = seeds[rows.rows]
-    alone = np.where(own == NO_SEED, -1 - np.arange(len(own)), own)
-    features = extract(PixelNetwork(), finds.images_of(rows.rows), device=torch.device("cpu"))
-    said = cross_validated(features, rows.targets, alone, CONFIG)
-    assert said is not None
+    images = finds.images_of(rows.rows)
+    features = extract(PixelNetwork(), images, device=torch.device("cpu"))
     assert [each.name for each in result.on_triggers] == ["random", "by behaviour", "by real image"]
-    assert result.on_triggers[2] == evaluate("by real image", said, rows.right)
+    for own, judged_so in zip((rows.groups, seeds[rows.rows]), result.on_triggers[1:], strict=True):
+        alike = groups_of_relatives([images], own, threshold=threshold)
+        assert len(np.unique(alike)) < len(np.unique(own[own >= 0])) + (own < 0).sum()
+        said = cross_validated(features, rows.targets, alike, CONFIG)
+        assert said is not None and judged_so == evaluate(judged_so.name, said, rows.right)
     assert "triggers, of real images that it was not trained on" in (run / "report.html").read_text()
     (judged,) = result.real
     learned = folder.read_arrays("selection")["rows"]
-    assert judged.left_out == np.isin(learned, finds.numbers[of_these]).sum() > 0
+    # neither those finds nor a labelled one that looks like one of them
+    labelled_ones = of_these & np.isin(finds.numbers, learned)
+    of_these |= (looks @ looks[labelled_ones].T >= threshold).any(axis=1)
+    assert judged.left_out == np.isin(learned, finds.numbers[of_these]).sum() > labelled_ones.sum() > 0
     assert result.examples == len(learned)
-    assert f"learned without {judged.left_out} finds made from them" in (run / "report.html").read_text()
+    assert f"learned without {judged.left_out} finds made from them or like those)" in (run / "report.html").read_text()
     # as good as one that never had their labels
     store = read_store(folder, finds)
     gone = {each.tobytes() for each in finds.hashes[of_these]}
@@ -144,6 +155,34 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
     folder.write_arrays("labels", rest.as_arrays())
     (again,) = select(run, config=CONFIG, force=True).real
     assert again == replace(judged, left_out=0)
+
+
+def test_where_one_model_alone_is_left_to_be_learnt_nothing_is_judged(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What B is right on is made from images that are held out: A, and that neither is right, are no two models."""
+    folder = RunFolder.open(run)
+    finds = read_valid_triggers(folder)
+    labels = read_store(folder, finds).of(finds.hashes, SOURCES)[0]
+    examples = make_examples(labels, finds.labels, finds.behaviours, both_wrong=True)
+    assert set(examples.targets.tolist()) == {0, 1, 2}
+    seeds = np.full(len(finds), NO_SEED)
+    _, held_out = split_rows(len(load("digits:test")), stored_settings(folder).split)
+    seeds[examples.rows[examples.targets == 1]] = int(held_out[0])
+
+    def with_seeds(folder: RunFolder, triggers: TriggerTable | None = None) -> TriggerTable:
+        return replace(read_valid_triggers(folder, triggers), seeds=seeds, recipes=np.zeros(len(seeds), dtype="S1"))
+
+    monkeypatch.setattr("diffgen.workflows.select.read_valid_triggers", with_seeds)
+    said: list[str] = []
+    result = select(
+        run,
+        config=replace(CONFIG, both_wrong=True),
+        events=lambda event: said.append(event.text) if isinstance(event, Message) else None,
+    )
+    assert result.real == ()
+    assert any("the selector is not judged on these; give other labelled ones with --data" in each for each in said)
+    assert load_selector(run / "selector.onnx").metadata["kinds"] == [0, 1, 2]
 
 
 def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
@@ -158,7 +197,17 @@ def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
         model.prepare(data.images)
     cost = measure_cost(models, selector, data.images, ordered)
     assert 0.05 < (chosen == 0).mean() < 0.95
-    assert cost.shares[0] == pytest.approx((chosen == 0).mean())
+    assert cost.shares[0] == pytest.approx((chosen == 0).mean()) and cost.of_real
+    assert not measure_cost(models, selector, data.images, None).of_real
+
+
+@pytest.mark.parametrize(("selector", "said"), [(1.61, "costs 61% more"), (0.39, "saves 61%")])
+def test_a_selector_that_costs_more_saves_nothing(
+    selector: float, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cost = Cost(models=(0.0, 1.0), selector=selector, shares=(1.0, 0.0), of_real=True)
+    _print(SelectResult("run", "selector.onnx", "pixels", 10, 0, (), (), cost))
+    assert f"selector and one model instead of both {said}\n" in capsys.readouterr().out
 
 
 def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> None:

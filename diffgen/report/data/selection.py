@@ -16,6 +16,7 @@ class TrustView:
         trust: "A", "B", ....
         labels: what each model says.
         right: labelled triggers of this behaviour on which each model is right.
+        labelled: how many there are, or None: an earlier version, which counted only those on which a model is right.
         images: uint8 (n, C, H, W), some of those on which the trusted one is.
     """
 
@@ -23,6 +24,7 @@ class TrustView:
     labels: tuple[int, ...]
     cell: int
     right: tuple[int, ...]
+    labelled: int | None
     images: UInt8Array
 
 

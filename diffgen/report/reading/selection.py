@@ -20,8 +20,16 @@ def read_selection(folder: RunFolder, triggers: TriggerTable) -> SelectionView |
         count = entry["shown"]
         labels = entry["labels"] if "labels" in entry else (entry["label_a"], entry["label_b"])
         right = entry["right"] if "right" in entry else (entry["a_right"], entry["b_right"])
-        said = {"trust": entry["trust"], "labels": tuple(labels), "cell": entry["cell"], "right": tuple(right)}
-        behaviours.append(TrustView(**said, images=triggers.images_of(np.asarray(shown[:count], dtype=np.int64))))
+        behaviours.append(
+            TrustView(
+                trust=entry["trust"],
+                labels=tuple(labels),
+                cell=entry["cell"],
+                right=tuple(right),
+                labelled=entry.get("labelled"),
+                images=triggers.images_of(np.asarray(shown[:count], dtype=np.int64)),
+            )
+        )
         shown = shown[count:]
     return SelectionView(
         features=about["features"],
