@@ -102,14 +102,19 @@ def _rows(found: Inspection, width: int) -> list[str]:
 
 
 def _conclusion(found: Inspection) -> list[str]:
+    from diffgen.workflows.inspect import AS_BEFORE
+
     best, chosen = found.candidates[0], found.chosen
     lines = []
     if found.labelled:
         lines.append(f"Best on {found.images:,} labelled images: {best.name}.")
         if found.alike > 1:
+            taken = f"the simplest of them is taken: {chosen.name}"
+            if chosen.name == AS_BEFORE:
+                taken = "of them the one that the sidecar says is taken"
             lines.append(
-                f"So many images do not tell the first {found.alike} apart; the simplest of them is taken: "
-                f"{chosen.name}. If you know which one the model was trained with, give that."
+                f"So many images do not tell the first {found.alike} apart; {taken}. If you know which one the model "
+                "was trained with, give that."
             )
     else:
         lines.append(

@@ -10,6 +10,7 @@ import torch
 
 from diffgen.comparison.classes import classes_of
 from diffgen.comparison.label_order import in_order, names_of_classes, names_tell, order_of_labels
+from diffgen.comparison.preflight import prepare_model
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Progress
@@ -116,7 +117,7 @@ def _judged(
     box: BlackBox, name: str, preprocessing: Preprocessing, known: ImageSet, class_names: Sequence[str]
 ) -> Tried:
     box.set_preprocessing(preprocessing)
-    box.prepare(known.images)
+    prepare_model(box, known)
     names = class_names or names_of_classes(box)
     labels = in_order(known, order_of_labels(known, names)).labels
     one_more = classes_of(known) == box.num_classes - 1 >= _FEWEST_CLASSES

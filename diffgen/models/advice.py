@@ -8,8 +8,8 @@ from pathlib import Path
 from diffgen.models.sniffing import FileKind
 
 _SUPPORTED = "give a TorchScript (torch.jit.save), torch.export (.pt2), ONNX, Keras or TensorFlow Lite file"
-_EXAMPLE = "torch.zeros(1, 1, 28, 28)"
-_SHAPE = "with the shape of your images in place of (1, 1, 28, 28)"
+_EXAMPLE = "torch.zeros(1, 3, 224, 224)"
+_SHAPE = "with the shape of your images in place of (1, 3, 224, 224)"
 
 
 def describe_file(path: Path, kind: FileKind) -> str:

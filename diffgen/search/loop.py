@@ -13,6 +13,8 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.proposal_check import Parts, check_parts, check_proposal, parts_of
 
+_SHARES = 8  # of a batch, at least one is asked about
+
 
 class Proposer(Protocol):
     """What the loop knows of a technique; :class:`diffgen.techniques.Technique` says what each part means."""
@@ -148,7 +150,7 @@ class SearchLoop:
         budget, queries = self.budget, self.evaluator.queries
         if self.stop.stopped or self.saturated or (budget.seconds is not None and self.seconds >= budget.seconds):
             return 0
-        room = self.batch_size
+        room = min(self.batch_size, self._in_time())
         for model in self.evaluator.black_boxes:
             afforded = self._affordable(model)
             if afforded < 1:
@@ -156,6 +158,17 @@ class SearchLoop:
                 return 0
             room = min(room, afforded)
         return room if budget.queries is None else max(0, min(room, budget.queries - queries))
+
+    def _in_time(self) -> int:
+        """How many images can be asked about before the seconds are used up, at the pace until now.
+
+        Of two networks for large photographs 512 images take most of a minute, by which a search would outlast its
+        budget. No fewer than a part of a batch, so that a pace that was slow for a moment holds nothing up.
+        """
+        seconds, queries = self.seconds, self.evaluator.queries
+        if self.budget.seconds is None or queries == 0 or seconds == 0:
+            return self.batch_size
+        return max(self.batch_size // _SHARES, int(queries / seconds * (self.budget.seconds - seconds)), 1)
 
     def _affordable(self, model: BlackBox) -> int:
         """How many images a model may be asked about so that it can still be asked again about every trigger."""

@@ -32,6 +32,7 @@ from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, UInt8Array
 from diffgen.wording import percent
 
+AS_BEFORE = "as the sidecar says"  # the name of a candidate; of those that images do not tell apart it is taken
 IMAGES = 1000  # are asked about for each candidate
 _FEW_RIGHT = 0.5  # share of labelled images
 _MIN_STD = 1e-3
@@ -128,7 +129,7 @@ def inspect(
     shapes = _shapes(box, said, images)
     plans = list(_plans(images.image_shape, shapes, said, sample))
     if before.preprocessing != Preprocessing():
-        plans.insert(0, ("as the sidecar says", before.preprocessing))
+        plans.insert(0, (AS_BEFORE, before.preprocessing))
     tried = try_all(box, [(name, said.over(each)) for name, each in plans], known, class_names, progress)
     tried = without_unknown_labels(tried, known, box, progress)
     # stable: of equal ones the simpler, which was tried first, stays in front

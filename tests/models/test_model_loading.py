@@ -76,7 +76,7 @@ def files(tmp_path_factory) -> dict[str, tuple[FileKind, bytes, str]]:
     graph = b"\n\x05hello" + b"x" * 200
     graph = b"\n" + varint(len(graph)) + graph
     keras = {"metadata.json": "{}", "config.json": "{}", "model.weights.h5": b"\x89HDF\r\n\x1a\n"}
-    traced = r"torch\.jit\.save\(torch\.jit\.trace\(.*, torch\.zeros\(1, 1, 28, 28\)\)"
+    traced = r"torch\.jit\.save\(torch\.jit\.trace\(.*, torch\.zeros\(1, 3, 224, 224\)\)"
     kinds = FileKind
     return {
         "script": (kinds.TORCHSCRIPT, (folder / "script.pt").read_bytes(), ""),

@@ -119,6 +119,29 @@ def test_a_time_budget_ends_between_proposals(make_loop: Callable[..., SearchLoo
     assert loop.evaluator.queries == 0
 
 
+def test_near_the_end_of_its_time_a_search_asks_about_as_many_as_it_has_time_for(
+    make_loop: Callable[..., SearchLoop],
+) -> None:
+    """A second for ten images: without that it would end six seconds late."""
+    clock = Clock()
+    loop = make_loop("10s", clock=clock, size=1000)
+    loop.start()
+    rooms = []
+    while (room := loop.room()) > 0:
+        rooms.append(room)
+        loop.evaluator.queries += room
+        clock.now += room / 10
+    assert rooms == [64, 36] and clock.now == 10.0
+    # a slow beginning: the rest is asked about in eighths of a batch
+    loop = make_loop("10s", clock=clock)
+    loop.start(queries=1, seconds=9.0)
+    assert loop.room() == 8
+    # the first proposal shows the pace, and few queries before it say little
+    loop = make_loop("10s", clock=clock)
+    loop.start()
+    assert loop.room() == 64
+
+
 def test_time_and_queries_used_before_a_resume_count(make_loop: Callable[..., SearchLoop]) -> None:
     loop = make_loop("10s,100q")
     loop.start(queries=93, seconds=9.0)
