@@ -54,6 +54,7 @@ def test_compare_prints_a_table_and_one_json_object_last(run: tuple[Path, str, s
     assert "\x1b" not in err  # no bars and colours in a log
 
 
+@pytest.mark.slow
 def test_idx_folder_without_labels(
     files: dict[str, Path], diffgen_command: Callable[..., object], tmp_path: Path
 ) -> None:

@@ -215,8 +215,9 @@ def test_a_value_that_is_the_answer_to_real_images_is_no_background(net: Model, 
     # who says that it is the background is told what the model answers
     base, candidate = load(net, name="base"), load(winning("last"), preprocessing=Preprocessing(background="last"))
     prepare_models((base, candidate), digits)
-    assert "100% of the real images with the value for the background" in background_smell(candidate, "B", digits)
-    assert background_smell(base, "A", digits) == ""
+    sentence, sound, of = background_smell(candidate, "B", digits)
+    assert "100% of the real images with the value for the background" in sentence and (sound, of) == (0, 200)
+    assert background_smell(base, "A", digits) == ("", 200, 200)
 
 
 def test_a_candidate_that_lost_a_class_has_no_background_less(net: Model, digits: ImageSet) -> None:

@@ -81,6 +81,7 @@ def test_every_tab_fits_a_telephone_in_the_dark(opened: Callable[..., Any]) -> N
     assert page.evaluate("document.body.classList.contains('dark')")
 
 
+@pytest.mark.slow
 def test_models_are_picked_and_dropped(opened: Callable[..., Any], place: Place, tmp_path: Path) -> None:
     """From the folders that were named by keyboard, from elsewhere by dropping; a file that is no model is told of."""
     (place.runs / "more").mkdir()
@@ -141,6 +142,7 @@ def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) 
     assert detail.locator("img").first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 28
 
 
+@pytest.mark.slow
 def test_what_was_picked_stays_while_another_tab_is_looked_at(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +244,7 @@ def test_three_browsers_see_one_run(opened: Callable[..., Any], place: Place) ->
 
 
 @pytest.mark.parametrize("inputs", [0, 11], ids=["while-the-first-is-heard", "while-the-first-is-drawn"])
+@pytest.mark.slow
 def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place: Place, inputs: int) -> None:
     """A second filter, chosen while the answer about the first is on its way, is not lost."""
     page = opened()
@@ -321,6 +324,7 @@ def test_names_of_classes_are_whole_in_the_matrix(opened: Callable[..., Any], wi
     assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0
 
 
+@pytest.mark.slow
 def test_the_reason_of_a_failed_start_takes_a_few_lines_of_a_telephone(
     opened: Callable[..., Any], place: Place
 ) -> None:
@@ -361,6 +365,7 @@ def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
     assert page.title() != "hacked"
 
 
+@pytest.mark.slow
 def test_runs_come_and_go_while_one_looks(opened: Callable[..., Any], place: Place) -> None:
     """Another page, or a terminal, makes a run and deletes it again; the chosen one goes from the address too."""
     page = opened("done")

@@ -88,6 +88,7 @@ def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(
     _until_said(page, sheets, "anew", "Ada", {ids[0]: "3", ids[1]: "invalid", ids[2]: "7", ids[3]: "9"})
 
 
+@pytest.mark.slow
 def test_what_another_window_takes_away_is_gone_here_too(labelling: Callable[..., tuple[Any, Sheets]]) -> None:
     """Ada takes a label away in another window; then she draws the sheet anew there, with the same pictures."""
     page, sheets = labelling("windows", 3)

@@ -77,6 +77,7 @@ def test_inversion_is_found_and_written(network: torch.nn.Module, digits: ImageS
     assert read_sidecar(path).class_names[0] == "z"  # what a person wrote there is kept
 
 
+@pytest.mark.slow
 def test_a_larger_model_in_colour_is_fed(network: torch.nn.Module, digits: ImageSet, tmp_path: Path) -> None:
     path = save(Fed(network, side=224), tmp_path / "large.pt", (2, 3, 224, 224))
     some = ImageSet(digits.images[:200], digits.labels[:200], None, "some digits")

@@ -328,9 +328,9 @@ def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: Comp
 @pytest.mark.parametrize(
     "technique",
     [
-        *("random_latent", "real_data", "drfuzz", "dflare", "diffchaser", "giftbench", "latte"),
-        # which train a network of their own first
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("sinvad", "argus")),
+        *("random_latent", "real_data", "dflare", "diffchaser"),
+        # which ask for long, or train a network of their own first
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("drfuzz", "giftbench", "latte", "sinvad", "argus")),
     ],
 )
 def test_other_techniques_too(
