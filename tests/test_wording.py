@@ -36,6 +36,16 @@ def test_a_check_has_the_digits_of_its_limits() -> None:
     ]
 
 
+def test_a_difference_that_is_none_is_the_only_one_written_as_none() -> None:
+    assert [of_gate.points(each) for each in (0, -0.0, 1e-13, -1e-13, 0.00001, -0.00001, 0.0053, -0.0053)] == [
+        *["0.00 points"] * 4,
+        "<0.01 points",
+        "above -0.01 points",
+        "0.53 points",
+        "-0.53 points",
+    ]
+
+
 def test_a_jury_that_misses_one_of_many_does_not_name_all() -> None:
     jury = JuryFigures(
         members=3,

@@ -47,12 +47,13 @@ def write_operator_curves(prepared: Prepared, queries: int) -> None:
     if source is None or share == 0:
         return
     points, count = _plan(source, int(share * queries))
+    if not points:
+        return  # the jury lets no operator go anywhere
     images, wanted, judged_by = _sample(prepared, count)
-    left = [model.answers.images_left for model in prepared.models]
     needed = len(points) * len(images)
-    if len(images) < _FEWEST or any(each is not None and each < needed for each in left):
-        if points:
-            prepared.progress.say("Operators have no curves: the models may be asked about too few pictures for that.")
+    missing = _missing(points, count, images, [model.answers.images_left for model in prepared.models])
+    if missing is not None:
+        prepared.progress.say(f"Operators have no curves: {missing}.")
         return
     accuracy, apart = [], []
     with prepared.progress.stage("Asking how each operator changes the answers", total=len(points)) as task:
@@ -80,6 +81,27 @@ def write_operator_curves(prepared: Prepared, queries: int) -> None:
         f"Explained by operator: the models were asked about {needed:,} more pictures, {len(images):,} random real "
         f"images under {len(source.operators)} operators."
     )
+
+
+def _missing(points: list[_Point], count: int, images: UInt8Array, left: list[int | None]) -> str | None:
+    """Why there can be no curves, and what would mend it; None where there can.
+
+    Args:
+        points: the strengths.
+        count: real images that the budget leaves room for at each.
+        images: the real images that would be shown.
+        left: for each model how many pictures it may still be asked about; None for any number.
+    """
+    if count < _FEWEST:
+        return (
+            f"they take {len(points) * _FEWEST:,} pictures after the search, more than source.seeds.explain leaves of "
+            "its queries; a larger --budget or share makes room"
+        )
+    if len(images) < _FEWEST:
+        return f"they take {_FEWEST} real images of which it is known what they show, and there are {len(images)}"
+    if any(each is not None and each < len(points) * len(images) for each in left):
+        return f"they take {len(points) * len(images):,} more pictures; a larger --query-budget makes room"
+    return None
 
 
 def _seeds_among(source: Source | None) -> SeedsSource | None:

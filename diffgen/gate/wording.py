@@ -11,5 +11,8 @@ def percent(share: float) -> str:
 
 
 def points(share: float) -> str:
-    """``0.53 points``, of a difference of two shares."""
-    return f"{share * 100:.2f} points"
+    """``0.53 points``, of a difference of two shares; one that is no 0 is never written as 0."""
+    value = round(share * 100, 9) or 0.0  # a sum of floats may miss 0 in its last digits; no minus before 0
+    if 0 < abs(value) < 0.01:
+        return "<0.01 points" if value > 0 else "above -0.01 points"
+    return f"{value:.2f} points"

@@ -214,7 +214,8 @@ class CheckHooks(ComparisonHooks):
         write_results(folder, unfinished if finished is None else replace(finished, check=record))
         if finished is None:
             folder.save_manifest(status="failed")
-        write_report(folder, None if finished is None else triggers)
+        with prepared.progress.stage("Drawing the report"):
+            write_report(folder, None if finished is None else triggers)
         again = folder.manifest["status"] != "done"
         go_on = resume_command("check", folder, prepared.config, prepared.models) if again else ""
         result = CheckResult.from_record(folder.path, record, go_on)

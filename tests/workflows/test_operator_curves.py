@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.operator_curves import _plan
+from diffgen.comparison.operator_curves import _missing, _plan
 from diffgen.config import CompareConfig, FilterConfig, SourceConfig, replace
 from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
@@ -109,3 +109,22 @@ def test_none_where_they_are_not_wanted_or_would_cost_too_much(
     run = RunFolder.open(compare(*files, data="digits:test", config=config, output=tmp_path).run)
     assert read_operators(run) is None
     assert 'id="operators"' not in run.file("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("count", "shown", "left", "said"),
+    [
+        (20, 20, [None, None], None),
+        (20, 20, [40, None], None),
+        (19, 19, [None, None], "they take 40 pictures after the search, more than source.seeds.explain leaves of"),
+        (20, 19, [None, None], "they take 20 real images of which it is known what they show, and there are 19"),
+        (20, 20, [None, 39], "they take 40 more pictures; a larger --query-budget makes room"),
+    ],
+)
+def test_it_is_said_what_is_missing_for_curves(
+    count: int, shown: int, left: list[int | None], said: str | None
+) -> None:
+    scene = Scene(torch.zeros((2, 1, 8, 8), dtype=torch.uint8), None)
+    points = _plan(SeedsSource(scene, SeedsSettings(), device=torch.device("cpu")), 0)[0][:2]
+    found = _missing(points, count, np.zeros((shown, 1, 8, 8), dtype=np.uint8), left)
+    assert found is None if said is None else found is not None and found.startswith(said)
