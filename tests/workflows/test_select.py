@@ -119,7 +119,8 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
     looks, threshold = directions_of(finds.images), stored_settings(folder).filters.near_duplicate
     seeds = np.full(len(finds), NO_SEED)
     seeds[::2] = np.arange(len(seeds[::2]))
-    labelled = make_examples(read_store(folder, finds).of(finds.hashes, SOURCES)[0], finds.labels, finds.behaviours).rows
+    labels = read_store(folder, finds).of(finds.hashes, SOURCES)[0]
+    labelled = make_examples(labels, finds.labels, finds.behaviours).rows
     alike = looks[labelled] @ looks[labelled].T >= threshold
     # a find that others look like is made from a held-out image, and those others are not
     most = alike.sum(axis=1).argmax()
@@ -135,7 +136,7 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
     monkeypatch.setattr("diffgen.workflows.select.read_valid_triggers", with_seeds)
     result = select(run, config=CONFIG)
     # all finds of one image lie on one side, and near-duplicates of one another
-    rows = make_examples(read_store(folder, finds).of(finds.hashes, SOURCES)[0], finds.labels, finds.behaviours)
+    rows = make_examples(labels, finds.labels, finds.behaviours)
     images = finds.images_of(rows.rows)
     features = extract(PixelNetwork(), images, device=torch.device("cpu"))
     assert [each.name for each in result.on_triggers] == ["random", "by behaviour", "by real image"]
