@@ -99,6 +99,7 @@ def test_augmentation(bench: Bench, tmp_path: Path) -> None:
     assert (tmp_path / "augmentation-digits.png").is_file()
 
 
+@pytest.mark.slow
 def test_filters(bench: Bench, small_run: Path, tmp_path: Path) -> None:
     said = bench("filters", "digits", "digits", "--run", small_run, "--sheet", tmp_path / "sheet.png", "--quick")
     assert said.count("| preset default |") == 5  # rejected, three of the judge, cost
@@ -367,6 +368,7 @@ def test_seeds(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) 
 
 
 @pytest.mark.slow  # trains an auto-encoder
+@pytest.mark.slow
 def test_seeds_with_codes_of_a_source(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) -> None:
     words = ("--queries", 60, "--quick", "--codes", "vae")
     said = bench("seeds", shared_of_digits / "data" / "mnist", *models, *words)

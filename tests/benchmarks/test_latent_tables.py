@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from benchmarks.latent_tables import Run, begun_before_all_that_go_on, ends_of, top_two
 from diffgen.config import SearchConfig, replace
@@ -35,25 +36,39 @@ def test_searches_begun_after_one_that_goes_on_do_not_count() -> None:
     assert begun_before_all_that_go_on(number[:0], None).tolist() == []
 
 
+def _run(models: tuple[Path, Path], name: str, folder: Path) -> None:
+    technique, own = _SEARCHES[name]
+    search = SearchConfig() if own is None else SearchConfig().with_technique(own)
+    source = replace(SMALL.source.with_family(VaeSettings(steps=60)), family="vae")
+    config = replace(SMALL, technique=technique, search=search, source=source, batch_size=16)
+    compare(*models, data="digits:test", config=config, output=folder / name)
+
+
+def _check_boundary(folder: Path) -> None:
+    run = Run.open(folder)
+    found, places = ends_of(run)
+    assert len(found) == len(places) <= run.counted["reached"].sum()
+    for row, place in zip(found.tolist(), places.tolist(), strict=True):
+        assert run.triggers.labels[row, run.counted["aim"][place]] != run.counted["expected"][place]
+
+
 def test_latent_tables(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
-    source = SMALL.source.with_family(VaeSettings(steps=60))
-    for name, (technique, own) in _SEARCHES.items():
-        search = SearchConfig() if own is None else SearchConfig().with_technique(own)
-        config = replace(SMALL, technique=technique, search=search, source=replace(source, family="vae"), batch_size=16)
-        compare(*models, data="digits:test", config=config, output=tmp_path / name)
+    _run(models, "boundary", tmp_path)
+    assert "| vae | sinvad |" in bench("latent_tables", tmp_path / "boundary")
+    _check_boundary(tmp_path / "boundary")
+
+
+@pytest.mark.slow
+def test_tables_of_every_search(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
+    for name in _SEARCHES:
+        _run(models, name, tmp_path)
     # a model against itself: nothing is found
-    walk = replace(SMALL, technique="giftbench", search=SearchConfig().with_technique(_SEARCHES["walk"][1]))
-    walk = replace(walk, source=replace(source, family="vae"), batch_size=16)
-    compare(models[0], models[0], data="digits:test", config=walk, output=tmp_path / "nothing")
-    assert "| vae | high | disagreement |" in bench("latent_tables", tmp_path / "nothing")
+    _run((models[0], models[0]), "walk", tmp_path / "nothing")
+    assert "| vae | high | disagreement |" in bench("latent_tables", tmp_path / "nothing" / "walk")
     said = bench("latent_tables", *(tmp_path / name for name in _SEARCHES))
     assert said.count("\n## ") + said.startswith("## ") == 6
     assert said.count("| argus, vae | 1x28x28 |") == 6  # three shares, two models
     assert said.count("| latte, vae | 1x28x28 |") == 2
     assert "| vae | giftbench high |" in said and "| vae | sinvad |" in said
     assert "\n| the whole | 0.0076 | 0.8224 | 6.1 | 40.0% |\n" in said
-    run = Run.open(tmp_path / "boundary")
-    found, places = ends_of(run)
-    assert len(found) == len(places) <= run.counted["reached"].sum()
-    for row, place in zip(found.tolist(), places.tolist(), strict=True):
-        assert run.triggers.labels[row, run.counted["aim"][place]] != run.counted["expected"][place]
+    _check_boundary(tmp_path / "boundary")

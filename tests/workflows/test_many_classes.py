@@ -148,6 +148,7 @@ def test_everything_that_reads_a_run_reads_it(
     assert float(row["probability_a"]) > 0 and row["name_a"] in NAMES
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_ends_as_it_would_have(
     finished: tuple[CompareResult, list[str]], nets: dict[str, Path], tmp_path: Path
 ) -> None:
