@@ -61,7 +61,7 @@ class DomainEncoder(nn.Module):
         # not asked of small images, so that an exported encoder has no shapes to compute
         if max(self.image_shape[1:]) <= LARGEST_SIDE:
             return images
-        return shrunk_by_products(images, self.image_shape) if torch.jit.is_tracing() else shrunk(images)
+        return shrunk_by_products(images, self.image_shape) if torch.onnx.is_in_onnx_export() else shrunk(images)
 
     @torch.inference_mode()
     def encode(self, images: torch.Tensor, *, batch_size: int = 512) -> torch.Tensor:
