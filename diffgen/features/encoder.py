@@ -15,7 +15,7 @@ from torch import nn
 
 from diffgen.events import Progress
 from diffgen.features.one_cycle import OneCycleAdam
-from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_shape
+from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_by_products, shrunk_shape
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.sampling import random_rows
 from diffgen.seeding import seeded
@@ -59,7 +59,9 @@ class DomainEncoder(nn.Module):
 
     def _seen(self, images: torch.Tensor) -> torch.Tensor:
         # not asked of small images, so that an exported encoder has no shapes to compute
-        return shrunk(images) if max(self.image_shape[1:]) > LARGEST_SIDE else images
+        if max(self.image_shape[1:]) <= LARGEST_SIDE:
+            return images
+        return shrunk_by_products(images, self.image_shape) if torch.onnx.is_in_onnx_export() else shrunk(images)
 
     @torch.inference_mode()
     def encode(self, images: torch.Tensor, *, batch_size: int = 512) -> torch.Tensor:

@@ -55,6 +55,24 @@ def shrunk(images: torch.Tensor, largest: int = LARGEST_SIDE) -> torch.Tensor:
     return torch.cat([F.adaptive_avg_pool2d(part.to(torch.float32), sides) for part in parts])
 
 
+def shrunk_by_products(images: torch.Tensor, image_shape: tuple[int, int, int]) -> torch.Tensor:
+    """What :func:`shrunk` gives, float32, in operators that every exporter of networks knows.
+
+    Args:
+        images: (N, C, H, W), uint8 or floating.
+        image_shape: (C, H, W), larger than what is left as it is; the sides that are traced are no numbers.
+    """
+    _, height, width = image_shape
+    down, across = shrunk_sides(height, width)
+    return _averages(height, down) @ images.to(torch.float32) @ _averages(width, across).T
+
+
+def _averages(side: int, parts: int) -> torch.Tensor:
+    """float32 (parts, side): by what the pixels of a line are multiplied for the means that adaptive pooling takes."""
+    lines = torch.eye(side, dtype=torch.float64)
+    return F.adaptive_avg_pool1d(lines[:, None], parts)[:, 0].T.to(torch.float32)
+
+
 def lesson_rows(images: UInt8Array, rows: Int64Array | None = None) -> Int64Array:
     """Which images networks learn from: all, or of a large set as many as can be held as :func:`shrunk` gives them.
 

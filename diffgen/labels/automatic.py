@@ -13,6 +13,7 @@ from diffgen.sources.layout import LatentLayout
 from diffgen.types import Float32Array, Int64Array
 
 _TELLING = 10  # pictures
+_FEW = 0.5  # share of the pictures that the jury recognises; it is right on nearly all of these
 _ALIKE = 1e-4  # in every probability; the same weights in TorchScript and ONNX differ by less
 
 
@@ -47,6 +48,28 @@ def whose_answers(answers: Float32Array, finds: TriggerTable) -> int | None:
     apart = np.abs(finds.probabilities[:count] - answers[:, None]).max(axis=(0, 2))
     closest = int(apart.argmin())
     return closest if apart[closest] < _ALIKE else None
+
+
+def unlike_the_jury(labels: Int64Array, finds: TriggerTable) -> str:
+    """What is to be thought of reference models that name few pictures as the jury does; empty where they are fine.
+
+    Args:
+        labels: int64 (N,), what :func:`agreed_labels` gave.
+        finds: the pictures of the run.
+    """
+    named = finds.known.named
+    looked = finds.recognised & (labels != UNLABELLED)
+    of = int(looked.sum())
+    if named is None or of < _TELLING:
+        return ""
+    share = float((labels == named)[looked].mean())
+    if share >= _FEW:
+        return ""
+    return (
+        f"Of {of:,} pictures that the jury recognises, the reference labels name only {share:.1%} as it does; the "
+        "pre-processing of a reference model or its order of classes probably differs ('diffgen inspect MODEL --data "
+        "D' finds out what it wants)."
+    )
 
 
 def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes: int) -> Int64Array:

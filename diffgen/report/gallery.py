@@ -11,12 +11,13 @@ from diffgen.report import wording
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import BehaviourGroup, Picture, ReportData
 from diffgen.report.many import Side, named_sides
-from diffgen.report.pictures import PictureBudget
+from diffgen.report.pictures import LARGEST_EXACT, PictureBudget
 from diffgen.tasks.classification import who_is_wrong
 from diffgen.types import UInt8Array
 
 # Bytes of data URIs in each part of the page, about 2 MB together: a report can be mailed and opens on a phone.
 GALLERY_BYTES = 1_400_000
+_FOR_NEAREST = 1 / 5  # of the bytes of a part that has nearest real images
 REAL_BYTES = 200_000
 REJECTED_BYTES = 200_000
 SAMPLE_BYTES = 200_000
@@ -99,6 +100,7 @@ class Gallery:
 
     parts: tuple[PartView, ...]
     pictures: int
+    nearest: int  # pictures with the nearest real image
 
     @property
     def groups(self) -> tuple[GroupView, ...]:
@@ -136,7 +138,11 @@ def make_gallery(data: ReportData) -> Gallery:
     for number, (group, own) in enumerate(zip(data.groups, cards, strict=True), start=1):
         if own:
             views.setdefault(group.verdict, []).append(_group_view(group, number, tuple(own), data.class_names))
-    return Gallery(tuple(_part(data, verdict, tuple(own)) for verdict, own in views.items()), pictures=len(shown))
+    return Gallery(
+        tuple(_part(data, verdict, tuple(own)) for verdict, own in views.items()),
+        pictures=len(shown),
+        nearest=sum(nearest is not None for _, nearest in shown),
+    )
 
 
 def _part(data: ReportData, verdict: str, groups: tuple[GroupView, ...]) -> PartView:
@@ -249,15 +255,16 @@ def make_samples(images: UInt8Array) -> tuple[str, ...]:
 
 
 def _with_nearest(pictures: list[Picture], budget: PictureBudget) -> list[tuple[str, str | None]]:
-    """Data URIs of the pictures that fit; of their nearest real images only what fits after all pictures are in."""
+    """Data URIs of the pictures that fit, and of as many of their nearest real images, which are shown small."""
+    leave = int(_FOR_NEAREST * budget.left) if any(each.nearest_real is not None for each in pictures) else 0
     sources = []
     for picture in pictures:
-        source = budget.take(picture.image)
+        source = budget.take(picture.image, leave=leave)
         if source is None:
             break
         sources.append(source)
     nearest = [
-        None if picture.nearest_real is None else budget.take(picture.nearest_real)
+        None if picture.nearest_real is None else budget.take(picture.nearest_real, largest=LARGEST_EXACT)
         for picture in pictures[: len(sources)]
     ]
     return list(zip(sources, nearest, strict=True))

@@ -18,7 +18,7 @@ from diffgen.config import CompareConfig, LabelConfig, ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.agreement import merge
-from diffgen.labels.automatic import agreed_labels, intended_labels, whose_answers
+from diffgen.labels.automatic import agreed_labels, intended_labels, unlike_the_jury, whose_answers
 from diffgen.labels.outcomes import outcomes
 from diffgen.labels.reading import read_labels
 from diffgen.labels.sample_size import sample_size
@@ -243,8 +243,10 @@ def label_oracle(
             parts.append(agreed_labels(said))
             task.advance(len(parts[-1]))
     about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
-    rows = np.arange(len(finds), dtype=np.int64)
-    return _put(folder, finds, _Said("oracle", rows, np.concatenate(parts), about, len(models)), force=force)
+    rows, labels = np.arange(len(finds), dtype=np.int64), np.concatenate(parts)
+    if doubt := unlike_the_jury(labels, finds):
+        progress.warn(doubt)
+    return _put(folder, finds, _Said("oracle", rows, labels, about, len(models)), force=force)
 
 
 def _refuse_those_under_test(models: Sequence[BlackBox], said: Sequence[Float32Array], finds: TriggerTable) -> None:

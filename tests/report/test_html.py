@@ -188,6 +188,27 @@ def test_three_hundred_pictures_stay_small(with_pictures, shape, classes):
     assert len(page.encode()) < 3_000_000
 
 
+@pytest.mark.parametrize("side", [32, 64, 224])
+def test_it_says_of_how_many_pictures_the_nearest_real_image_is_there(with_pictures, read_page, side):
+    page = read_page(render_html(with_pictures((3, side, side), 300, 10)))
+    pictures = len([own for own in page.all("img") if own["alt"].startswith("trigger ")])
+    nearest = len(page.all("img", alt="nearest real image"))
+    assert 0 < nearest <= pictures
+    below = "each" if nearest == pictures else f"{nearest} of them"
+    assert f"Below {below} the real image that is most like it." in page.flat_text
+
+
+def test_no_nearest_real_image_is_promised_where_none_is_there(report_data, read_page):
+    def without(pictures):
+        return tuple(replace(own, nearest_real=None) for own in pictures)
+
+    groups = tuple(replace(group, pictures=without(group.pictures)) for group in report_data.groups)
+    data = changed(report_data, groups=groups, rejected=without(report_data.rejected), accepted=())
+    assert "most like" not in read_page(render_html(data)).flat_text.split("Words used on this page")[0]
+    assert "left a trigger, right the real image" not in read_page(render_html(data)).flat_text
+    assert "Below each the real image that is most like it." in read_page(render_html(report_data)).flat_text
+
+
 def test_each_part_is_there_in_its_order(report_data, read_page):
     page = read_page(render_html(report_data))
     parts = [own["id"] for own in page.all("section")]

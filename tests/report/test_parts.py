@@ -19,27 +19,41 @@ from diffgen.report.data.operators import OperatorCurve, OperatorsView
 from diffgen.report.gallery import GALLERY_PICTURES, OPEN_GROUPS, make_gallery
 from diffgen.report.matrix import MAX_CLASSES, axes, matrix_view
 from diffgen.report.operator_charts import operator_charts
-from diffgen.report.pictures import LARGEST_EDGE, PictureBudget, data_uri, display_size, png_bytes
+from diffgen.report.pictures import LARGEST_EDGE, PictureBudget, data_uri, display_size, encoded
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 1, 1), (3, 96, 20)])
 def test_png_is_exact(shape):
     image = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
-    pixels = np.asarray(Image.open(io.BytesIO(png_bytes(image))))
+    kind, content = encoded(image)
+    pixels = np.asarray(Image.open(io.BytesIO(content)))
+    assert kind == "png"
     np.testing.assert_array_equal(
         pixels if shape[0] == 1 else np.moveaxis(pixels, 2, 0), image.squeeze(0) if shape[0] == 1 else image
     )
 
 
 def test_large_pictures_are_reduced():
-    picture = Image.open(io.BytesIO(png_bytes(np.zeros((3, 100, 400), np.uint8))))
-    assert picture.size == (LARGEST_EDGE, LARGEST_EDGE // 4)
+    kind, content = encoded(np.zeros((3, 100, 400), np.uint8))
+    assert (kind, Image.open(io.BytesIO(content)).size) == ("webp", (LARGEST_EDGE, LARGEST_EDGE // 4))
+    assert Image.open(io.BytesIO(encoded(np.zeros((1, 400, 400), np.uint8), 96)[1])).size == (96, 96)
+
+
+def test_photographs_of_224_pixels_are_whole_and_look_as_they_are():
+    down, across = np.mgrid[:224, :224]
+    image = np.stack([128 + 90 * np.sin(down / 9), 128 + 90 * np.cos(across / 7), (down + across) / 2])
+    image = image.round().astype(np.uint8)
+    _, content = encoded(image)
+    shown = np.moveaxis(np.asarray(Image.open(io.BytesIO(content)).convert("RGB")), 2, 0)
+    assert shown.shape == image.shape
+    assert np.abs(shown.astype(int) - image).mean() < 4
+    assert len(content) < image.size / 8
 
 
 @pytest.mark.parametrize("image", [np.zeros((2, 4, 4), np.uint8), np.zeros((4, 4), np.uint8), np.zeros((1, 4, 4))])
 def test_what_is_no_image_is_refused(image):
     with pytest.raises(ValueError, match="uint8"):
-        png_bytes(image)
+        encoded(image)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +69,16 @@ def test_budget_leaves_out_everything_after_the_first_that_does_not_fit():
     assert budget.take(small) == data_uri(small)
     assert budget.take(large) is None
     assert budget.take(small) is None
+
+
+def test_budget_leaves_bytes_for_other_pictures():
+    image = np.zeros((1, 2, 2), np.uint8)
+    each = len(data_uri(image))
+    budget = PictureBudget(3 * each)
+    assert budget.take(image, leave=each) and budget.take(image, leave=each)
+    assert budget.take(image, leave=each) is None
+    assert budget.take(image) == data_uri(image)
+    assert budget.take(image) is None
 
 
 def test_a_rare_behaviour_is_shown_beside_frequent_ones(with_pictures):

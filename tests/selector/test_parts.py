@@ -218,6 +218,21 @@ def test_the_file_answers_as_the_forest(
     assert selector.choose(images[:0]).shape == (0,)
 
 
+@pytest.mark.parametrize("sides", [(224, 224), (96, 80)])
+def test_a_file_for_photographs_averages_them_down_as_the_encoder_does(tmp_path: Path, sides: tuple[int, int]) -> None:
+    """80 pixels are averaged to 27, so that some pixels count for two."""
+    torch.manual_seed(0)
+    images = np.random.default_rng(0).integers(0, 256, (40, 3, *sides), dtype=np.uint8)
+    images[::2] //= 2
+    network = DomainEncoder((3, *sides)).eval()
+    with torch.inference_mode():
+        features = network(torch.from_numpy(images).float()).numpy()
+    forest = fit_forest(features, np.arange(40) % 2, CONFIG)
+    save_selector(tmp_path / "selector.onnx", network, forest, (3, *sides), {"models": MODELS})
+    found = load_selector(tmp_path / "selector.onnx", batch_size=16).probabilities(images)
+    assert (np.abs(found - forest.predict_proba(features)).max(axis=1) < 1e-5).mean() >= 0.95
+
+
 def test_three_kinds(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:
     images, _ = digits
     features = images.reshape(len(images), -1).astype(np.float32) / 255

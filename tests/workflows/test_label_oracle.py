@@ -11,6 +11,7 @@ import pytest
 from diffgen.comparison.line import CompareResult
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.events import Message
 from diffgen.models import load as load_model
 from diffgen.workflows.demo import convolutional_classifier, save_onnx, train_classifier
 from diffgen.workflows.label import label_counts, label_oracle
@@ -32,4 +33,26 @@ def test_a_model_under_test_in_another_format_is_no_judge(
     assert label_counts(run) == before
     another = tmp_path / "another.onnx"
     save_onnx(train_classifier(convolutional_classifier(10), load("digits:train"), seed=1, passes=1), another)
-    assert label_oracle(run, another).labelled > 0
+    events: list[object] = []
+    assert label_oracle(run, another, events=events.append).labelled > 0
+    assert not warnings_of(events)
+
+
+def test_a_reference_model_that_is_fed_wrongly_is_warned_of(
+    finished: CompareResult, model_files: dict[str, Path], tmp_path: Path
+) -> None:
+    """It would label hundreds of pictures, and nobody would notice before the selector is worthless."""
+    run = shutil.copytree(finished.run, tmp_path / "run")
+    network = load_model(model_files["a"])
+    network.prepare(load("digits:test").images)
+    events: list[object] = []
+    label_oracle(
+        run, lambda pixels: network.predict(((1 - pixels) * 255).round().astype("uint8")), events=events.append
+    )
+    (warning,) = warnings_of(events)
+    assert "pictures that the jury recognises, the reference labels name only" in warning
+    assert "pre-processing" in warning
+
+
+def warnings_of(events: list[object]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Message) and event.level == "warning"]

@@ -29,13 +29,14 @@ def impatient(stop: StopToken) -> Iterator[None]:
         _stop.reset(before)
 
 
-def hurried_until(longest: float) -> float | None:
+def hurried_until(started: float, longest: float) -> float | None:
     """When (``time.monotonic``) a running batch is given up because of a stop; None for not at all.
 
     Args:
+        started: when this batch was begun; what is asked about at once may be many batches, some begun after the stop.
         longest: seconds that a batch of this model has taken so far; a slow model gets more than :data:`GRACE`.
     """
     stop = _stop.get()
     if stop is None or stop.stopped_at is None:
         return None
-    return stop.stopped_at + max(GRACE, _TIMES_THE_LONGEST * longest)
+    return max(started, stop.stopped_at) + max(GRACE, _TIMES_THE_LONGEST * longest)

@@ -176,7 +176,7 @@ class Child:
                     "time with --model-timeout SECONDS, or look for a loop in it."
                 )
                 raise ModelDied(self._ended)
-            until = hurried_until(self._longest)
+            until = hurried_until(started, self._longest)
             if until is not None and now > until:
                 error = Stopped()
                 error.add_note(f"model {self._name} was asked to stop, but did not come back, so its process was ended")

@@ -50,6 +50,16 @@ class Looping(torch.nn.Module):
         return pixels.flatten(1)[:, :3]
 
 
+class Slow(torch.nn.Module):
+    """Computes for some tenths of a second, whatever the batch."""
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        work = torch.ones(256, 256)
+        for _ in range(400):
+            work = work @ work * 0 + 1
+        return pixels.flatten(1)[:, :3] * work.mean()
+
+
 def gone(pid: int) -> None:
     """Wait until a process has ended."""
     for _ in range(100):

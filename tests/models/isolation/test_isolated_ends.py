@@ -19,7 +19,7 @@ from diffgen.models import load
 from diffgen.models.isolation import process, starting
 from diffgen.models.isolation.channel import send
 from diffgen.models.isolation.patience import impatient
-from tests.models.isolation.isolated import Images, Looping, child_of, gone, prepared, save
+from tests.models.isolation.isolated import Images, Looping, Slow, child_of, gone, prepared, save
 
 
 class LoopingWhenOpened(torch.nn.Module):
@@ -175,3 +175,17 @@ def test_a_running_batch_gets_a_short_grace_once_somebody_asked_to_stop(
         "model model.pt was asked to stop, but did not come back, so its process was ended"
     ]
     gone(pid)
+
+
+def test_the_grace_is_for_each_batch_and_not_for_all_that_were_begun_before_the_stop(
+    scripted: Callable[..., Path], images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of large pictures are many batches, of which each comes back in time."""
+    monkeypatch.setattr("diffgen.models.isolation.patience.GRACE", 1.0)
+    monkeypatch.setattr(process, "_SLICE", 0.01)
+    box = prepared(scripted(Slow()), images, batch_size=4)
+    stop = StopToken()
+    with impatient(stop):
+        stop.stop()
+        assert len(box.predict(images)) == len(images)
+    box.predict(images)
