@@ -121,4 +121,6 @@ def print_result(result: CompareResult) -> None:
     for index, (*labels, count) in enumerate(result.most_frequent[:_PAIRS]):
         said = ", ".join(f"{role} says {label}" for role, label in zip(roles(labels), labels, strict=True))
         print(f"{'most frequent' if index == 0 else '':<{width}}  {said}: {count:,}")
+    if result.go_on:
+        print(f"go on: {result.go_on}")
     print(f"report: {Path(result.run) / 'report.html'}", flush=True)

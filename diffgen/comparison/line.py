@@ -69,6 +69,7 @@ class CompareResult:
         milliseconds: that one image takes each model, in batches; None where a server answers.
         many: of three models or more, who stands alone and which two differ most; see
             :class:`diffgen.runs.many.ManyFigures`.
+        go_on: the command that goes on with a search that was interrupted, or empty.
     """
 
     run: str
@@ -94,19 +95,20 @@ class CompareResult:
     calibration_error: tuple[float, ...] | None = None
     milliseconds: tuple[float | None, ...] | None = field(default=None, compare=False)
     many: ManyFigures | None = None
+    go_on: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, folder: RunFolder, results: RunResults) -> CompareResult:
+    def of(cls, folder: RunFolder, results: RunResults, go_on: str = "") -> CompareResult:
         """The figures of a run whose search came to its end."""
         real = {name: getattr(results.preflight, name) for name in ("flips_per_1000", "accuracy", "calibration_error")}
-        own = [each.name for each in fields(cls) if each.name != "run" and each.name not in real]
+        own = [each.name for each in fields(cls) if each.name not in ("run", "go_on", *real)]
         figures = {**real, **{name: getattr(results, name) for name in own}}
-        return cls(run=str(folder.path), **{**figures, "discovery": results.discovery.as_dict()})
+        return cls(run=str(folder.path), go_on=go_on, **{**figures, "discovery": results.discovery.as_dict()})
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON values, without ``most_frequent`` and ``interrupted``."""
+        """The figures as JSON values, without ``most_frequent``, ``interrupted`` and ``go_on``."""
         values = asdict(self)
-        del values["most_frequent"], values["interrupted"]
+        del values["most_frequent"], values["interrupted"], values["go_on"]
         if self.many is None:
             del values["many"]
         return values
@@ -314,4 +316,6 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
         progress.warn(warning)
     status = "interrupted" if outcome.interrupted else "done"
     folder.save_manifest(status=status, warnings=_warned(prepared, folder))
-    return CompareResult.of(folder, results)
+    verb, config = prepared.hooks.verb, prepared.config
+    go_on = resume_command(verb, folder, config, models) if outcome.interrupted else ""
+    return CompareResult.of(folder, results, go_on)

@@ -11,6 +11,7 @@ from diffgen.labels.store import UNLABELLED
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.layout import LatentLayout
 from diffgen.types import Float32Array, Int64Array
+from diffgen.wording import percent
 
 _TELLING = 10  # pictures
 _FEW = 0.5  # share of the pictures that the jury recognises; it is right on nearly all of these
@@ -66,7 +67,7 @@ def unlike_the_jury(labels: Int64Array, finds: TriggerTable) -> str:
     if share >= _FEW:
         return ""
     return (
-        f"Of {of:,} pictures that the jury recognises, the reference labels name only {share:.1%} as it does; the "
+        f"Of {of:,} pictures that the jury recognises, the reference labels name only {percent(share)} as it does; the "
         "pre-processing of a reference model or its order of classes probably differs ('diffgen inspect MODEL --data "
         "D' finds out what it wants)."
     )

@@ -110,7 +110,7 @@ def _row(name: str, figures: dict[str, Any]) -> EvaluationRow:
 
 
 def _points(share: float, *, signed: bool = True) -> str:
-    return f"{100 * share:+.1f}" if signed else f"{100 * share:.1f}"
+    return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}") if signed else f"{100 * share:.1f}"
 
 
 def _behaviour(view: TrustView, names: tuple[str, ...], budget: PictureBudget) -> TrustedBehaviour:

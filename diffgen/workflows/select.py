@@ -362,7 +362,7 @@ def _on_held_out(
             )
             return ()
         selector = learned(given, features[~of_these])
-    source = f"held out of {own.source}"
+    source = f"held out of {given.run.folder.manifest['data']['source']}"  # as the user said it, and no whole path
     found = judge_on_real(given.models, selector, own.images[rows], own.labels[rows], source, _stacking(given))
     return (replace(found, left_out=int(of_these.sum())),)
 

@@ -116,8 +116,9 @@ def test_an_interrupted_search_reports_what_it_found_and_can_be_resumed(
         time.sleep(0.1)
     time.sleep(1.5)
     process.send_signal(number)
-    _, err = process.communicate(timeout=200)
+    out, err = process.communicate(timeout=200)
     assert process.returncode == 130, err
+    assert f"go on: diffgen compare --resume {folder}" in out.splitlines()
     results = RunFolder.open(folder).results()
     assert results["interrupted"] is True
     assert results["queries"] > 0
