@@ -53,6 +53,10 @@ class Stopped(KeyboardInterrupt):
     """
 
 
+class StoppedBetweenBatches(Stopped):
+    """A stop came while a model had more batches to answer; the search leaves them unasked, and ends in good order."""
+
+
 def did_you_mean(given: object, known: Collection[str], *, quoted: bool = False) -> str:
     """The end of a sentence about a name that is not known: the one that was probably meant, or all there are."""
     near = difflib.get_close_matches(str(given), known, n=1)

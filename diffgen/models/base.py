@@ -24,6 +24,7 @@ from diffgen.models.inputs import (
     as_tensor,
     check_images,
 )
+from diffgen.models.isolation.patience import leave_the_rest
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
 from diffgen.models.shapes import (
@@ -369,6 +370,8 @@ class BlackBox(ABC):
         """Write the raw outputs for all images into ``raw``."""
         size = 1 if self.alone else self.fixed_batch or self.batch_size
         for start in range(0, len(raw), size):
+            if start:
+                leave_the_rest()
             chunk = images if len(raw) <= size else images[start : start + size]
             try:
                 rows = self._raw_outputs(chunk)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from diffgen.config import Budget
+from diffgen.errors import StoppedBetweenBatches
 from diffgen.events import StopToken
 from diffgen.models import BlackBox
 from diffgen.search.evaluator import Evaluator
@@ -137,7 +138,10 @@ class SearchLoop:
             if len(proposal):
                 self._parts = self._parts or parts_of(proposal)
                 check_parts(proposal, self._parts, type(self.technique).__name__)
-            answers = self.evaluator.ask(proposal)
+            try:
+                answers = self.evaluator.ask(proposal)
+            except StoppedBetweenBatches:
+                return False  # of large pictures one proposal may take a minute, and it is played again at a resume
             if on_answer is not None:
                 on_answer()
             self.technique.learn(proposal, answers)

@@ -39,6 +39,13 @@ def not_a_number(images: np.ndarray) -> np.ndarray:
     return np.full((len(images), 10), np.nan, dtype=np.float32)
 
 
+def assert_nearly_same_pictures(result: CompareResult, wanted: CompareResult) -> None:
+    """Smaller batches round otherwise: one grey level here and there."""
+    difference = np.abs(columns(result.run)["images"].astype(int) - columns(wanted.run)["images"])
+    assert difference.max() <= 1
+    assert (difference > 0).mean() <= 1e-4
+
+
 # -- what a model may do ---------------------------------------------------------------------------------------------
 
 
@@ -106,10 +113,7 @@ def test_a_model_without_memory_for_the_batch_is_asked_in_smaller_ones(
     listener = Recording()
     result = start(hungry, events=listener)
     assert result.queries == finished.queries
-    # smaller batches round otherwise: one grey level here and there
-    difference = np.abs(columns(result.run)["images"].astype(int) - columns(finished.run)["images"])
-    assert difference.max() <= 1
-    assert (difference > 0).mean() <= 1e-4
+    assert_nearly_same_pictures(result, finished)
     said = [line for line in listener.warnings if "too little memory" in line]
     told("Answers of a model", "too little memory for the batch in mid-run: halved, and the run goes on", said[0])
     assert [line.split(" image(s)")[0].split()[-1] for line in said] == ["25", "12"]
@@ -135,18 +139,22 @@ def test_no_memory_for_a_single_image(
 # -- what the user may do --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("batch_size", "answered"), [("auto", 350), (10, 300)])
 def test_a_stop_in_the_search(
+    batch_size: Any,
+    answered: int,
     start: Callable[..., CompareResult],
     arm: Callable[[Fragile], None],
     model_files: dict[str, Path],
     finished: CompareResult,
 ) -> None:
+    """Of fifty pictures in batches of ten, those whose batch is not begun at the stop are left unasked."""
     stop = StopToken()
     model = Fragile(model_files["a"], lambda images: stop.stop(), after=330)
     arm(model)
-    result = start(model, stop=stop)
-    assert result.interrupted
-    assert 300 < result.queries < 600
+    result = start(model, stop=stop, batch_size=batch_size)
+    assert result.interrupted and result.go_on == f"diffgen compare --resume {result.run}"
+    assert result.queries == answered
     assert RunFolder.open(result.run).manifest["status"] == "interrupted"
     assert (Path(result.run) / "report.html").is_file()
     (Path(result.run) / "images" / "trigger-999999-A0-B1.png").touch()
@@ -155,7 +163,11 @@ def test_a_stop_in_the_search(
     again = resume(result.run, model, None)
     assert not again.interrupted
     assert RunFolder.open(result.run).manifest["warnings"][0] == "of before"
-    assert_same(again.run, finished.run)
+    if batch_size == "auto":
+        assert_same(again.run, finished.run)
+    else:
+        assert again.queries == finished.queries
+        assert_nearly_same_pictures(again, finished)
     # pictures of the first report may show triggers whose numbers now mean others
     assert not (Path(result.run) / "images" / "trigger-999999-A0-B1.png").exists()
 

@@ -1,4 +1,4 @@
-"""Limits how long an isolated model may take: its own limit, and less once the search is to stop."""
+"""Limits how long models may take: an isolated one has its own limit, and all ask for less once a search is to stop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from diffgen.errors import StoppedBetweenBatches
 from diffgen.events import StopToken
 
 GRACE = 5.0
@@ -27,6 +28,17 @@ def impatient(stop: StopToken) -> Iterator[None]:
             yield
     finally:
         _stop.reset(before)
+
+
+def leave_the_rest() -> None:
+    """Begin another batch, or not.
+
+    Raises:
+        StoppedBetweenBatches: the search that this thread works for was asked to stop.
+    """
+    stop = _stop.get()
+    if stop is not None and stop.stopped:
+        raise StoppedBetweenBatches("The search was stopped between two batches.")
 
 
 def hurried_until(started: float, longest: float) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from diffgen.errors import RunError, Stopped, UserError
+from diffgen.errors import RunError, Stopped, StoppedBetweenBatches, UserError
 from diffgen.events import StopToken
 from diffgen.models import load
 from diffgen.models.isolation import process, starting
@@ -177,7 +177,7 @@ def test_a_running_batch_gets_a_short_grace_once_somebody_asked_to_stop(
     gone(pid)
 
 
-def test_the_grace_is_for_each_batch_and_not_for_all_that_were_begun_before_the_stop(
+def test_after_a_stop_no_batch_is_begun_and_the_one_that_was_has_its_own_grace(
     scripted: Callable[..., Path], images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hundreds of large pictures are many batches, of which each comes back in time."""
@@ -187,5 +187,7 @@ def test_the_grace_is_for_each_batch_and_not_for_all_that_were_begun_before_the_
     stop = StopToken()
     with impatient(stop):
         stop.stop()
-        assert len(box.predict(images)) == len(images)
-    box.predict(images)
+        with pytest.raises(StoppedBetweenBatches):
+            box.predict(images)
+        assert len(box.predict(images[:4])) == 4
+    assert len(box.predict(images)) == len(images)
