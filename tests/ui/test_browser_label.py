@@ -186,8 +186,9 @@ def test_votes_wait_for_a_page_that_does_not_answer(away: str, labelling: Callab
                 route.fulfill(status=502)
 
     page.route("**/labels/**", cut)
-    for key in "357":
+    for number, key in enumerate("357", start=2):
         page.keyboard.press(key)
+        playwright.expect(page.locator(".dg-label-at")).to_contain_text(f"picture {number} of 4")
     playwright.expect(page.locator(".dg-label-problem")).to_have_text("The page does not answer; labels that wait: 3.")
     mended = True
     _until_said(page, sheets, away, "Ada", dict(zip(sheets.ids(away), "357", strict=False)))
