@@ -17,7 +17,7 @@ from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.config import roles
 from diffgen.errors import RunError, UserError
-from diffgen.models.isolation.patience import impatient
+from diffgen.models.patience import impatient
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
 from diffgen.runs.triggers import TriggerTable

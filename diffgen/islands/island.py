@@ -22,8 +22,8 @@ from diffgen.config import Budget, CompareConfig, replace
 from diffgen.config.split import SEEDS
 from diffgen.events import Event, Message, Progress, StopToken
 from diffgen.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Tick, table_of
-from diffgen.models.isolation.patience import impatient
 from diffgen.models.loading import file_digest
+from diffgen.models.patience import impatient
 from diffgen.runs.arrays import packed, unpacked
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable

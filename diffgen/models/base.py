@@ -24,9 +24,9 @@ from diffgen.models.inputs import (
     as_tensor,
     check_images,
 )
-from diffgen.models.isolation.patience import leave_the_rest
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
+from diffgen.models.patience import leave_the_rest
 from diffgen.models.shapes import (
     DeclaredShape,
     DeclaredSides,

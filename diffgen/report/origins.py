@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from diffgen.origins import Step
-from diffgen.report.wording import number
+from diffgen.report.wording import number, with_minus
 from diffgen.runs.triggers import Origin
-
-_MINUS = "\N{MINUS SIGN}"
 
 
 def origin_sentence(origin: Origin, names: Sequence[str], drawn_by: str) -> str:
@@ -46,7 +44,7 @@ def step_phrase(step: Step) -> str:
 def _short(value: float) -> str:
     """A strength with at most three significant digits; whole numbers as they are."""
     text = f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
-    return text.replace("-", _MINUS)
+    return with_minus(text)
 
 
 def _count(value: float, one: str) -> str:

@@ -9,7 +9,7 @@ from diffgen.config import roles
 from diffgen.report.data import SelectionView, TrustView
 from diffgen.report.many import named_sides
 from diffgen.report.pictures import PictureBudget
-from diffgen.report.wording import number, percent
+from diffgen.report.wording import number, percent, with_minus
 from diffgen.tasks.classification import those
 from diffgen.wording import count_of
 
@@ -110,7 +110,7 @@ def _row(name: str, figures: dict[str, Any]) -> EvaluationRow:
 
 
 def _points(share: float, *, signed: bool = True) -> str:
-    return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}") if signed else f"{100 * share:.1f}"
+    return with_minus(f"{100 * share:+.1f}") if signed else f"{100 * share:.1f}"
 
 
 def _behaviour(view: TrustView, names: tuple[str, ...], budget: PictureBudget) -> TrustedBehaviour:

@@ -46,6 +46,11 @@ def figure(value: float) -> str:
     mantissa, _, exponent = text.partition("e")
     if exponent:
         text = f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}"  # noqa: RUF001
+    return with_minus(text)
+
+
+def with_minus(text: str) -> str:
+    """A number in figures with a minus sign in place of a hyphen."""
     return text.replace("-", "\N{MINUS SIGN}")
 
 

@@ -19,8 +19,8 @@ from diffgen.cli.interruption import signals_stop
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
 from diffgen.errors import Stopped
 from diffgen.models import load
-from diffgen.models.isolation.patience import impatient
 from diffgen.models.isolation.wall import walls
+from diffgen.models.patience import impatient
 from tests.models.isolation.isolated import Looping
 from tests.recording import Recording
 
@@ -83,7 +83,7 @@ def test_one_signal_ends_nothing_by_itself_and_signals_are_as_before_afterwards(
 def test_an_isolated_model_that_loops_does_not_hold_up_a_search_that_is_to_stop(
     number: signal.Signals, looping: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diffgen.models.isolation.patience.GRACE", 0.5)
+    monkeypatch.setattr("diffgen.models.patience.GRACE", 0.5)
     box = load(looping, model_timeout=100)
     recording = Recording()
     timer = threading.Timer(1.0, os.kill, (os.getpid(), number))

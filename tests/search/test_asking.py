@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from diffgen.errors import RunError, Stopped
 from diffgen.events import StopToken
 from diffgen.models import BlackBox, load
-from diffgen.models.isolation.patience import impatient
+from diffgen.models.patience import impatient
 from diffgen.search.asking import Asking
 from diffgen.search.memory import BatchHalver
 from diffgen.threads import torch_threads
@@ -125,7 +125,7 @@ BLACK = torch.zeros(10, 1, 28, 28, dtype=torch.uint8)
 def test_a_stop_ends_a_model_that_loops(
     models: tuple[BlackBox, ...], looping: BlackBox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diffgen.models.isolation.patience.GRACE", 0.5)
+    monkeypatch.setattr("diffgen.models.patience.GRACE", 0.5)
     stop, pid = StopToken(), child_of(looping).pid
     timer = threading.Timer(0.5, stop.stop)
     with impatient(stop), pytest.raises(Stopped) as caught:

@@ -18,8 +18,8 @@ import torch
 from diffgen.errors import ServiceError, Stopped, UserError
 from diffgen.models.isolation.channel import Gone, ProtocolError, receive, send
 from diffgen.models.isolation.memory import SharedMemory, bytes_of
-from diffgen.models.isolation.patience import hurried_until
 from diffgen.models.isolation.starting import Server, start
+from diffgen.models.patience import hurried_until
 from diffgen.models.wording import ForeignError, cleaned, counted
 
 _SLICE = 0.2  # seconds between two looks at whether somebody asked to stop

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from diffgen.report.data import FilterView
+from diffgen.report.wording import with_minus
 from diffgen.runs.results import RunResults
 from diffgen.runs.triggers import TriggerTable
 from diffgen.wording import percent
@@ -47,7 +48,7 @@ def diversity_sentence(results: RunResults) -> str:
     found = results.geometric_diversity
     if not found:
         return ""
-    triggers, real = (f"{found[of]['mean']:.1f}".replace("-", "\N{MINUS SIGN}") for of in ("found", "real"))
+    triggers, real = (with_minus(f"{found[of]['mean']:.1f}") for of in ("found", "real"))
     return (
         f"Geometric diversity {triggers}, of real images {real}: the log-determinant that {found['size']} of them span "
         f"in the features of the domain encoder, near-duplicates left out, mean of {found['draws']} draws; higher is "

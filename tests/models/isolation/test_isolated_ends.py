@@ -18,7 +18,7 @@ from diffgen.events import StopToken
 from diffgen.models import load
 from diffgen.models.isolation import process, starting
 from diffgen.models.isolation.channel import send
-from diffgen.models.isolation.patience import impatient
+from diffgen.models.patience import impatient
 from tests.models.isolation.isolated import Images, Looping, Slow, child_of, gone, prepared, save
 
 
@@ -164,7 +164,7 @@ def test_a_model_becomes_garbage_while_another_process_is_made(monkeypatch: pyte
 def test_a_running_batch_gets_a_short_grace_once_somebody_asked_to_stop(
     scripted: Callable[..., Path], images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diffgen.models.isolation.patience.GRACE", 0.5)
+    monkeypatch.setattr("diffgen.models.patience.GRACE", 0.5)
     box = load(scripted(Looping()), model_timeout=60)
     pid = child_of(box).pid
     stop = StopToken()
@@ -181,7 +181,7 @@ def test_after_a_stop_no_batch_is_begun_and_the_one_that_was_has_its_own_grace(
     scripted: Callable[..., Path], images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hundreds of large pictures are many batches, of which each comes back in time."""
-    monkeypatch.setattr("diffgen.models.isolation.patience.GRACE", 1.0)
+    monkeypatch.setattr("diffgen.models.patience.GRACE", 1.0)
     monkeypatch.setattr(process, "_SLICE", 0.01)
     box = prepared(scripted(Slow()), images, batch_size=4)
     stop = StopToken()
