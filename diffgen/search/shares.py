@@ -30,6 +30,7 @@ REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
 _UNNAMED_BEHAVIOUR = 0.25  # in the score of a seed, where a new behaviour on what can be recognised counts 1
 _BEGINNERS_SHARE = 0.5  # of a generation at most
+_ANEW = 3  # times that what looks like a find is made anew; docs/decisions/033-seeds-and-operators.md
 _OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
 
 
@@ -157,13 +158,17 @@ class SharedMating(ArrayMating):
         self._fill(problem, parents, made, arms, count, rng)
         finds, images = self._shares.finds, None
         if finds is not None and made.rows:
-            genes = np.array(made.rows)
-            images = problem.pictures(torch.from_numpy(genes))
-            asked = ~finds.alike(images, problem.space.seeds_of(genes))
-            if not asked.all():
+            images, looked_at = problem.pictures(torch.from_numpy(np.array(made.rows))), 0
+            for _ in range(_ANEW):
+                genes = np.array(made.rows)
+                asked = np.ones(len(genes), dtype=np.bool_)
+                asked[looked_at:] = ~finds.alike(images[looked_at:], problem.space.seeds_of(genes[looked_at:]))
+                if asked.all():
+                    break
                 made.rows[:] = list(genes[asked])
+                looked_at = len(made.rows)
                 self._fill(problem, parents, made, arms, count, rng)
-                anew = torch.from_numpy(np.array(made.rows[asked.sum() :]).reshape(-1, X.shape[1]))
+                anew = torch.from_numpy(np.array(made.rows[looked_at:]).reshape(-1, X.shape[1]))
                 images = torch.cat([images[torch.from_numpy(asked).to(images.device)], problem.pictures(anew)])
         self._shares.made(arms)
         order = rng.permutation(len(made.rows))[:count]
