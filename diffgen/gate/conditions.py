@@ -21,7 +21,7 @@ from diffgen.config import (
     GROSS_VARIATION_FAULTS,
     Limits,
 )
-from diffgen.gate.values import AccuracyDrop, CalibrationRise, GateValues, Rate, Shift
+from diffgen.gate.values import AccuracyDrop, CalibrationRise, ClassDrop, GateValues, Rate, Shift
 from diffgen.gate.wording import percent, points
 from diffgen.wording import count_of
 
@@ -95,6 +95,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     elif values.accuracy is None:
         # nothing says who is wrong, so that nothing else would ask about the answers
         yield from _gross("disagreement_real", values.real, GROSS_DISAGREEMENT, percent, by="by default without labels")
+    yield from _class_disagreement(values.class_disagreement, limits.max_disagreement)
     if limits.max_accuracy_drop is not None:
         yield _rate("accuracy_drop", values.accuracy, limits.max_accuracy_drop, points)
     else:
@@ -197,6 +198,26 @@ def _with_accuracy(
         yield from _gross(name, drop, own, points, by="as the accuracy on the real images")
     else:
         yield from _gross(name, drop, usual, points)
+
+
+def _class_disagreement(worst: ClassDrop | None, allowed: float | None) -> Iterator[Condition]:
+    """A class that the candidate has lost, or takes for another, where no labels say so; what breaks it must be shown.
+
+    Who allows more disagreement on all images allows it on those of each class, too.
+    """
+    if worst is None:
+        return
+    limit, name = max(GROSS_DISAGREEMENT, allowed or 0.0), "class_disagreement_real"
+    said = f"{percent(limit)} by default without labels" if limit == GROSS_DISAGREEMENT else percent(limit)
+    if worst.interval[0] > limit:
+        sentence = (
+            f"The candidate calls more than {percent(limit)} of the images otherwise that the base calls "
+            f"{worst.name}, also at the lower end of the interval."
+        )
+        yield Condition(name, Status.FAIL, said, sentence)
+    else:
+        sentence = f"Of no class of the base is it shown that the candidate calls more than {percent(limit)} otherwise."
+        yield Condition(name, Status.PASS, said, sentence)
 
 
 def _class_accuracy(values: GateValues, limit: float | None) -> Iterator[Condition]:

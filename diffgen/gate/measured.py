@@ -19,6 +19,7 @@ TITLES = {
     "classes": "classes that the labelled real images show",
     "new_behaviours": "new behaviours",
     "disagreement_real": "disagreement on real images",
+    "class_disagreement_real": "disagreement on the real images of one class of the base",
     "disagreement_random": "disagreement on random valid pictures",
     "top5_flips_real": "real images with a label outside the other's top five",
     "top5_flips_random": "random valid pictures with a label outside the other's top five",
@@ -88,6 +89,10 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     if values.jury:
         yield Measured("new_faults", f"{len(values.new_faults):,}")
     yield from _rate("disagreement_real", values.real)
+    if (lost := values.class_disagreement) is not None:
+        low, high = lost.interval
+        value = f"{percent(lost.share)} ({lost.only_base:,} of {lost.of:,} that the base calls {lost.name})"
+        yield Measured("class_disagreement_real", value, f"{percent(low)} to {percent(high)}")
     yield from _rate("disagreement_random", values.random)
     yield from _rate("top5_flips_real", values.top5_real)
     yield from _rate("top5_flips_random", values.top5_random)

@@ -92,6 +92,7 @@ def make_record(
             "accuracy_drop": _drop(values.accuracy),
             "class_accuracy_drop": _drop(values.class_accuracy),
             "largest_class_drop": _drop(values.largest_class_drop),
+            "class_disagreement_real": _drop(values.class_disagreement),
             "regression_faults": _rate(values.faults),
             "calibration_rise": _drop(values.calibration),
             "labels_alone": list(values.labels_alone),
@@ -171,6 +172,7 @@ def _check_class_drop(entry: Any) -> None:
     fields({"label": whole(), "name": class_name, "classes": whole(1)})(entry)
 
 
+_WORST_CLASSES = ("class_accuracy_drop", "largest_class_drop", "class_disagreement_real")
 _SHARE = number(0, 1)
 _CHANGE = number(-1, 1)
 _CALIBRATION = fields(
@@ -202,7 +204,7 @@ _check_record = fields(
                 "classes": or_none(rows(whole(), least=2, most=2)),
                 "labels_alone": rows(flag, least=2, most=2),
                 **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
-                **dict.fromkeys(("class_accuracy_drop", "largest_class_drop"), or_none(_check_class_drop)),
+                **dict.fromkeys(_WORST_CLASSES, or_none(_check_class_drop)),
                 "calibration_rise": or_none(_CALIBRATION),
                 "variations": fields({"drawn": whole(), "accuracy_drop": or_none(check_drop)}),
                 "new_faults": or_none(whole()),
@@ -252,6 +254,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         accuracy=_read(AccuracyDrop, values["accuracy_drop"]),
         class_accuracy=_read(ClassDrop, values.get("class_accuracy_drop")),
         largest_class_drop=_read(ClassDrop, values.get("largest_class_drop")),
+        class_disagreement=_read(ClassDrop, values.get("class_disagreement_real")),
         calibration=_read(CalibrationRise, values.get("calibration_rise")),
         variations=_read(AccuracyDrop, variations["accuracy_drop"]),
         varied=variations["drawn"],

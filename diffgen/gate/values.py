@@ -283,6 +283,8 @@ class GateValues:
             labels.
         class_accuracy: of the class whose loss is shown to be the largest; None without labels.
         largest_class_drop: of the class that lost the largest share of its images, however few they are; None as well.
+        class_disagreement: without labels, the class of the base whose images the candidate is shown to call otherwise
+            most often, the base's answers taken for right; None with labels.
         calibration: None without labels, or where a model gives no probabilities but labels alone.
         labels_alone: of base and candidate, whether it does.
     """
@@ -307,6 +309,7 @@ class GateValues:
     classes: tuple[int, int] | None = None
     class_accuracy: ClassDrop | None = None
     largest_class_drop: ClassDrop | None = None
+    class_disagreement: ClassDrop | None = None
     calibration: CalibrationRise | None = None
     labels_alone: tuple[bool, bool] = (False, False)
     variations: AccuracyDrop | None = None

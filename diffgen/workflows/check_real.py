@@ -59,9 +59,10 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         top5_real=top5_rate(real.answers),
         shift_real=Shift(largest_shift(kept), len(kept)),
     )
-    if labels is None:
-        return values
     names = class_names(models, prepared.images)
+    if labels is None:
+        named = said[said[:, 0] != _BACKGROUND]
+        return replace(values, class_disagreement=(worst_classes(named, named[:, 0], names) or (None,))[0])
     shown, largest = worst_classes(said, labels, names) or (None, None)
     base, candidate = (
         sure and model.preprocessing.outputs != "logits"  # logits so large that no float tells the rest from 0

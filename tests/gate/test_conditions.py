@@ -54,6 +54,27 @@ ALWAYS = {"search": "PASS", "steadiness": "PASS", "smells": "PASS"}
 BY_DEFAULT = {"undecided_real": "PASS", "accuracy_drop": "PASS", "regression_faults": "PASS"}
 
 
+@pytest.mark.parametrize(
+    ("kept", "of", "allowed", "status"),
+    [
+        (50, 100, None, "PASS"),
+        (30, 100, None, "FAIL"),
+        (45, 100, None, "PASS"),  # not shown
+        (0, 4, None, "PASS"),  # too few images
+        (30, 100, 0.01, "FAIL"),
+        (30, 100, 0.9, "PASS"),
+    ],
+)
+def test_a_class_that_the_candidate_calls_otherwise_fails_without_labels(
+    kept: int, of: int, allowed: float | None, status: str
+) -> None:
+    lost = ClassDrop(of, kept, of - kept, of, 7, "seven", 10)
+    measured = values(accuracy=None, class_disagreement=lost)
+    assert statuses(measured, Limits(max_disagreement=allowed))["class_disagreement_real"] == status
+    (row,) = (each for each in table_of(measured) if each.name == "class_disagreement_real")
+    assert f"({of - kept} of {of} that the base calls seven)" in row.value
+
+
 def test_what_is_always_there() -> None:
     assert statuses(values(undecided=Undecided(0, 10_000, only_base=0)), Limits()) == ALWAYS | BY_DEFAULT
     # without labels, and of a check of an older version

@@ -75,6 +75,7 @@ VALUES = st.builds(
     classes=st.none() | st.tuples(COUNTS, COUNTS),
     labels_alone=st.tuples(st.booleans(), st.booleans()),
     class_accuracy=st.none() | CLASS_DROPS,
+    class_disagreement=st.none() | CLASS_DROPS,
     variations=st.none() | DROPS,
     varied=COUNTS,
     jury=st.booleans(),
@@ -135,6 +136,7 @@ def test_a_record_without_what_came_later_is_read() -> None:
         "classes",
         "labels_alone",
         "class_accuracy_drop",
+        "class_disagreement_real",
         "variations",
         "new_faults",
     ):

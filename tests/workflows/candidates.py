@@ -60,6 +60,11 @@ class Candidates:
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.float32(odds / odds.sum(axis=1, keepdims=True)) + np.float32(1)  # above 1, so taken for logits
 
+    def two_classes_swapped(self, images: np.ndarray) -> Float32Array:
+        order = np.arange(CLASSES)
+        order[[3, 8]] = 8, 3
+        return self._logits(images)[:, order]
+
     def one_class_lost(self, images: np.ndarray) -> Float32Array:
         logits = self._logits(images).copy()
         logits[:, 4] = logits.min()

@@ -125,10 +125,36 @@ def test_without_labels_another_order_of_the_classes_is_refused(
     data = ImageSet(load("digits:test").images, None, (), "digits without labels")
     candidate = Candidates(model_files["a_onnx"]).another_order
     result = check(model_files["a"], candidate, data=data, config=quick, output=tmp_path / "run")
-    assert [each.name for each in result.conditions if each.status is Status.FAIL] == ["disagreement_real"]
+    failed = [each.name for each in result.conditions if each.status is Status.FAIL]
+    assert failed == ["disagreement_real", "class_disagreement_real"]
     allowed = replace(quick, limits=Limits(max_disagreement=1.0))
     result = check(model_files["a"], candidate, data=data, config=allowed, output=tmp_path / "allowed")
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(("name", "class_name"), [("one_class_lost", "4"), ("two_classes_swapped", "8")])
+def test_without_labels_a_class_that_was_lost_is_refused(
+    name: str, class_name: str, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """What the jury learns from agreed answers shows nothing of it, so that limits on faults are kept."""
+    data = ImageSet(load("digits:test").images, None, (), "digits without labels")
+    candidate = getattr(Candidates(model_files["a_onnx"]), name)
+    limits = Limits(max_variation_faults=0.05)
+    result = check(
+        model_files["a"],
+        candidate,
+        data=data,
+        config=replace(quick, variations=200, limits=limits),
+        output=tmp_path / "run",
+    )
+    failed = {each.name: each.sentence for each in result.conditions if each.status is Status.FAIL}
+    assert failed.keys() == {"class_disagreement_real"}
+    lost = result.values.class_disagreement
+    assert lost is not None and lost.name == class_name and lost.share > 0.9
+    assert f"that the base calls {class_name}," in failed["class_disagreement_real"]
+    allowed = replace(quick, limits=Limits(max_disagreement=1.0))
+    again = check(model_files["a"], candidate, data=data, config=allowed, output=tmp_path / "allowed")
+    assert "class_disagreement_real" in {each.name for each in again.conditions if each.status is Status.PASS}
 
 
 class Pairs:
