@@ -219,7 +219,8 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         behaviours=count_of_behaviours(prepared),
         examine=Examination(prepared) if filters_are_asked(prepared) else None,
         stages=stages_of(prepared),
-        real_images=len(prepared.images),
+        real_images=prepared.images.images,
+        unchanged_count=technique_class(config.technique).asks_known_images,
     )
     return SearchLoop(
         make(config.technique, context),

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from diffgen.models import BlackBox
-from diffgen.origins import Origins
+from diffgen.origins import NO_SEED, Origins
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.asking import Asking
@@ -23,7 +23,7 @@ from diffgen.search.proposal_check import check_origins
 from diffgen.search.staging import Stages
 from diffgen.tasks.classification import disagree, label_numbers
 from diffgen.tasks.kept_answers import keep
-from diffgen.types import BoolArray, Float32Array, Int64Array
+from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class Evaluator:
         stages: of four models or more, which two are asked first; the others are then asked about triggers of these two
             and about a sample. An answer that nobody asked for is that of the first model asked. None: all are asked
             about everything.
-        real_images: how many there are, for the origins of pictures; None: not known.
+        real_images: uint8 (n, C, H, W), what origins of pictures name; None: not known. A picture that is, value for
+            value, the one that it was made from is no trigger: what the models say of it is known.
+        unchanged_count: such a picture is one all the same.
 
     Attributes:
         queries: images asked about so far.
@@ -86,14 +88,16 @@ class Evaluator:
         behaviours: Behaviours | None = None,
         examine: Examine | None = None,
         stages: Stages | None = None,
-        real_images: int | None = None,
+        real_images: UInt8Array | None = None,
+        unchanged_count: bool = False,
     ) -> None:
         self.black_boxes = tuple(black_boxes)
         self.archive = archive
         self.margin = margin
         self.queries = self.spared = 0
         self.stages = stages
-        self.real_images = real_images
+        self.real_images = None if real_images is None else len(real_images)
+        self._unchanged_are = None if unchanged_count else real_images
         self.behaviours = behaviours
         self._divergence = divergence
         self._examine = examine
@@ -123,15 +127,11 @@ class Evaluator:
         cells = torch.zeros(len(images), dtype=torch.int64)
         violation = torch.zeros(len(images), dtype=torch.float32)
         news, named_news = torch.zeros(2, len(images), dtype=torch.int64)
-        rows = triggers.nonzero().squeeze(1)
+        rows, origins = self._changed(proposal, triggers)
         if len(rows) > 0:
             on_cpu = rows.cpu()
             # somebody else's source may leave pictures on the processor, where rows of the device are no index
             pictures = images[on_cpu]
-            origins = proposal.origins_of(on_cpu.numpy())
-            if origins is not None:
-                whose = f"The source {type(proposal.source).__name__}"
-                check_origins(origins, whose, count=len(rows), real_images=self.real_images)
             found = _table(proposal, pictures, origins, rows, probabilities, divergence, first_query=first + 1)
             known = len(self.archive)
             archived = self.archive.add(found)
@@ -166,6 +166,24 @@ class Evaluator:
             news=news,
             named_news=named_news,
         )
+
+    def _changed(self, proposal: Proposal, triggers: torch.Tensor) -> tuple[torch.Tensor, Origins | None]:
+        """The rows of triggers, int64 (n,), and their origins; real images as they are no longer count among them."""
+        rows = triggers.nonzero().squeeze(1)
+        origins = proposal.origins_of(rows.cpu().numpy()) if len(rows) else None
+        if origins is None:
+            return rows, None
+        whose = f"The source {type(proposal.source).__name__}"
+        check_origins(origins, whose, count=len(rows), real_images=self.real_images)
+        if self._unchanged_are is None:
+            return rows, origins
+        changed = np.ones(len(rows), dtype=np.bool_)
+        made = np.flatnonzero(origins.seeds != NO_SEED)
+        pictures = proposal.images[rows.cpu()[torch.from_numpy(made)]].cpu().numpy()
+        changed[made] = (pictures != self._unchanged_are[origins.seeds[made]]).any(axis=(1, 2, 3))
+        triggers[rows[torch.from_numpy(~changed).to(rows.device)]] = False
+        kept = np.flatnonzero(changed)
+        return rows[torch.from_numpy(kept).to(rows.device)], origins[kept]
 
     def _examined(self, images: torch.Tensor, seeds: Int64Array | None) -> tuple[torch.Tensor, BoolArray | None]:
         """Violation and recognition of triggers, in pieces where memory is too small for all of them."""

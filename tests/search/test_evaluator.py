@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.origins import NO_SEED, Origins
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.evaluator import Evaluator, Examined
-from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers, Proposal
+from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NO_PAIR, NOT_ARCHIVED, Answers, Proposal
 from diffgen.sources.gan import GanSource
 from diffgen.tasks.classification import behaviours as behaviours_of
-from diffgen.types import Int64Array
+from diffgen.types import ImageSet, Int64Array
 
 
 def latents(count: int, generator: GanSource) -> torch.Tensor:
@@ -56,6 +57,26 @@ def test_answers_in_parts_are_those_to_the_whole(
     for name in ("archive_numbers", "label_pairs", "cells"):
         assert torch.equal(getattr(joined, name), getattr(whole, name))
     torch.testing.assert_close(joined.divergence, whole.divergence)
+
+
+@pytest.mark.parametrize("unchanged_count", [False, True])
+def test_a_real_image_as_it_is_is_no_trigger(
+    unchanged_count: bool, digits: ImageSet, make_evaluator: Callable[..., Evaluator]
+) -> None:
+    """What the models say of it was known before the search; one that is named wrongly as its origin is another."""
+    plain = make_evaluator().ask(Proposal(torch.from_numpy(digits.images), generation=1))
+    apart = np.flatnonzero(plain.archive_numbers.numpy() != NOT_ARCHIVED)[:6]
+    assert len(apart) == 6
+    images = torch.from_numpy(digits.images[apart])
+    seeds = apart.astype(np.int64)
+    seeds[4], seeds[5] = apart[0], NO_SEED
+    evaluator = make_evaluator(real_images=digits.images, unchanged_count=unchanged_count)
+    answers = evaluator.ask(Proposal(images, generation=1, origins=Origins(seeds, ("",) * 6)))
+    found = (answers.archive_numbers != NOT_ARCHIVED).tolist()
+    assert found == [unchanged_count] * 4 + [True] * 2
+    assert (answers.label_pairs != NO_PAIR).tolist() == found
+    assert (evaluator.archive.images(np.arange(sum(found))) == images.numpy()[found]).all()
+    assert evaluator.queries == 6
 
 
 def test_a_margin_leaves_out_answers_that_are_not_clear(

@@ -49,7 +49,7 @@ class Given:
 @pytest.fixture
 def loop_of(make_evaluator: Callable[..., Evaluator]) -> Callable[..., SearchLoop]:
     def make(technique: Any, **settings: Any) -> SearchLoop:
-        evaluator = make_evaluator(real_images=REAL, **settings)
+        evaluator = make_evaluator(real_images=DIGITS.images, unchanged_count=True, **settings)
         loop = SearchLoop(technique, evaluator, budget=Budget.parse("200q"), batch_size=64)
         loop.start()
         return loop
@@ -134,7 +134,7 @@ def test_a_source_that_tells_origins_that_cannot_be_is_named(
     genes = torch.randn(200, generator.space.length, generator=torch.Generator().manual_seed(0))
     proposal = Proposal(generator.draw(genes), 1, genes, source=Liar())  # type: ignore[arg-type]
     with pytest.raises(UserError, match=f"^The source Liar gives .*{said}"):
-        make_evaluator(real_images=REAL).ask(proposal)
+        make_evaluator(real_images=DIGITS.images).ask(proposal)
 
 
 @pytest.mark.parametrize(
