@@ -133,7 +133,7 @@ class Measurement:
 
     def search(self, data: ImageSet, seed: int) -> RunFolder:
         """The run of a search, which is made if it is not there."""
-        folder = self.out / f"search-{seed}"
+        folder = self.out / f"search-{seed}-{self.queries}q"
         if not (folder / "results.json").is_file():
             config = CompareConfig(
                 budget=Budget(queries=self.queries),

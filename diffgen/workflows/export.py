@@ -14,7 +14,7 @@ import numpy as np
 
 from diffgen.config import roles
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.metrics.counting import ACCEPTED
+from diffgen.metrics.counting import ACCEPTED, NOT_VALID
 from diffgen.origins import recipe_text
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import BATCH
@@ -132,6 +132,8 @@ def row_of(triggers: TriggerTable, index: int, classes: Sequence[str], filters: 
     for column, name in enumerate(filters):
         row[f"score_{safe_name(name)}"] = _or_none(verdicts.scores[index, column])
     row["rejected_by"] = None if rejected_by == ACCEPTED else filters[rejected_by]
+    repeats = int(verdicts.near_duplicate_of[index])
+    row["near_duplicate_of"] = repeats if repeats not in (NOT_VALID, number) else None
     row["cell"] = int(verdicts.cells[index])
     row["generation"] = int(triggers.generation[index])
     row["query"] = int(triggers.query[index])
@@ -166,7 +168,8 @@ def columns_of(rows: list[dict[str, Any]], filters: list[str], *, models: int) -
     names += [f"probability_{one}_of_label_{other}" for one, other in permutations(letters, 2)]
     names += ["divergence", "diversity"]
     names += [f"score_{safe_name(name)}" for name in filters]
-    names += ["rejected_by", "cell", "generation", "query", "seed_row", "seed_label", "recipe", *_VERDICT]
+    names += ["rejected_by", "near_duplicate_of", "cell", "generation", "query"]
+    names += ["seed_row", "seed_label", "recipe", *_VERDICT]
     return {name: [] for name in names}
 
 

@@ -44,6 +44,12 @@ def test_every_valid_trigger_byte_for_byte(finished: CompareResult, tmp_path: Pa
         assert float(row["score_jury"]) == verdicts["scores"][number, 1]
         assert (int(row["cell"]), int(row["query"])) == (verdicts["cells"][number], triggers.query[number])
         assert row["rejected_by"] == ""
+    # what the run counts can be counted again
+    assert sum(row["near_duplicate_of"] == "" for row in table) == finished.distinct_valid_triggers < len(table)
+    kept = {row["number"] for row in table if row["near_duplicate_of"] == ""}
+    assert {row["near_duplicate_of"] for row in table} - {""} <= kept
+    behaviours = {(row["label_a"], row["label_b"], row["cell"]) for row in table if row["number"] in kept}
+    assert len(behaviours) == finished.behaviours
     pictures = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*.png")}
     assert pictures == {row["file"] for row in table}
 
