@@ -83,6 +83,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, points)
     yield from _gross("background_real", values.background, GROSS_BACKGROUND, points)
     yield from _classes(values)
+    yield from _outputs(values)
     if limits.max_new_behaviours is not None:
         yield _new("new_behaviours", len(values.new), values, limits.max_new_behaviours)
     if limits.max_new_faults is not None and values.jury:
@@ -153,6 +154,17 @@ def _classes(values: GateValues) -> Iterator[Condition]:
             "others."
         )
         yield Condition("classes", Status.WARN, "", sentence)
+
+
+def _outputs(values: GateValues) -> Iterator[Condition]:
+    """A warning where whatever reads the candidate's answers gets another number of them."""
+    if values.left_out[0] != values.left_out[1]:
+        more, than = ("base", "candidate") if values.left_out[0] else ("candidate", "base")
+        sentence = (
+            f"The {more} answers with one value more than the {than}, which is taken for the background and left out; "
+            "what reads its answers elsewhere must know of it."
+        )
+        yield Condition("outputs", Status.WARN, "", sentence)
 
 
 def _smells(values: GateValues) -> Condition:

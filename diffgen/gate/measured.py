@@ -16,6 +16,7 @@ TITLES = {
     "smells": "signs of wrong pre-processing",
     "undecided_real": "real images on which only the candidate is undecided",
     "background_real": "real images that are background to the candidate alone",
+    "outputs": "values that each model answers with",
     "classes": "classes that the labelled real images show",
     "new_behaviours": "new behaviours",
     "disagreement_real": "disagreement on real images",
@@ -84,6 +85,8 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield from _undecided("background_real", values.background)
     if values.classes is not None:
         yield Measured("classes", "{:,} of {:,}".format(*values.classes))
+    if values.left_out[0] != values.left_out[1]:
+        yield Measured("outputs", "one more in the " + ("base" if values.left_out[0] else "candidate"))
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
     if values.jury:

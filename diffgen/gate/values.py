@@ -287,6 +287,7 @@ class GateValues:
             most often, the base's answers taken for right; None with labels.
         calibration: None without labels, or where a model gives no probabilities but labels alone.
         labels_alone: of base and candidate, whether it does.
+        left_out: of base and candidate, whether it answers with one value more, for the background.
     """
 
     real: Rate | None = None
@@ -312,6 +313,7 @@ class GateValues:
     class_disagreement: ClassDrop | None = None
     calibration: CalibrationRise | None = None
     labels_alone: tuple[bool, bool] = (False, False)
+    left_out: tuple[bool, bool] = (False, False)
     variations: AccuracyDrop | None = None
     varied: int = 0
     top5_real: Rate | None = None

@@ -55,6 +55,7 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         base_smells=tuple(each.sentence for each in real.smells[0] if each.sentence),
         undecided=undecided(kept, margin),
         background=only_one(*missing.T) if any(map(_leaves_out, models)) else None,
+        left_out=(_leaves_out(models[0]), _leaves_out(models[1])),
         real=rate(kept, margin, said),
         top5_real=top5_rate(real.answers),
         shift_real=Shift(largest_shift(kept), len(kept)),

@@ -54,6 +54,14 @@ ALWAYS = {"search": "PASS", "steadiness": "PASS", "smells": "PASS"}
 BY_DEFAULT = {"undecided_real": "PASS", "accuracy_drop": "PASS", "regression_faults": "PASS"}
 
 
+@pytest.mark.parametrize(("base", "candidate"), [(False, True), (True, False), (True, True), (False, False)])
+def test_another_number_of_values_is_a_warning(base: bool, candidate: bool) -> None:
+    measured = values(left_out=(base, candidate))
+    assert statuses(measured, Limits()).get("outputs") == ("WARN" if base != candidate else None)
+    who = {each.name: each.value for each in table_of(measured)}.get("outputs")
+    assert who == (None if base == candidate else f"one more in the {'base' if base else 'candidate'}")
+
+
 @pytest.mark.parametrize(
     ("kept", "of", "allowed", "status"),
     [

@@ -126,6 +126,8 @@ def test_an_answer_beyond_the_classes_is_wrong(
     background = result.values.background
     assert background is not None and (background.count, background.only_base) == (9, 0)
     assert result.values.real is not None and result.values.real.count == 9
+    outputs = condition(result, "outputs")
+    assert outputs.status is Status.WARN and outputs.sentence.startswith("The candidate answers with one value more")
 
 
 def test_data_of_one_class_are_said_to_be(model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path) -> None:
