@@ -78,7 +78,7 @@ class Plan:
 
     Attributes:
         output: its folder.
-        cells: its comparisons, in their order.
+        cells: its comparisons, in the order in which they are begun: all with the first seed, then all with the second.
     """
 
     output: Path
@@ -114,9 +114,10 @@ def _plan(values: Mapping[str, Any], folder: Path) -> Plan:
     count = len(axes[0]) * len(axes[1]) * len(axes[2]) * len(axes[3])
     if count > LARGEST:
         raise UserError(f"It has {count:,} comparisons; keep to {LARGEST:,}.")
+    # seed by seed: where a sweep is broken off every technique has as many, and what makes a machine slower meets all
     cells = tuple(
         Cell(name, models, data, technique, seed, budget, settings)
-        for (name, models, data), technique, budget, seed in product(*axes)
+        for seed, (name, models, data), technique, budget in product(axes[3], *axes[:3])
     )
     names = [each.name for each in cells]
     if len(set(names)) < len(names):

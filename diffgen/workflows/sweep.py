@@ -31,7 +31,7 @@ class SweepResult:
     Attributes:
         folder: of the sweep.
         report: its page.
-        outcomes: of all comparisons, in the order of the file.
+        outcomes: of all comparisons, in the order in which they are begun: seed by seed.
         interrupted: somebody ended it before all were done.
     """
 

@@ -55,6 +55,19 @@ def test_the_cells_are_the_product_of_all_that_is_listed(tmp_path: Path) -> None
     assert len({each.name for each in plan.cells}) == len(plan.cells)
 
 
+def test_every_technique_has_its_first_seed_before_any_has_its_second(tmp_path: Path) -> None:
+    """What is broken off compares all of them, and what makes a machine slower meets all alike."""
+    cells = read_plan(write(tmp_path, _GOOD)).cells
+    assert [each.seed for each in cells] == sorted([1, 2, 3] * 8)
+    assert [each.name for each in cells[:5]] == [
+        "one-seeds-200q-1",
+        "one-seeds-1m+500q-1",
+        "one-dflare-200q-1",
+        "one-dflare-1m+500q-1",
+        "two-seeds-200q-1",
+    ]
+
+
 _BAD = {
     "no TOML": "output =",
     "no pairs": 'output = "x"',
