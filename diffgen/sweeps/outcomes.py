@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from diffgen.errors import UserError
 from diffgen.report.html import asset, make_environment
@@ -25,6 +26,7 @@ class Outcome:
         run: its folder.
         status: "done", "failed", or "open": it was not begun, or was broken off.
         why: of one that failed, a sentence.
+        warnings: what its user is to know of it, one sentence each.
     """
 
     run: str
@@ -42,18 +44,19 @@ class Outcome:
     recognised_behaviours: int | None = None
     label_pairs: int | None = None
     why: str = ""
+    warnings: tuple[str, ...] = ()
 
 
-_FIGURES = tuple(each.name for each in fields(Outcome) if each.name not in ("run", "status", "why"))[4:]
+_FIGURES = tuple(each.name for each in fields(Outcome) if each.name not in ("run", "status", "why", "warnings"))[4:]
 
 
 def outcome_of(cell: Cell, run: Path, failure: str | None = None) -> Outcome:
     """What came of a comparison, as its run folder says."""
     known = (str(run), cell.pair, cell.technique, cell.budget, cell.seed)
-    results = results_of(run)
+    results, warned = results_of(run), warnings_of(run)
     if results is not None:
-        return Outcome(*known, "done", **{name: getattr(results, name) for name in _FIGURES})
-    return Outcome(*known, "open" if failure is None else "failed", why=failure or "")
+        return Outcome(*known, "done", **{name: getattr(results, name) for name in _FIGURES}, warnings=warned)
+    return Outcome(*known, "open" if failure is None else "failed", why=failure or "", warnings=warned)
 
 
 def results_of(run: Path) -> RunResults | None:
@@ -64,6 +67,16 @@ def results_of(run: Path) -> RunResults | None:
     except UserError:
         return None
     return results if folder.manifest.get("status") == "done" else None
+
+
+def warnings_of(run: Path) -> tuple[str, ...]:
+    """What the user of a run was warned of, as its manifest keeps it, whatever machine it ran on."""
+    try:
+        folder = RunFolder.open(run)
+        folder.check_description()
+    except UserError:
+        return ()
+    return tuple(folder.manifest.get("warnings", ()))
 
 
 def write_table(outcomes: Sequence[Outcome], folder: Path) -> Path:
@@ -77,18 +90,33 @@ def write_table(outcomes: Sequence[Outcome], folder: Path) -> Path:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
     for each in outcomes:
-        writer.writerow(["" if (value := getattr(each, name)) is None else value for name in names])
+        writer.writerow([_as_text(getattr(each, name)) for name in names])
     write_text(folder / "table.csv", text.getvalue())
     environment = make_environment()
     page = environment.get_template("sweep.html.j2").render(
         outcomes=outcomes,
         medians=medians(outcomes),
+        warned=warned(outcomes),
         figures=_FIGURES,
         runs={each.run: Path(each.run).relative_to(folder).as_posix() for each in outcomes},
         style=asset(environment, "style.css"),
     )
     write_text(folder / "report.html", page)
     return folder / "report.html"
+
+
+def _as_text(value: Any) -> Any:
+    """As the table has it: figures that are not known stay empty, sentences follow each other."""
+    return "" if value is None else " ".join(value) if isinstance(value, tuple) else value
+
+
+def warned(outcomes: Sequence[Outcome]) -> list[tuple[str, list[Outcome]]]:
+    """The warnings, and which comparisons of one pair of models each is about."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for each in outcomes:
+        for sentence in each.warnings:
+            groups.setdefault((each.pair, sentence), []).append(each)
+    return [(sentence, group) for (_, sentence), group in groups.items()]
 
 
 def medians(outcomes: Sequence[Outcome]) -> list[tuple[tuple[str, str, str], int, dict[str, float | None]]]:

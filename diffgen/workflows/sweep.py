@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.runs.files import make_folder
 from diffgen.runs.lock import RunLock
 from diffgen.sweeps.mark import RUNS, begun_with, mark
-from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, write_table
+from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, warnings_of, write_table
 from diffgen.sweeps.plan import Cell, Plan, read_plan
 from diffgen.threads import all_threads
 from diffgen.workers.calls import Calls, Ended
@@ -90,6 +90,7 @@ class _Sweep:
         self._folder, self._cells, self._progress = plan.output, plan.cells, progress
         self._workers, self._ray = workers, ray
         self._failures: dict[int, str] = {}
+        self._warned: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
         """All comparisons that are left."""
@@ -123,6 +124,8 @@ class _Sweep:
                             running -= 1
                             self._end(number, event)
                             stage.advance(failed=len(self._failures))
+                        elif event.warning:
+                            self._warn(number, [event.text])
                         else:
                             self._progress.detail(f"{self._cells[number].name}: {event.text}")
             finally:
@@ -154,6 +157,7 @@ class _Sweep:
 
     def _end(self, number: int, event: Ended) -> None:
         name, run = self._cells[number].name, self._place(number)
+        self._warn(number, warnings_of(run))  # on a cluster nothing is heard of it before
         if event.failure is not None:
             self._failures[number] = event.failure.text
         elif results_of(run) is None:
@@ -164,6 +168,14 @@ class _Sweep:
             self._progress.warn(f"{name}: {self._failures[number]}")
         else:
             self._progress.say(f"{name}: done.")
+
+    def _warn(self, number: int, sentences: Iterable[str]) -> None:
+        """Say what a comparison warns of, unless another one of the same models has said it; the page names all."""
+        cell = self._cells[number]
+        for each in sentences:
+            if (cell.pair, each) not in self._warned:
+                self._warned.add((cell.pair, each))
+                self._progress.warn(f"{cell.name}: {each}")
 
 
 def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Mapping[str, str]) -> None:

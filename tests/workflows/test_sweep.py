@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from diffgen.errors import ServiceError, UserError
+from diffgen.events import Listener, Message
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.sweeps.outcomes import outcome_of, results_of
-from diffgen.sweeps.plan import read_plan
+from diffgen.sweeps.plan import Cell, read_plan
 from diffgen.workers.sameness import made_of
 from diffgen.workflows.sweep import _Sweep, run_cell, sweep
 from tests.models.remote.oip_server import OipServer, hang_up, onnx_model
@@ -130,6 +132,48 @@ def test_a_machine_with_other_versions_or_without_the_folder(
     result = sweep(file)
     assert [each.status for each in result.outcomes] == ["failed"]
     told("Sweeps", "a machine of the cluster that does not share the output", result.outcomes[0].why)
+
+
+def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing is heard of them while they run, as on a cluster: a run keeps its own warnings."""
+
+    def run(events: Listener, cell: Cell, run: Path, *arguments: Any) -> None:
+        if cell.technique == "seeds":
+            events(Message("warning", "Model A is slow."))
+            events(Message("warning", "Model A sees grey."))
+        kept = ["Model A sees grey.", f"Seed {cell.seed} finds little."]
+        file = {"name": "a", "path": None, "sha256": None}
+        data = {"source": "digits", "path": None, "sha256": None}
+        made_of = {"version": "1", "created": "", "command": "", "files": {"A": file, "B": file}, "data": data}
+        RunFolder.create(run, config={}, manifest={**made_of, "warnings": kept}, force=True)
+
+    file, listener = tmp_path / "sweep.toml", Recording()
+    pair = 'models = ["a", "b"]\ndata = "digits"\n'
+    file.write_text(
+        'output = "out"\ntechniques = ["dflare", "seeds"]\nseeds = [1, 2]\nbudgets = ["9q"]\n'
+        f'[[pairs]]\nname = "one"\n{pair}[[pairs]]\nname = "two"\n{pair}'
+    )
+    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr("diffgen.workflows.sweep.run_cell", run)
+    result = sweep(file, events=listener)
+    warned = [each for each in listener.warnings if "is not seen here" not in each]  # these runs have no results
+    assert warned == [
+        "one-dflare-9q-1: Model A sees grey.",
+        "one-dflare-9q-1: Seed 1 finds little.",
+        "one-seeds-9q-1: Model A is slow.",
+        "two-dflare-9q-1: Model A sees grey.",
+        "two-dflare-9q-1: Seed 1 finds little.",
+        "two-seeds-9q-1: Model A is slow.",
+        "one-dflare-9q-2: Seed 2 finds little.",
+        "two-dflare-9q-2: Seed 2 finds little.",
+    ]
+    rows = list(csv.DictReader((tmp_path / "out" / "table.csv").read_text().splitlines()))
+    assert [row["warnings"] for row in rows] == [
+        f"Model A sees grey. Seed {seed} finds little." for seed in (1, 2) for _ in range(4)
+    ]
+    page = Path(result.report).read_text()
+    assert "<strong>one, dflare, 9q, seed 1 and 3 more of this pair:</strong> Model A sees grey." in page
+    assert "<strong>two, dflare, 9q, seed 2 and 1 more of this pair:</strong> Seed 2 finds little." in page
 
 
 def test_no_cluster(tmp_path: Path, told: Callable[..., None]) -> None:
