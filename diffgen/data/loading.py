@@ -107,6 +107,20 @@ def is_word(source: object) -> bool:
     return isinstance(source, str) and (source in WORDS or source.startswith(_TORCHVISION))
 
 
+def check_there(source: str) -> None:
+    """See that there is something by the name of a source; what is in it is not looked at.
+
+    Raises:
+        UserError: there is nothing; see :func:`load`.
+    """
+    if source.startswith(_TORCHVISION):
+        from diffgen.data.torchvision_sets import named_set
+
+        named_set(source)
+    elif source not in WORDS:
+        _path_and_split(source)
+
+
 def _read(source: Source, reading: Reading) -> ImageSet:
     """The images of a source; of sources whose pictures may differ in size, in the size that is asked for."""
     if isinstance(source, ImageSet):

@@ -70,7 +70,7 @@ def load_torchvision(source: str, progress: Progress) -> ImageSet:
     Raises:
         UserError: an unknown name or half, no network, or files that are not the published ones.
     """
-    name, split = _parse(source)
+    name, split = named_set(source)
     try:
         from torchvision import datasets
     except Exception as error:  # beside a torch that it was not built for it raises RuntimeError or AttributeError
@@ -85,7 +85,12 @@ def load_torchvision(source: str, progress: Progress) -> ImageSet:
     return images
 
 
-def _parse(source: str) -> tuple[str, Split]:
+def named_set(source: str) -> tuple[str, Split]:
+    """The data set that a source names, and which part of it; nothing is fetched.
+
+    Raises:
+        UserError: there is no such data set, or part.
+    """
     wanted, colon, split = source.removeprefix(PREFIX).partition(":")
     by_lower = {name.lower(): name for name in KNOWN}
     if wanted.lower() not in by_lower:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from diffgen.sweeps.plan import Cell, Plan, read_plan
 from diffgen.threads import all_threads
 from diffgen.workers.calls import Calls, Ended
 from diffgen.workers.sameness import differing, made_of
+from diffgen.workflows.sweep_requirements import check_comparisons
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -66,8 +67,9 @@ def sweep(
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: the file cannot be used, its output holds what no sweep wrote, a comparison was begun with other
-            models, data or settings, another process works on the sweep, or there is no such cluster.
+        UserError: the file cannot be used, its output holds what no sweep wrote, a comparison that is not done lacks
+            a model or its data or has settings that do not go together, one was begun with other models, data or
+            settings, another process works on the sweep, or there is no such cluster.
     """
     if workers is not None and workers < 1:
         raise UserError(f"The number of workers, {workers}, is not positive; give --workers 1 or more.")
@@ -77,10 +79,12 @@ def sweep(
         from diffgen.workers.ray_cluster import check
 
         check(ray)
+    done = [results_of(made.output / RUNS / cell.name) is not None for cell in made.cells]
+    check_comparisons([cell for cell, each in zip(made.cells, done, strict=True) if not each])
     make_folder(made.output)
     with RunLock(made.output):
         mark(made.output, made.cells)
-        return _Sweep(made, workers, ray, progress).run()
+        return _Sweep(made, workers, ray, progress).run(done)
 
 
 class _Sweep:
@@ -92,9 +96,8 @@ class _Sweep:
         self._failures: dict[int, str] = {}
         self._warned: set[tuple[str, str]] = set()
 
-    def run(self) -> SweepResult:
-        """All comparisons that are left."""
-        done = [results_of(self._place(number)) is not None for number in range(len(self._cells))]
+    def run(self, done: Sequence[bool]) -> SweepResult:
+        """All comparisons that are not done."""
         left = deque(number for number, each in enumerate(done) if not each)
         if any(done):
             self._progress.say(f"{sum(done):,} of {len(done):,} comparisons are done already.")

@@ -42,13 +42,14 @@ def test_a_sweep_is_gone_on_with_and_names_what_fails(model_files: dict[str, Pat
     assert [each.status for each in first.outcomes] == ["done"]
     assert first.outcomes[0].queries == 60
     before = os.stat(Path(first.outcomes[0].run) / "results.json").st_mtime_ns
-    gone = f'[[pairs]]\nname = "gone"\nmodels = ["/no/a.pt", "{model_files["b"]}"]\ndata = "digits:test"\n'
-    file.write_text(f'{beginning}seeds = [1, 2]\n[[pairs]]\nname = "one"\n{pair}{gone}{_SETTINGS}')
+    (tmp_path / "cut.pt").write_bytes(model_files["a"].read_bytes()[:1_000])
+    cut = f'[[pairs]]\nname = "cut"\nmodels = ["cut.pt", "{model_files["b"]}"]\ndata = "digits:test"\n'
+    file.write_text(f'{beginning}seeds = [1, 2]\n[[pairs]]\nname = "one"\n{pair}{cut}{_SETTINGS}')
     listener = Recording()
     second = sweep(file, workers=2, events=listener)
     assert [each.status for each in second.outcomes] == ["done", "failed", "done", "failed"]
     assert os.stat(Path(first.outcomes[0].run) / "results.json").st_mtime_ns == before
-    assert "/no/a.pt" in second.outcomes[1].why
+    assert "cut.pt" in second.outcomes[1].why
     assert listener.lines[0] == "1 of 4 comparisons are done already."
     rows = list(csv.DictReader((tmp_path / "out" / "table.csv").read_text().splitlines()))
     assert [row["status"] for row in rows] == ["done", "failed", "done", "failed"]
@@ -83,20 +84,29 @@ def test_a_comparison_with_an_address_is_gone_on_with(
 def test_a_sweep_on_a_ray_cluster(model_files: dict[str, Path], tmp_path: Path, ray_cluster: Any) -> None:
     file = tmp_path / "sweep.toml"
     models = f'models = ["{model_files["a"]}", "{model_files["b"]}"]\ndata = "digits:test"\n'
-    gone = f'models = ["/no/a.pt", "{model_files["b"]}"]\ndata = "digits:test"\n'
+    (tmp_path / "cut.pt").write_bytes(model_files["a"].read_bytes()[:1_000])
+    cut = f'models = ["cut.pt", "{model_files["b"]}"]\ndata = "digits:test"\n'
     file.write_text(
         'output = "out"\ntechniques = ["seeds"]\nbudgets = ["60q"]\nseeds = [1, 2]\n'
-        f'[[pairs]]\nname = "one"\n{models}[[pairs]]\nname = "gone"\n{gone}{_SETTINGS}'
+        f'[[pairs]]\nname = "one"\n{models}[[pairs]]\nname = "cut"\n{cut}{_SETTINGS}'
     )
     result = sweep(file, workers=2, ray=ray_cluster.address)
     assert [each.status for each in result.outcomes] == ["done", "failed", "done", "failed"]
     assert [each.queries for each in result.outcomes[::2]] == [60, 60]
-    assert "/no/a.pt" in result.outcomes[1].why
+    assert "cut.pt" in result.outcomes[1].why
+
+
+def plan_of(folder: Path, pair: str = "") -> Path:
+    """A plan with a pair of models that are there, though they are none, and with one more."""
+    for name in ("a", "b"):
+        (folder / name).write_text(f"no model {name}")
+    file = folder / "sweep.toml"
+    file.write_text(f'output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n{pair}')
+    return file
 
 
 def test_two_sweeps_in_one_folder(tmp_path: Path, told: Callable[..., None]) -> None:
-    file = tmp_path / "sweep.toml"
-    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    file = plan_of(tmp_path)
     (tmp_path / "out").mkdir()
     with RunLock(tmp_path / "out"), pytest.raises(UserError) as caught:
         sweep(file)
@@ -104,8 +114,7 @@ def test_two_sweeps_in_one_folder(tmp_path: Path, told: Callable[..., None]) -> 
 
 
 def test_an_output_of_others_is_left_as_it_is(tmp_path: Path, told: Callable[..., None]) -> None:
-    file = tmp_path / "sweep.toml"
-    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    file = plan_of(tmp_path)
     (tmp_path / "out").mkdir()
     for name in ("manifest.json", "report.html", "table.csv"):
         (tmp_path / "out" / name).write_text("mine")
@@ -121,8 +130,7 @@ def test_an_output_of_others_is_left_as_it_is(tmp_path: Path, told: Callable[...
 def test_a_machine_with_other_versions_or_without_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Callable[..., None]
 ) -> None:
-    file = tmp_path / "sweep.toml"
-    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    file = plan_of(tmp_path)
     monkeypatch.setattr(platform, "node", lambda: "node7")
     with pytest.raises(UserError) as caught:
         run_cell(Recording(), read_plan(file).cells[0], tmp_path / "run", 1, {**made_of(), "diffgen": "9.9"})
@@ -149,6 +157,8 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
 
     file, listener = tmp_path / "sweep.toml", Recording()
     pair = 'models = ["a", "b"]\ndata = "digits"\n'
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
     file.write_text(
         'output = "out"\ntechniques = ["dflare", "seeds"]\nseeds = [1, 2]\nbudgets = ["9q"]\n'
         f'[[pairs]]\nname = "one"\n{pair}[[pairs]]\nname = "two"\n{pair}'
@@ -176,9 +186,47 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
     assert "<strong>two, dflare, 9q, seed 2 and 1 more of this pair:</strong> Seed 2 finds little." in page
 
 
+_FAILS = {
+    "a model file that is not there": 'models = ["a", "gone.pt"]\ndata = "digits"\n',
+    "data that are not there": 'models = ["a", "b"]\ndata = "gone"\n',
+    "more models than a technique compares": 'models = ["a", "b", "c"]\ndata = "digits"\n',
+}
+
+
+@pytest.mark.parametrize("case", _FAILS)
+def test_what_fails_for_sure_is_said_before_anything_runs(case: str, tmp_path: Path, told: Callable[..., None]) -> None:
+    file = plan_of(tmp_path, f'[[pairs]]\nname = "two"\n{_FAILS[case]}')
+    (tmp_path / "c").write_text("no model c")
+    file.write_text(f'techniques = ["seeds", "dflare"]\nseeds = [1, 2]\n{file.read_text()}')
+    with pytest.raises(UserError) as caught:
+        sweep(file)
+    assert str(caught.value).startswith("The comparison two-")
+    assert not (tmp_path / "out").exists()
+    told("Sweeps", case, caught.value)
+
+
+def test_every_cause_is_said_once(tmp_path: Path) -> None:
+    file = plan_of(tmp_path)
+    pairs = [f'[[pairs]]\nname = "{number}"\n{text}' for number, text in enumerate(_FAILS.values())]
+    file.write_text(f'techniques = ["seeds", "dflare"]\nseeds = [1, 2]\noutput = "out"\n{"".join(pairs)}')
+    (tmp_path / "c").write_text("no model c")
+    with pytest.raises(UserError) as caught:
+        sweep(file)
+    assert "0-seeds-60s-1 and 3 more" in str(caught.value)
+    data, models = caught.value.__notes__
+    assert "1-seeds-60s-1 and 3 more" in data
+    assert "2-dflare-60s-1 and 1 more" in models
+
+
+def test_what_is_done_needs_its_files_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = plan_of(tmp_path)
+    (tmp_path / "a").unlink()
+    monkeypatch.setattr("diffgen.workflows.sweep.results_of", lambda run: True)
+    assert len(sweep(file).outcomes) == 1
+
+
 def test_no_cluster(tmp_path: Path, told: Callable[..., None]) -> None:
-    file = tmp_path / "sweep.toml"
-    file.write_text('output = "out"\n[[pairs]]\nname = "one"\nmodels = ["a", "b"]\ndata = "digits"\n')
+    file = plan_of(tmp_path)
     with pytest.raises(UserError) as caught:
         sweep(file, ray="127.0.0.1:1")
     told("Sweeps", "--ray 127.0.0.1:1", caught.value)
