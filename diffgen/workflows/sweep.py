@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,9 @@ from typing import Any
 from diffgen.config import ModelSpec, Opening, is_address
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.runs.creation import OWN
 from diffgen.runs.files import make_folder
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.sweeps.mark import RUNS, begun_with, mark
 from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, warnings_of, write_table
@@ -192,7 +195,8 @@ def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Ma
         versions: of the process that started the sweep.
 
     Raises:
-        UserError, RunError: see :func:`diffgen.workflows.compare.compare`; or this machine has other versions.
+        UserError, RunError: see :func:`diffgen.workflows.compare.compare`; or this machine has other versions, or the
+            folder is damaged.
     """
     import torch
 
@@ -202,6 +206,7 @@ def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Ma
     if differ := differing(versions, made_of()):
         raise UserError(f"{platform.node()} has {', '.join(differ)}; install the same versions everywhere.")
     torch.set_num_threads(threads)
+    _check_whole(run)
     if (run / "config.toml").is_file():
         # the plan names the addresses: whoever starts it again allows them again
         allowed = tuple(ModelSpec(opening=Opening(allow_remote=is_address(model))) for model in cell.models)
@@ -216,3 +221,24 @@ def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Ma
         command=f"sweep: {cell.name}",
         events=events,
     )
+
+
+def _check_whole(run: Path) -> None:
+    """See that what a run left behind can be gone on with.
+
+    Raises:
+        UserError: it cannot; other commands would be given another folder, but a sweep's runs have their places.
+    """
+    from diffgen.comparison.stored_settings import stored_settings
+
+    if not any(os.path.lexists(run / name) for name in OWN):
+        return
+    try:
+        folder = RunFolder.open(run)
+        if (run / "config.toml").is_file():
+            stored_settings(folder)
+    except UserError as error:
+        raise UserError(
+            f"The run in {run} cannot be gone on with (its manifest.json or config.toml is missing, damaged or of a "
+            "newer diffgen); remove that folder to begin this comparison again."
+        ) from error

@@ -30,6 +30,14 @@ filters = { names = ["neighbors"], jury = { shown = 6000 } }
 [settings.search]
 population = 20
 """
+_FILE = {"name": "a", "path": None, "sha256": None}
+_MADE_OF = {
+    "version": "1",
+    "created": "",
+    "command": "",
+    "files": {"A": _FILE, "B": _FILE},
+    "data": {"source": "digits", "path": None, "sha256": None},
+}
 
 
 @pytest.mark.slow
@@ -150,10 +158,7 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
             events(Message("warning", "Model A is slow."))
             events(Message("warning", "Model A sees grey."))
         kept = ["Model A sees grey.", f"Seed {cell.seed} finds little."]
-        file = {"name": "a", "path": None, "sha256": None}
-        data = {"source": "digits", "path": None, "sha256": None}
-        made_of = {"version": "1", "created": "", "command": "", "files": {"A": file, "B": file}, "data": data}
-        RunFolder.create(run, config={}, manifest={**made_of, "warnings": kept}, force=True)
+        RunFolder.create(run, config={}, manifest={**_MADE_OF, "warnings": kept}, force=True)
 
     file, listener = tmp_path / "sweep.toml", Recording()
     pair = 'models = ["a", "b"]\ndata = "digits"\n'
@@ -223,6 +228,26 @@ def test_what_is_done_needs_its_files_no_more(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "a").unlink()
     monkeypatch.setattr("diffgen.workflows.sweep.results_of", lambda run: True)
     assert len(sweep(file).outcomes) == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "damage"),
+    [
+        ("a run folder without its manifest", lambda run: (run / "manifest.json").unlink()),
+        ("a run folder whose settings are cut off", lambda run: (run / "config.toml").write_text("seed =")),
+        ("a run folder with neither", lambda run: [(run / each).unlink() for each in ("manifest.json", "config.toml")]),
+    ],
+)
+def test_a_damaged_run_is_said_to_be_removed(
+    tmp_path: Path, told: Callable[..., None], case: str, damage: Callable[[Path], object]
+) -> None:
+    (cell,) = read_plan(plan_of(tmp_path)).cells
+    run = tmp_path / "out" / "runs" / cell.name
+    RunFolder.create(run, config={}, manifest=_MADE_OF, force=False)
+    damage(run)
+    with pytest.raises(UserError, match="remove that folder to begin this comparison again") as caught:
+        run_cell(Recording(), cell, run, 1, made_of())
+    told("Sweeps", case, caught.value)
 
 
 def test_no_cluster(tmp_path: Path, told: Callable[..., None]) -> None:
