@@ -33,7 +33,7 @@ from diffgen.cli import (
     ui,
 )
 from diffgen.cli.help import Parser
-from diffgen.cli.interruption import signals_stop
+from diffgen.cli.interruption import STOPPING, signals_stop
 from diffgen.cli.progress import TerminalListener
 from diffgen.cli.signals import INTERRUPTED, second_signal_ends
 from diffgen.cli.streams import lenient_streams, spelled_out
@@ -201,7 +201,7 @@ def _verb(argv: Sequence[str] | None) -> int:
 
 def _with(arguments: argparse.Namespace, listener: Listener) -> int:
     arguments.progress = Progress(listener)
-    with signals_stop(arguments.progress):
+    with signals_stop(arguments.progress, getattr(arguments, "stopping", STOPPING)):
         code: int = arguments.run(arguments)
     return code
 

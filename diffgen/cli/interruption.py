@@ -10,25 +10,25 @@ from types import FrameType
 
 from diffgen.events import Message, Progress
 
-_STOPPING = "Stopping: what was found is kept and reported; stop again (Ctrl-C) to end at once."
+STOPPING = "Stopping: what was found is kept and reported; stop again (Ctrl-C) to end at once."
 _SECONDS_TO_SPEAK = 2.0  # the screen may be blocked; stopping must not wait for it
 
 
 @contextmanager
-def signals_stop(progress: Progress) -> Iterator[None]:
+def signals_stop(progress: Progress, stopping: str = STOPPING) -> Iterator[None]:
     """While the block runs, SIGINT and SIGTERM stop a search in good order, and raise KeyboardInterrupt elsewhere.
 
     The first signal sets ``progress.stop``; a second one in a search raises KeyboardInterrupt, too. Where that is lost,
     as in what Python calls while it frees an object, the work ends the next time that it says how far it is.
 
-    What is said about it is said by a thread: the signal may have come while this one was writing to the screen, and
-    writing is not reentrant.
+    What is said about it, ``stopping``, is said by a thread: the signal may have come while this one was writing to the
+    screen, and writing is not reentrant.
     """
     stop = progress.stop
 
     def speak() -> None:
         if progress.listener is not None:  # alone: a run keeps what else is warned of, and this is no fault of it
-            progress.listener(Message("warning", _STOPPING))
+            progress.listener(Message("warning", stopping))
 
     speaker = threading.Thread(target=speak, daemon=True)
 

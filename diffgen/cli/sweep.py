@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Any
 
 from diffgen import api
@@ -26,6 +27,10 @@ The file:
   [settings.search]
   population = 200
 """
+_STOPPING = (
+    "Stopping: what is done is reported; comparisons under way are ended, and the same command goes on with them from "
+    "their last checkpoints."
+)
 
 
 def add_parser(verbs: Any) -> None:
@@ -49,7 +54,7 @@ def add_parser(verbs: Any) -> None:
         "machine, or one that is started for the sweep; needs pip install diffgen[ray]",
     )
     options.add_talk(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, stopping=_STOPPING)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,12 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
     result = api.sweep(
         arguments.plan, workers=arguments.workers, ray=arguments.ray, events=progress.listener, stop=progress.stop
     )
-    failures = [each for each in result.outcomes if each.status == "failed"]
-    done = sum(each.status == "done" for each in result.outcomes)
-    print(
-        f"comparisons done  {done:,} of {len(result.outcomes):,}" + (f", {len(failures):,} failed" if failures else "")
-    )
+    counts = Counter(each.status for each in result.outcomes)
+    others = "".join(f", {counts[each]:,} {each}" for each in ("begun", "failed") if counts[each])
+    print(f"comparisons done  {counts['done']:,} of {len(result.outcomes):,}{others}")
     print(f"report: {result.report}")
     if arguments.json:
         options.print_json(result.as_dict())
-    return 130 if result.interrupted else 3 if failures else 0
+    return 130 if result.interrupted else 3 if counts["failed"] else 0

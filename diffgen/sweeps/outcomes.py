@@ -24,7 +24,8 @@ class Outcome:
 
     Attributes:
         run: its folder.
-        status: "done", "failed", or "open": it was not begun, or was broken off.
+        status: "done", "failed", "begun": it was broken off, and goes on from its last checkpoint the next time; or
+            "open": it was not begun, or its search was not.
         why: of one that failed, a sentence.
         warnings: what its user is to know of it, one sentence each.
     """
@@ -56,7 +57,8 @@ def outcome_of(cell: Cell, run: Path, failure: str | None = None) -> Outcome:
     results, warned = results_of(run), warnings_of(run)
     if results is not None:
         return Outcome(*known, "done", **{name: getattr(results, name) for name in _FIGURES}, warnings=warned)
-    return Outcome(*known, "open" if failure is None else "failed", why=failure or "", warnings=warned)
+    left = "begun" if (run / "config.toml").is_file() else "open"
+    return Outcome(*known, left if failure is None else "failed", why=failure or "", warnings=warned)
 
 
 def results_of(run: Path) -> RunResults | None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import os
 import platform
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from diffgen.cli import main
 from diffgen.errors import ServiceError, UserError
 from diffgen.events import Listener, Message
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.sweeps.outcomes import outcome_of, results_of
 from diffgen.sweeps.plan import Cell, read_plan
+from diffgen.workers.calls import Function
 from diffgen.workers.sameness import made_of
 from diffgen.workflows.sweep import _Sweep, run_cell, sweep
 from tests.models.remote.oip_server import OipServer, hang_up, onnx_model
@@ -248,6 +251,27 @@ def test_a_damaged_run_is_said_to_be_removed(
     with pytest.raises(UserError, match="remove that folder to begin this comparison again") as caught:
         run_cell(Recording(), cell, run, 1, made_of())
     told("Sweeps", case, caught.value)
+
+
+def test_ctrl_c_says_what_becomes_of_the_comparisons_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = plan_of(tmp_path)
+    file.write_text(f"seeds = [1, 2]\n{file.read_text()}")
+
+    class Endless(Here):
+        def start(self, number: int, function: Function, *arguments: Any) -> None:
+            RunFolder.create(arguments[1], config={}, manifest=_MADE_OF, force=False)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Endless(), 1, 1))
+    assert main(["sweep", str(file)]) == 130
+    said = capsys.readouterr()
+    assert "the same command goes on with them from their last checkpoints" in " ".join(said.err.split())
+    assert "what was found is kept and reported" not in said.err
+    assert "comparisons done  0 of 2, 1 begun" in said.out
+    rows = csv.DictReader((tmp_path / "out" / "table.csv").read_text().splitlines())
+    assert [row["status"] for row in rows] == ["begun", "open"]
 
 
 def test_no_cluster(tmp_path: Path, told: Callable[..., None]) -> None:
