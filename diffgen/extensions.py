@@ -118,13 +118,15 @@ def in_use() -> Extensions:
 
 
 def name_of(thing: Any) -> str:
-    """``package.module:Class`` of an object, or the name itself where it is one."""
+    """``package.module:Class`` of an object, or the name itself where it is one; the same in every process."""
     if isinstance(thing, str):
         return thing
     if isinstance(thing, functools.partial):
         return name_of(thing.func)
     kind = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    # a spawned worker knows the script by its second name
+    module = "__main__" if kind.__module__ == "__mp_main__" else kind.__module__
+    return f"{module}:{kind.__qualname__}"
 
 
 def names_of(things: Sequence[Any]) -> tuple[str, ...]:

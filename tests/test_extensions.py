@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shutil
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -272,6 +273,24 @@ def test_settings_of_our_own_technique_from_python(folder: Path, tmp_path: Path)
         output=tmp_path / "run",
     )
     assert RunFolder.open(found.run).config()["search"]["dflare"] == {"mutations": 7}
+
+
+def test_objects_of_a_script_serve_workers(page: dict[str, str], folder: Path, tmp_path: Path) -> None:
+    """A worker imports the script, which has another name there."""
+    script = tmp_path / "script.py"
+    use = """\
+    if __name__ == "__main__":
+        import sys
+
+        given = {"technique": RandomNoise, "filters": ["ssim", Smoothness()]}
+        run = {"data": "digits:test", "budget": "300q", "workers": 2, "output": sys.argv[3]}
+        print(diffgen.compare(*sys.argv[1:3], **given, **run).queries)
+    """
+    script.write_text("\n".join((page["technique"], page["filter"], textwrap.dedent(use))))
+    command = [sys.executable, str(script), str(folder / "a.onnx"), str(folder / "b.onnx"), str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["300"], done.stderr
+    assert RunFolder.open(tmp_path / "run").manifest["technique"] == "__main__:RandomNoise"
 
 
 def test_a_generator_that_finds_genes_serves_searches_from_real_images(folder: Path) -> None:
