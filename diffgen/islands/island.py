@@ -151,6 +151,7 @@ class Island:
             if begin.state is not None:
                 self._joining.restore(state)
                 restore_loop(self._loop, state, self._folder)
+                self._loop.empty = int(state.get("island_empty", 0))  # or each new worker would count from 0
             if begin.met is not None:
                 assert self._loop.evaluator.behaviours is not None
                 self._loop.evaluator.behaviours.meet(begin.met)
@@ -253,8 +254,9 @@ class Island:
         """What the search goes on from, between two generations."""
         evaluator = self._loop.evaluator
         assert evaluator.behaviours is not None
-        known = {**evaluator.behaviours.checkpoint(), "queries": evaluator.queries, "island_anew": self._anew}
-        return {**self._loop.technique.checkpoint(), **known}
+        known = {**evaluator.behaviours.checkpoint(), "queries": evaluator.queries}
+        own = {"island_anew": self._anew, "island_empty": self._loop.empty}
+        return {**self._loop.technique.checkpoint(), **known, **own}
 
 
 class _Noting:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from diffgen.config import Budget
-from diffgen.errors import StoppedBetweenBatches
+from diffgen.errors import RunError, StoppedBetweenBatches
 from diffgen.events import StopToken
 from diffgen.models import BlackBox
 from diffgen.search.evaluator import Evaluator
@@ -15,6 +15,7 @@ from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.proposal_check import Parts, check_parts, check_proposal, parts_of
 
 _SHARES = 8  # of a batch, at least one is asked about
+_MOST_EMPTY = 1_000  # proposals in a row; techniques whose scorer lets nothing pass say so sooner, and why
 
 
 class Proposer(Protocol):
@@ -58,6 +59,7 @@ class SearchLoop:
 
     Attributes:
         exhausted_model: the model whose own limit of images ended the search, or None.
+        empty: how many of the latest proposals in a row held no picture.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class SearchLoop:
         self.saturation_queries = saturation_queries
         self.stop = StopToken() if stop is None else stop
         self.exhausted_model: BlackBox | None = None
+        self.empty = 0
+        self._name = type(technique).__name__
         self._clock = clock
         self._started: float | None = None
         self._parts: Parts | None = None  # of the first proposal that held pictures; later ones must have them too
@@ -113,7 +117,8 @@ class SearchLoop:
             on_answer: called after every proposal that the models were asked about.
 
         Raises:
-            RunError: a model failed, or the technique has nothing more to propose.
+            RunError: a model failed, or the technique has nothing more to propose; without a budget in seconds also
+                when it proposed nothing 1,000 times in a row.
             UserError: the technique proposes what nobody can be asked about.
         """
         while self.generation(on_answer):
@@ -130,14 +135,15 @@ class SearchLoop:
             proposal = self.technique.propose(room)
             check_proposal(
                 proposal,
-                type(self.technique).__name__,
+                self._name,
                 room=room,
                 image_shape=self.evaluator.archive.image_shape,
                 real_images=self.evaluator.real_images,
             )
             if len(proposal):
                 self._parts = self._parts or parts_of(proposal)
-                check_parts(proposal, self._parts, type(self.technique).__name__)
+                check_parts(proposal, self._parts, self._name)
+            self._count_empty(proposal)
             try:
                 answers = self.evaluator.ask(proposal)
             except StoppedBetweenBatches:
@@ -148,6 +154,15 @@ class SearchLoop:
             if self.technique.between_generations:
                 return True
         return False
+
+    def _count_empty(self, proposal: Proposal) -> None:
+        """Note whether there is anything to ask about: queries that are never asked use up no budget."""
+        self.empty = 0 if len(proposal) else self.empty + 1
+        if self.empty >= _MOST_EMPTY and self.budget.seconds is None:
+            raise RunError(
+                f"The technique {self._name} proposed no image {_MOST_EMPTY:,} times in a row; let its propose() give "
+                "some, its finished be True where nothing is left, or give the budget a limit in seconds."
+            )
 
     def room(self) -> int:
         """How many images may be asked about now; 0 when the search ends."""

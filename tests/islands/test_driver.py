@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from diffgen.comparison.prepared import Reopening
 from diffgen.comparison.technique_run import SearchOutcome
@@ -19,7 +20,9 @@ from diffgen.islands.driver import ATTEMPTS_OF_DEAD, _pause
 from diffgen.islands.island import Island, config_of
 from diffgen.islands.messages import Begin, Epoch, Event, Migrants, Report
 from diffgen.runs.folder import RunFolder
+from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import technique_class
+from diffgen.techniques.diffgan import DiffGan
 from diffgen.workers.messages import Failed
 from tests.islands.conftest import CONFIG, Search
 from tests.islands.in_turn import InTurn
@@ -115,6 +118,29 @@ def test_a_technique_that_has_asked_about_everything_ends_its_island(
     monkeypatch.setattr(technique_class("seeds"), "finished", has_enough)
     outcome = search()(after_report=enough)
     assert 0 < outcome.queries < 401
+
+
+def test_workers_that_propose_nothing_any_more_are_given_up(search: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffgen.search.loop._MOST_EMPTY", 50)
+    propose, learn = DiffGan.propose, DiffGan.learn
+    nothing = Proposal(torch.empty(0, 1, 28, 28, dtype=torch.uint8), generation=9)
+
+    def proposes(technique: DiffGan, room: int) -> Proposal:
+        return nothing if len(technique.context.archive) >= 5 else propose(technique, room)
+
+    def learns(technique: DiffGan, proposal: Proposal, answers: Answers) -> None:
+        if proposal is not nothing:
+            learn(technique, proposal, answers)
+
+    def enough(reported: int) -> None:
+        assert reported < 200, "there are epochs without an end"
+
+    monkeypatch.setattr(DiffGan, "propose", proposes)
+    monkeypatch.setattr(DiffGan, "learn", learns)
+    run = search()
+    with pytest.raises(RunError, match="proposed no image 50 times in a row; let its"):
+        run(after_report=enough)
+    assert len(run.columns["images"]) >= 5
 
 
 # -- faults ----------------------------------------------------------------------------------------------------------

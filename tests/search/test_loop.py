@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from diffgen.config import Budget
-from diffgen.errors import UserError
+from diffgen.errors import RunError, UserError
 from diffgen.models import BlackBox
 from diffgen.models.answer_store import AnswerStore
 from diffgen.search.behaviours import Behaviours
@@ -64,11 +64,18 @@ class Clock:
 
 @pytest.fixture
 def make_loop(make_evaluator: Callable[..., Evaluator], generator: GanSource) -> Callable[..., SearchLoop]:
-    def make(budget: str, *, size: int = 100, batch_size: int = 64, **settings: object) -> SearchLoop:
+    def make(
+        budget: str,
+        *,
+        size: int = 100,
+        batch_size: int = 64,
+        technique: type[InParts] = InParts,
+        **settings: object,
+    ) -> SearchLoop:
         own = {name: settings.pop(name) for name in ("saturation_queries",) if name in settings}
         clock = settings.pop("clock", None) or Clock()
         return SearchLoop(
-            InParts(generator, size),
+            technique(generator, size),
             make_evaluator(**settings),
             budget=Budget.parse(budget),
             batch_size=batch_size,
@@ -99,12 +106,47 @@ def test_a_proposal_larger_than_the_room_is_refused(make_loop: Callable[..., Sea
         def propose(self, room: int) -> Proposal:
             return super().propose(room + 1)
 
-    loop = make_loop("1000q")
-    loop.technique = Greedy(loop.technique._generator, 100)
+    loop = make_loop("1000q", technique=Greedy)
     loop.start()
     with pytest.raises(UserError, match="Greedy proposes 65 images where there is room for 64; "):
         loop.run()
     assert loop.evaluator.queries == 0
+
+
+class Runs(InParts):
+    """Proposes a picture, nothing 999 times, a picture, and then nothing for ever."""
+
+    between_generations = True
+
+    def propose(self, room: int) -> Proposal:
+        if len(self.proposed) in (0, 1_000):
+            return super().propose(1)
+        assert len(self.proposed) < 10_000, "it goes on for ever"
+        return super().propose(0)
+
+
+def test_a_technique_that_proposes_nothing_any_more_breaks_the_search_off(
+    make_loop: Callable[..., SearchLoop], told: Callable[..., None]
+) -> None:
+    loop = make_loop("100q", technique=Runs)
+    loop.start()
+    with pytest.raises(RunError) as caught:
+        loop.run()
+    told("Techniques", "a technique of one's own that proposes nothing any more", caught.value)
+    assert loop.evaluator.queries == 2
+    assert loop.technique.told == [1, *[0] * 999, 1, *[0] * 999]
+
+
+def test_a_technique_that_proposes_nothing_has_the_seconds_of_its_budget(make_loop: Callable[..., SearchLoop]) -> None:
+    clock = Clock()
+
+    def passes() -> None:
+        clock.now += 0.01
+
+    loop = make_loop("50s,100q", technique=Runs, clock=clock)
+    loop.start()
+    loop.run(on_answer=passes)
+    assert loop.evaluator.queries == 2 and len(loop.technique.told) == pytest.approx(5_000, abs=2)
 
 
 def test_a_time_budget_ends_between_proposals(make_loop: Callable[..., SearchLoop]) -> None:
