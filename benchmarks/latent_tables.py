@@ -78,7 +78,7 @@ class Run:
         counted = folder.read_arrays("outcomes")
         if "number" in counted:
             fair = begun_before_all_that_go_on(counted["number"], counted.get("worker"))
-            counted = {name: values[fair] for name, values in counted.items()}
+            counted = {name: values[fair] for name, values in counted.items() if name != "under_way"}
         return cls(folder, counted)
 
     @cached_property

@@ -272,11 +272,13 @@ class GeneticTechnique(LatentTechnique):
         (a model's number, -1: their disagreement), ``expected`` label, ``target`` label (-1: any other), ``viable``
         (whether the seed, encoded and drawn again, was still given its label), ``reached``, ``generations``,
         ``queries`` and ``distance`` of the best individual from the seed. Of several workers, each with numbers of its
-        own, ``worker`` says whose search it was.
+        own, ``worker`` says whose search it was. And ``under_way``, int64 (1,) or one of each worker: how many searches
+        have not ended whose seed was still given its label.
         """
         table = np.array(self._found, dtype=np.float64).reshape(-1, len(_OUTCOMES))
         kinds = dict.fromkeys(_OUTCOMES, np.int64) | {"distance": np.float64}
-        return {name: table[:, place].astype(kinds[name]) for place, name in enumerate(_OUTCOMES)}
+        ended = {name: table[:, place].astype(kinds[name]) for place, name in enumerate(_OUTCOMES)}
+        return {**ended, "under_way": np.array([(self._ready * (self._lanes.generation >= 0)).sum()])}
 
     @classmethod
     def joined_outcomes(cls, parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -285,7 +287,7 @@ class GeneticTechnique(LatentTechnique):
 
     @classmethod
     def remark(cls, outcomes: Mapping[str, Any]) -> str:
-        if outcomes["viable"].any() or not len(outcomes["viable"]):
+        if outcomes["viable"].any() or outcomes["under_way"].any() or not len(outcomes["viable"]):
             return ""
         count = len(np.unique(outcomes["row"]))
         return (
