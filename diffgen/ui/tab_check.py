@@ -13,6 +13,7 @@ from diffgen import api
 from diffgen.config import Budget, CheckConfig
 from diffgen.errors import DiffgenError, UserError
 from diffgen.report.data import GateView
+from diffgen.runs.folder import RunFolder
 from diffgen.ui import form
 from diffgen.ui.draw.parts import joined, note, nothing
 from diffgen.ui.draw.verdict import verdict
@@ -37,7 +38,9 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
                 budget = gr.Textbox("20000q", label="Budget", info="In queries a check is repeatable.", min_width=120)
                 seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=100)
             store = gr.Textbox(
-                _STORE, label="Store", info="Folder of the behaviours that were accepted before; need not exist."
+                _STORE,
+                label="Store",
+                info=f"Folder of the behaviours that were accepted before, below {shared.place.runs}; need not exist.",
             )
             name = gr.Textbox(label="Name of the run", info="Empty: made from the models.")
             with gr.Accordion("Limits", open=False):
@@ -80,9 +83,11 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
     def show(name: str | None) -> tuple[Markup, Any]:
         try:
             view = _view(shared, name)
+            store, problem = ("", "") if view is None else _own_store(shared, view)
         except DiffgenError as error:
             return note(str(error), "bad"), gr.Button(visible=False)
-        return _shown(shared, name, view), _offer(view)
+        said = [note(problem, "warn")] if problem else []
+        return joined([*said, _shown(shared, name, view)]), _offer(view, store)
 
     gr.on([run.change, tab.select], show, [run], [outcome, accept], **{**EACH, "api_name": "verdict"})
 
@@ -90,8 +95,8 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         if not name:
             raise UserError("Choose a check first.")
         view = _view(shared, name)
-        place = shared.place.folder((view.store if view else "") or typed, "store")  # its own before the field's
-        found = api.accept(shared.place.known(name), place)
+        own = _own_store(shared, view)[0] if view is not None else ""
+        found = api.accept(shared.place.known(name), own or shared.place.folder(typed, "store"))
         gr.Info(f"{found.added:,} behaviours were added to {found.store}; {found.known:,} were known.", title="")
         return gr.Button(f"Accepted into {Path(found.store).name}", interactive=False)
 
@@ -104,12 +109,31 @@ def _view(shared: Shared, name: str | None) -> GateView | None:
     return api.verdict(line.path) if line is not None and line.check else None
 
 
-def _offer(view: GateView | None) -> Any:
-    """The button, which names the store of the check; one that had none is accepted into that of the field."""
+def _own_store(shared: Shared, view: GateView) -> tuple[str, str]:
+    """The store that a check was held against, as a whole path, or why it is not used; both empty: there was none."""
+    if not view.store:
+        return "", ""
+    about = RunFolder.open(shared.place.known(view.run)).manifest.get("check")
+    begun = str(about.get("store")) if isinstance(about, dict) else ""
+    # as typed it counts from a folder that the manifest alone knows; who went on with the check may name another one
+    store = begun if f"/{begun}".endswith(f"/{view.store}") else view.store
+    try:
+        if Path(store).is_absolute():
+            return shared.place.folder(store, "store"), ""
+    except UserError:
+        pass
+    return "", (
+        f"The page may not write into the store of this check, {store}; accept into the one that the field Store "
+        "names, or start the page with --files FOLDER."
+    )
+
+
+def _offer(view: GateView | None, store: str) -> Any:
+    """The button, which names the store of the check; else what is new goes into that of the field."""
     if view is None:
         return gr.Button(visible=False)
-    store = Path(view.store).name if view.store else "the store"
-    return gr.Button(f"Accept what is new into {store}", visible=True, interactive=True)
+    where = Path(store).name or "the store that the field names"
+    return gr.Button(f"Accept what is new into {where}", visible=True, interactive=True)
 
 
 def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...], more: str) -> tuple[str, list[str]]:

@@ -1,0 +1,49 @@
+"""Where the tab Check puts what is accepted: into the store that the check was held against, wherever it lies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from diffgen.report.data import GateView
+from diffgen.ui.jobs import Jobs
+from diffgen.ui.labelling import Sheets
+from diffgen.ui.place import Place
+from diffgen.ui.seen import Seen
+from tests.ui.conftest import take
+
+pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+
+
+@pytest.mark.parametrize(
+    ("begun", "recorded", "own", "told"),
+    [
+        ("{files}/st", "st", "{files}/st", ""),  # typed in a terminal that stood in the folder of the models
+        ("{files}/x/../st", "../st", "{files}/st", ""),
+        ("{runs}/mine", "{runs}/mine", "{runs}/mine", ""),
+        ("{runs}/mine", "{files}/moved", "{files}/moved", ""),  # named anew where the check was gone on with
+        (None, "", "", ""),
+        ("{elsewhere}/st", "st", "", "{elsewhere}/st"),
+        ("{elsewhere}/best", "st", "", "st"),
+    ],
+)
+def test_what_is_accepted_goes_into_the_store_of_the_check(
+    tmp_path: Path, begun: str | None, recorded: str, own: str, told: str
+) -> None:
+    from diffgen.ui.shared import Shared
+    from diffgen.ui.tab_check import _offer, _own_store
+
+    where = {each: str(tmp_path / each) for each in ("runs", "files", "elsewhere")}
+    place = Place(Path(where["runs"]), (Path(where["files"]),))
+    file = take("run-0.1.0", place.runs / "run") / "manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest["check"] = {"store": begun and begun.format(**where)}
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    view = GateView("run", "FAIL", "A", "B", "digits", (), (), False, recorded.format(**where), "", "", 0)
+    store, problem = _own_store(Shared(place, Jobs(place), Seen(place), Sheets(place)), view)
+    assert store == own.format(**where)
+    assert (f"may not write into the store of this check, {told.format(**where)};" in problem) == bool(told)
+    named = Path(store).name or "the store that the field names"
+    assert _offer(view, store).value == f"Accept what is new into {named}"
