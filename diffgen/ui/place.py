@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,11 +132,16 @@ class Place:
         """Whether a resolved path lies in a folder from which models and images may be picked."""
         return any(path == each or path.is_relative_to(each) for each in self.files)
 
-    def free_name(self, wanted: str) -> str:
-        """A name for a new run that no run has: the wanted one, or with a number behind it."""
+    def free_name(self, wanted: str, begun: Collection[str] = ()) -> str:
+        """A name for a new run that no run has: the wanted one, or with a number behind it.
+
+        Args:
+            wanted: from which it is made.
+            begun: names of runs that have no folder yet.
+        """
         stem = re.sub(r"[^\w.+@-]+|\.{2,}", "-", wanted)
         stem = re.sub(r"^\W+|\W+$", "", stem)[:100] or "run"
-        taken = {each.name for each in self.runs.iterdir()}
+        taken = {*begun, *(each.name for each in self.runs.iterdir())}
         numbers = (f"{stem}-{number}" for number in range(2, len(taken) + 3))
         return next(name for name in (stem, *numbers) if name not in taken)
 

@@ -98,6 +98,10 @@ class Shared:
         """Of the same runs, in the same order."""
         return [name for name, _ in self.states(chosen)]
 
+    def free_name(self, wanted: str) -> str:
+        """A name for a new run that no run has, nor one that is being started."""
+        return self.place.free_name(wanted, {job.run for job in self.jobs.every() if job.alive})
+
     def status(self, name: str) -> str:
         """Of a run: as :class:`diffgen.RunLine` has it, "starting", or empty where there is none."""
         line = self.line(name)

@@ -146,7 +146,7 @@ def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...],
     place = shared.place
     models = [place.given(base, "base"), place.given(candidate, "candidate")]
     source = place.given(data, "data")
-    name = name.strip() or place.free_name("check-" + "-vs-".join(each.rpartition("/")[2] for each in models))
+    name = name.strip() or shared.free_name("check-" + "-vs-".join(each.rpartition("/")[2] for each in models))
     folder = place.run(name)
     if folder.exists():
         raise UserError(f"There is a run {name!r} already; write another name, or none.")

@@ -59,7 +59,7 @@ def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
         raise UserError(f"A comparison needs 2 to {MAX_MODELS} models, one a line; {len(models)} are given.")
     place = shared.place
     data = place.given(choices.data, "data")
-    name = choices.name.strip() or shared.place.free_name("-vs-".join(Path(each).stem for each in models[:2]))
+    name = choices.name.strip() or shared.free_name("-vs-".join(Path(each).stem for each in models[:2]))
     folder = shared.place.run(name)
     if folder.exists():
         raise UserError(f"There is a run {name!r} already; write another name, or none.")

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from html import unescape
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +17,7 @@ import pytest
 
 from diffgen import api
 from diffgen.errors import UserError
+from diffgen.ui import form
 from diffgen.ui.jobs import Job, Jobs
 from diffgen.ui.place import HIDDEN, Place
 from tests.ui.conftest import ASSETS, take
@@ -62,6 +64,37 @@ def test_a_stop_is_heard_however_early_it_comes(here: Place, waits: float) -> No
     assert job.problem.startswith("interrupted")
     assert (job.was_stopped, job.stopping) == (True, False)
     assert not (here.runs / "run").exists()
+
+
+def test_a_name_that_is_made_is_not_that_of_a_run_that_is_being_started(here: Place) -> None:
+    """It has no folder until its jury is trained; of one that is over the name is free again."""
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.labelling import Sheets
+    from diffgen.ui.seen import Seen
+    from diffgen.ui.shared import Shared
+    from diffgen.ui.tab_check import check_words
+    from diffgen.ui.tab_run import Choices, wish
+
+    place = Place(here.runs, (ASSETS,))
+    shared = Shared(place, Jobs(place), Seen(place), Sheets(place))
+
+    def names() -> tuple[str, str]:
+        choices = Choices("a.onnx\nb.onnx", "digits:test", "", "", "60s", 0, "", "")
+        values = tuple(each.start for each in form.fields())
+        limits = tuple(each.start for each in (*form.limits(), *form.check_fields()))
+        checked = check_words(shared, ("a.onnx", "b.onnx", "digits:test", "60s", 0, "", ""), limits, "")
+        return wish(shared, choices, values).name, checked[0]
+
+    first = names()
+    with ExitStack() as held:
+        for number, run in enumerate(first):
+            folder = here.runs / HIDDEN / "jobs" / f"{number:020d}"
+            folder.mkdir(parents=True)
+            about = {"verb": "compare", "run": run, "words": [], "pid": 1}
+            (folder / "job.json").write_text(json.dumps(about), encoding="utf-8")
+            fcntl.flock(held.enter_context((folder / "alive").open("wb")), fcntl.LOCK_EX)
+        assert names() == tuple(f"{each}-2" for each in first)
+    assert names() == first
 
 
 def test_old_jobs_are_forgotten(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
