@@ -13,6 +13,7 @@ from diffgen.errors import UserError
 
 _WORD = re.compile(r"digits(:train|:test)?|torchvision:[A-Za-z0-9]+(:train|:test)?")
 _NAME = re.compile(r"[\w][\w.+@ -]{0,119}")
+_MARKS = frozenset("<>")  # what HTML begins with, and a shell writes to
 HIDDEN = ".ui"  # in the folder of the runs: what the page itself keeps
 
 
@@ -109,11 +110,14 @@ class Place:
         """A folder that may be made: beside the runs, or in the folders that were named.
 
         Raises:
-            UserError: it lies elsewhere.
+            UserError: it lies elsewhere, or cannot be shown as it is called.
         """
         text = text.strip()
-        if not text or "\0" in text or len(text) > 4096:
+        if not text or len(text) > 4096:
             raise UserError(f"The {what} is missing; name a folder.")
+        name = text.removeprefix(str(self.runs))  # which is as it is
+        if not name.isprintable() or _MARKS & {*name}:
+            raise UserError(f"The {what} {name[:60]!r} has <, > or signs nobody sees in its name; leave them out.")
         path = (self.runs / text).resolve()
         if not self._may(path):
             raise UserError(f"The {what} {text} is not in a folder that this page may use; name one below {self.runs}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from diffgen.ui.draw.verdict import verdict
 from diffgen.ui.hints import hint, refusal
 from diffgen.ui.shared import EACH, LAST, Shared, told
 from diffgen.ui.tab_run import component
+from diffgen.wording import count_of
 
 _STORE = "regressions"
 _GIVEN = 7  # inputs before those that are made from settings
@@ -97,7 +99,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         view = _view(shared, name)
         own = _own_store(shared, view)[0] if view is not None else ""
         found = api.accept(shared.place.known(name), own or shared.place.folder(typed, "store"))
-        gr.Info(f"{found.added:,} behaviours were added to {found.store}; {found.known:,} were known.", title="")
+        gr.Info(_accepted(found), title="")
         return gr.Button(f"Accepted into {Path(found.store).name}", interactive=False)
 
     accept.click(told(take), [run, store], [accept], api_name="accept")
@@ -126,6 +128,12 @@ def _own_store(shared: Shared, view: GateView) -> tuple[str, str]:
         f"The page may not write into the store of this check, {store}; accept into the one that the field Store "
         "names, or start the page with --files FOLDER."
     )
+
+
+def _accepted(found: api.AcceptResult) -> str:
+    """What was put into the store, as the box at the edge shows it: as HTML."""
+    added, known = count_of(found.added, "behaviour was", "behaviours were"), count_of(found.known, "was", "were")
+    return f"{added} added to {escape(found.store, quote=False)}; {known} known."
 
 
 def _offer(view: GateView | None, store: str) -> Any:

@@ -47,3 +47,12 @@ def test_what_is_accepted_goes_into_the_store_of_the_check(
     assert (f"may not write into the store of this check, {told.format(**where)};" in problem) == bool(told)
     named = Path(store).name or "the store that the field names"
     assert _offer(view, store).value == f"Accept what is new into {named}"
+
+
+def test_the_name_of_a_store_stays_text() -> None:
+    """The folder of the runs may have any name."""
+    from diffgen import api
+    from diffgen.ui.tab_check import _accepted
+
+    said = _accepted(api.AcceptResult("/runs/<img src=x onerror=alert(1)>/st", 1, 2))
+    assert said == "1 behaviour was added to /runs/&lt;img src=x onerror=alert(1)&gt;/st; 2 were known."

@@ -63,6 +63,15 @@ def test_a_store_lies_beside_the_runs(here: Place) -> None:
         here.folder("../../elsewhere", "store")
 
 
+@pytest.mark.parametrize("name", ["x<img src=q onerror=alert(1)>", "a>b", "a\nb", "a\0b", "a\x1b[31mb", "a\u202eb"])
+def test_a_store_has_a_name_that_can_be_shown(here: Place, name: str) -> None:
+    with pytest.raises(UserError, match="in its name; leave them out") as told:
+        here.folder(name, "store")
+    assert str(told.value).isprintable()
+    place = Place(here.runs / "a<b>\u3000c", ())
+    assert place.folder("st", "store") == place.folder(f"{place.runs}/st", "store") == f"{place.runs}/st"
+
+
 @given(st.text(max_size=40))
 def test_no_name_of_a_run_leads_out_of_the_folder(name: str) -> None:
     place = Place(Path("/place/runs"), ())
