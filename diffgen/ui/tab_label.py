@@ -15,6 +15,7 @@ from diffgen.labels.keys import keys_of
 from diffgen.ui.draw.parts import cards, joined, note, nothing, section, table
 from diffgen.ui.draw.selector import selector
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, told, written
+from diffgen.wording import count_of
 
 INVALID = "invalid"
 _MOST_BUTTONS = 60
@@ -55,7 +56,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
 
     def make(name: str | None, who: str, count: float | None) -> tuple[Markup, Markup, Markup]:
         made = shared.sheets.make(_chosen(name), None if not count else int(count))
-        gr.Info(f"A sheet of {made:,} pictures was drawn.", title="")
+        gr.Info(f"A sheet of {count_of(made, 'picture')} was drawn.", title="")
         return all_of(name, who)
 
     def forget(name: str | None, who: str) -> tuple[Markup, Markup, Markup]:
@@ -180,9 +181,9 @@ def _outcomes(outcomes: dict[str, int]) -> Markup:
 
 def _put(shared: Shared, name: str | None) -> Markup:
     found = shared.sheets.put(_chosen(name))
-    parts = [
-        f"{found.labelled:,} pictures have a class, {found.invalid:,} show none, {found.undecided:,} are undecided."
-    ]
+    classes = count_of(found.labelled, "picture has a class", "pictures have a class")
+    rest = f"{count_of(found.invalid, 'shows', 'show')} none, {count_of(found.undecided, 'is', 'are')} undecided"
+    parts = [f"{classes}, {rest}."]
     if found.kappa is not None:
         parts.append(f"{found.annotators} people; Cohen's kappa {found.kappa:.2f} ({_in_words(found.kappa)}).")
     elif found.annotators < 2:

@@ -108,6 +108,20 @@ def test_a_label_that_is_taken_away_goes_from_the_run_too(tmp_path: Path) -> Non
     assert api.label_counts(tmp_path / "run")[1]["human"] == 4
 
 
+def test_one_label_is_told_of_as_one(tmp_path: Path) -> None:
+    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+    from diffgen.ui.shared import Shared
+    from diffgen.ui.tab_label import _put
+
+    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    place = Place(tmp_path, (tmp_path,))
+    shared = Shared(place, Jobs(place), Seen(place), Sheets(place))
+    shared.sheets.make("run", 3)
+    for identifier, label in zip(shared.sheets.ids("run"), ("3", "invalid"), strict=False):
+        shared.sheets.vote("run", "Ada", identifier, label)
+    assert "1 picture has a class, 1 shows none, 1 is undecided." in _put(shared, "run")
+
+
 def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
     httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
     from diffgen.ui.routes import add_routes

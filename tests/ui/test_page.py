@@ -181,7 +181,7 @@ def test_two_people_label_and_their_kappa_is_told(client: Any, http: Any, place:
     outcome = client.predict("done", api_name="/put_labels")
     kappa = cohen_kappa_score(said["Ada"], said["Bo"])
     assert f"kappa {kappa:.2f}" in outcome
-    assert "11 pictures have a class, 0 show none, 1 are undecided" in outcome
+    assert "11 pictures have a class, 0 show none, 1 is undecided" in outcome
     outcomes, sources = api.label_counts(place.runs / "done")
     assert sources["human"] == sum(outcomes.values()) == 11
     with pytest.raises(Exception, match="Somebody has begun"):
