@@ -183,7 +183,12 @@ def _as_text(argument: str) -> str:
 
 def _verb(argv: Sequence[str] | None) -> int:
     parser = build_parser()
-    arguments = parser.parse_args([_as_text(each) for each in (sys.argv[1:] if argv is None else argv)])
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        arguments = parser.parse_args([_as_text(each) for each in words])
+    except UserError:
+        check.refused(words)
+        raise
     if arguments.verb is None:
         parser.print_help()
         return 0

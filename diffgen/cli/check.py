@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import compare, model_options, options
+from diffgen.cli.help import Parser
 from diffgen.cli.table import on_real_images
 from diffgen.config import CheckConfig, applied, replace
 from diffgen.config.layers import Layer, merged, written
 from diffgen.config.schema import every_setting
-from diffgen.errors import UserError
+from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Progress
+from diffgen.runs.creation import remove_verdict
 
 if TYPE_CHECKING:
     from diffgen.gate.result import CheckResult
@@ -45,6 +50,7 @@ _RARE = (
     "device",
     "models.class_names_file",
 )
+_NOTHING_NEW = ("--accept", "--resume", "--print-config")  # beside these no check is begun
 _BESIDE_ACCEPT = ("help", "help_all", "accept", "store", "config", "quiet", "verbose", "json", "state_file")
 
 
@@ -99,9 +105,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _resume(arguments, progress)
     if arguments.accept is not None:
         _refuse_beside_accept(arguments)
+    _remove_old_verdict(arguments)  # before anything can be found wrong with the settings
     file = compare.job_from(arguments, CheckConfig)
     if arguments.accept is not None:
         return _accept(arguments)
+    _remove_old_verdict(arguments)  # the file may name the folder
     config, base = config_from(arguments, file)
     if arguments.print_config:
         settings = written(config, base)
@@ -115,6 +123,32 @@ def run(arguments: argparse.Namespace) -> int:
     return _print(
         arguments, api.check(*paths, store=arguments.store, config=config, **compare.job(arguments, progress))
     )
+
+
+def refused(words: Sequence[str]) -> None:
+    """Remove the verdict that a check with ``--force`` was to replace, where its words were not understood.
+
+    Args:
+        words: of the command line; those of another command change nothing.
+    """
+    if list(words[:1]) != ["check"]:
+        return
+    # what can be read of words that are wrong: no abbreviations, since one of these may be the mistake
+    lenient = Parser(add_help=False, allow_abbrev=False)
+    for option in _NOTHING_NEW:
+        lenient.add_argument(option, dest="nothing_new", nargs="?", const=True)
+    lenient.add_argument("-o", "--output")
+    lenient.add_argument("--force", action="store_true")
+    with contextlib.suppress(DiffgenError):  # the mistake is told, not what follows from it
+        arguments, _ = lenient.parse_known_args(words)
+        if not arguments.nothing_new and arguments.force and arguments.output is not None:
+            remove_verdict(Path(arguments.output))
+
+
+def _remove_old_verdict(arguments: argparse.Namespace) -> None:
+    begins = arguments.accept is None and not arguments.print_config
+    if begins and arguments.force and arguments.output is not None:
+        remove_verdict(Path(arguments.output))
 
 
 def _resume(arguments: argparse.Namespace, progress: Progress) -> int:

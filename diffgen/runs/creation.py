@@ -12,7 +12,7 @@ from typing import Any
 
 from diffgen.config import MAX_MODELS, roles
 from diffgen.errors import RunError, UserError
-from diffgen.runs.lock import LOCK_NAME
+from diffgen.runs.lock import LOCK_NAME, RunLock
 from diffgen.runs.opening import inside, read_text
 from diffgen.runs.outputs import check_writable, resolved_output
 
@@ -96,6 +96,20 @@ def _check_replaceable(path: Path, *, force: bool) -> None:
             f"The output folder {path} holds no run, so --force does not replace its {at_risk[0]}; "
             "name another with -o."
         )
+
+
+def remove_verdict(output: Path) -> None:
+    """Remove verdict and report of a check that another is to replace, so that they do not stand for one never begun.
+
+    What the search found stays until the new run is begun, and so does all of a run that is no check.
+
+    Raises:
+        UserError: the folder holds no run, or another process works in it.
+    """
+    path = check_output(output, force=True)
+    if (path / "manifest.json").is_file() and "check" in read_json(path, "manifest.json"):
+        with RunLock(path):
+            remove(path, CONCLUSIONS)
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:

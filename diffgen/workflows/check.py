@@ -19,6 +19,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
 from diffgen.numerics import own_numerics
+from diffgen.runs.creation import remove_verdict
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
@@ -26,7 +27,7 @@ from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_hooks import CheckHooks
 from diffgen.workflows.compare import run_comparison
-from diffgen.workflows.old_verdict import check_same_files, remove_verdict, verdict_of_done
+from diffgen.workflows.old_verdict import check_same_files, verdict_of_done
 from diffgen.workflows.resume import resume_comparison
 
 
@@ -73,14 +74,14 @@ def check(
         UserError: something given cannot be used.
         RunError: it broke off before the search was prepared.
     """
+    if force and output is not None:
+        remove_verdict(Path(output))
     progress = Progress(events, stop)
     config = CheckConfig() if config is None else config
     check_config(config, CheckConfig)
     own, _ = parts(layer(settings, CheckConfig))
     config, of_comparison = applied(config, own), keys()
     named = {name: value for name, value in settings.items() if name in of_comparison}
-    if force and output is not None:
-        remove_verdict(Path(output))
     given = {"technique": technique, "generator": generator, "filters": filters}
     with settled(config.compare, named, **given) as comparison:
         config = replace(config, compare=comparison)

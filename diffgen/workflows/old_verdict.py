@@ -1,10 +1,9 @@
-"""The verdict of an earlier check: it is told again only of the same files, and goes before another one is made."""
+"""The verdict of an earlier check is told again only of the same files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from diffgen.comparison.opened_run import OpenedRun
@@ -13,9 +12,7 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.gate.result import CheckResult
 from diffgen.models.loading import file_digest
-from diffgen.runs.creation import CONCLUSIONS, check_output, remove
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.lock import RunLock
 from diffgen.runs.results import RunResults, read_results
 
 
@@ -58,17 +55,3 @@ def check_same_files(folder: RunFolder, given: Sequence[Any], *, data: Any, prog
             )
     if data is not None or folder.manifest["data"]["path"] is not None:
         OpenedRun(folder, "cpu").data(data, purpose="read its verdict", progress=progress)
-
-
-def remove_verdict(output: Path) -> None:
-    """Remove verdict and report of a run that another is to replace, so that they do not stand for one that breaks off.
-
-    What the search found stays until the new run is begun.
-
-    Raises:
-        UserError: the folder holds no run, or another process works in it.
-    """
-    path = check_output(output, force=True)
-    if (path / "manifest.json").is_file():
-        with RunLock(path):
-            remove(path, CONCLUSIONS)

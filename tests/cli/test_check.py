@@ -194,3 +194,46 @@ def test_what_a_check_prints_gives_the_same_again(diffgen_command: Callable[...,
     refused = diffgen_command("compare", "--config", tmp_path / "gate.toml", "--print-config")
     assert refused.code == 2
     assert "limits is not known" in refused.err or "random_images is not known" in refused.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--max-accuracy-drop", "1"),
+        ("--set", "limits.bogus=3"),
+        ("--technique", "nosuch"),
+        ("--config", "nosuch.toml"),
+        ("--nosuch",),
+        ("--random-images",),
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_beside_force_leaves_no_old_verdict(
+    words: tuple[str, ...], diffgen_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    for name, about in (("of a check", {"check": {}}), ("of a comparison", {})):
+        run = RunFolder.create(tmp_path / name, config={}, manifest=about, force=False).path
+        for file in ("junit.xml", "results.json", "summary.md", "report.html"):
+            (run / file).write_text("PASS")
+        begun = ("check", "a.pt", "b.pt", "--data", "digits", "-o", run, *words)
+        assert diffgen_command(*begun).code == 2
+        # what checks nothing replaces nothing
+        assert diffgen_command(*begun, "--force", "--accept", run, "--store", tmp_path / "store").code == 2
+        assert (run / "junit.xml").is_file()
+        refused = diffgen_command(*begun[: -len(words)], "--force", *words)
+        assert refused.code == 2
+        assert len(refused.err.splitlines()) == 1
+        assert (run / "manifest.json").is_file()
+        for file in ("junit.xml", "results.json", "summary.md", "report.html"):
+            assert (run / file).exists() == (name == "of a comparison"), file
+
+
+def test_a_mistake_beside_force_and_a_folder_of_the_file(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", config={}, manifest={"check": {}}, force=False).path
+    (run / "junit.xml").write_text("PASS")
+    (tmp_path / "gate.toml").write_text('output = "run"\n')
+    words = ("check", "a.pt", "b.pt", "--config", tmp_path / "gate.toml", "--force")
+    assert diffgen_command(*words, "--print-config").code == 0
+    assert (run / "junit.xml").is_file()
+    assert diffgen_command(*words, "--data", "digits", "--max-accuracy-drop", "1").code == 2
+    assert not (run / "junit.xml").exists()
