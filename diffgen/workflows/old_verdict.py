@@ -12,8 +12,11 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.gate.result import CheckResult
 from diffgen.models.loading import file_digest
+from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import RunResults, read_results
+
+_REPORTS = ("junit.xml", "summary.md", "report.html")  # written after results.json
 
 
 def verdict_of_done(folder: RunFolder) -> CheckResult | None:
@@ -55,3 +58,15 @@ def check_same_files(folder: RunFolder, given: Sequence[Any], *, data: Any, prog
             )
     if data is not None or folder.manifest["data"]["path"] is not None:
         OpenedRun(folder, "cpu").data(data, purpose="read its verdict", progress=progress)
+
+
+def redraw(folder: RunFolder, progress: Progress) -> None:
+    """Draw the reports of a check that is done, where it was killed before it had drawn them all.
+
+    Those that are there may then be of an earlier verdict: that the check had broken off.
+    """
+    results = folder.file("results.json").stat().st_mtime_ns
+    if all(each.is_file() and each.stat().st_mtime_ns >= results for each in map(folder.file, _REPORTS)):
+        return
+    with folder.reading(), progress.stage("Drawing the report"):
+        write_report(folder)

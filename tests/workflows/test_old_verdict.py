@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -63,6 +64,22 @@ def test_a_verdict_is_not_told_again_of_other_files(
     save(replace(digits, images=digits.images[::-1]), folder / "data.npz")
     with pytest.raises(UserError, match=r"data\.npz is not what the run"):
         resume_check(done.run)
+
+
+def test_reports_that_a_kill_left_out_are_drawn_with_the_verdict(done: CheckResult, folder: Path) -> None:
+    run = folder / "run"
+    (run / "report.html").unlink()
+    (run / "junit.xml").unlink()
+    # as of the check that had broken off before it was gone on with
+    (run / "summary.md").write_text("ERROR", encoding="utf-8")
+    os.utime(run / "summary.md", (0, 0))
+    assert resume_check(done.run) == done
+    assert "PASS" in (run / "summary.md").read_text(encoding="utf-8")
+    assert all((run / name).is_file() for name in VERDICT)
+    # what is there stays as it is
+    drawn = [(run / name).stat().st_mtime_ns for name in VERDICT]
+    assert resume_check(done.run) == done
+    assert [(run / name).stat().st_mtime_ns for name in VERDICT] == drawn
 
 
 def test_the_verdict_of_a_replaced_check_does_not_stand_for_one_that_broke_off(
