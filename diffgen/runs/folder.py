@@ -83,9 +83,13 @@ class RunFolder:
         make_folder(path)
         remove(path, OWN)
         folder = cls(path, {"schema_version": SCHEMA_VERSION, **manifest, "parts": []})
-        folder.save_manifest()
-        folder.make_folder("triggers")
-        write_text(path / "config.toml", tomli_w.dumps(dict(config)))
+        try:
+            folder.save_manifest()
+            folder.make_folder("triggers")
+            write_text(path / "config.toml", tomli_w.dumps(dict(config)))
+        except KeyboardInterrupt:
+            remove(path, OWN)  # a manifest alone is nothing to go on with, and would stand in the way of another start
+            raise
         return folder
 
     @classmethod

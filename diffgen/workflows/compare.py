@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack
@@ -183,6 +183,8 @@ def run_comparison(
         }
 
         def open_folder(found: CompareConfig) -> RunFolder:
+            if not path.exists():
+                held.callback(_remove_if_empty, path)  # what was interrupted while it was made
             held.enter_context(RunLock(path))
             folder = RunFolder.create(path, config=to_dict(found), manifest=manifest, force=force)
             attach_answers(black_boxes, folder)
@@ -198,6 +200,11 @@ def _new_folder(models: Sequence[BlackBox]) -> Path:
     stems = [Path(model.name).stem or "model" for model in models]
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     return Path("runs") / f"{'-vs-'.join(stems)}-{stamp}"
+
+
+def _remove_if_empty(path: Path) -> None:
+    with suppress(OSError):  # a run is in it
+        path.rmdir()
 
 
 def _file_entry(model: BlackBox) -> dict[str, Any]:

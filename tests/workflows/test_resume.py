@@ -187,6 +187,24 @@ def test_ctrl_c_before_the_search_writes_nothing(
         resume(tmp_path / "run")
 
 
+def test_ctrl_c_while_the_folder_is_made_leaves_none(
+    start: Callable[..., CompareResult], small_config: CompareConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(path: Path, text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("diffgen.runs.folder.write_text", interrupted)
+    quick = replace(small_config, source=SourceConfig(), filters=replace(small_config.filters, names=()))
+    (tmp_path / "run").mkdir()
+    for there in (True, False):  # whoever made the folder keeps it
+        with pytest.raises(KeyboardInterrupt) as caught:
+            start(config=quick)
+        assert "start it again with the same command" in caught.value.__notes__[0]
+        assert (tmp_path / "run").exists() == there
+        if there:
+            (tmp_path / "run").rmdir()
+
+
 @pytest.mark.parametrize("stage", ["judge_triggers", "write_outcome"])
 def test_after_the_search_nothing_is_searched_again(
     stage: str,
