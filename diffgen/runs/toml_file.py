@@ -29,7 +29,8 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
             raise UserError(f"{what} {path} has more than {_LARGEST >> 20} MiB; repair or remove it.")
         return tomllib.loads(contents.decode("utf-8-sig"))
     except OSError as error:
-        raise UserError(f"{what} {path} cannot be read ({error.strerror}); check its permissions.") from error
+        advice = "check its permissions" if isinstance(error, PermissionError) else "check the path"
+        raise UserError(f"{what} {path} cannot be read ({error.strerror}); {advice}.") from error
     except RecursionError as error:
         raise UserError(f"{what} {path} is nested too deeply; repair or remove it.") from error
     except ValueError as error:

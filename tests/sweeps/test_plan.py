@@ -106,6 +106,13 @@ def test_no_such_file(tmp_path: Path, told: Callable[..., None]) -> None:
     told("Sweeps", "a file that is not there", caught.value)
 
 
+def test_a_folder_as_the_file(tmp_path: Path, told: Callable[..., None]) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError) as caught:
+        read_plan(tmp_path / "folder")
+    told("Sweeps", "a folder as the file", caught.value)
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["done", "open"]), st.integers(0, 100)), max_size=12))
 def test_medians_are_over_the_seeds_that_are_done(given: list[tuple[str, str, int]]) -> None:
     outcomes = [
