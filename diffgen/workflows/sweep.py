@@ -23,7 +23,7 @@ from diffgen.sweeps.plan import Cell, Plan, read_plan
 from diffgen.threads import all_threads
 from diffgen.workers.calls import Calls, Ended
 from diffgen.workers.sameness import differing, made_of
-from diffgen.workflows.sweep_requirements import check_comparisons
+from diffgen.workflows.sweep_requirements import check_comparisons, warn_of_twins
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -83,7 +83,9 @@ def sweep(
 
         check(ray)
     done = [results_of(made.output / RUNS / cell.name) is not None for cell in made.cells]
-    check_comparisons([cell for cell, each in zip(made.cells, done, strict=True) if not each])
+    left = [cell for cell, each in zip(made.cells, done, strict=True) if not each]
+    check_comparisons(left)
+    warn_of_twins(left, progress)
     make_folder(made.output)
     with RunLock(made.output):
         mark(made.output, made.cells)

@@ -10,6 +10,7 @@ from diffgen.comparison.requirements import check_models, check_settings
 from diffgen.config import is_address
 from diffgen.data.loading import check_there
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.islands.begin import check_islands
 from diffgen.sweeps.plan import Cell
 
@@ -44,6 +45,22 @@ def check_comparisons(cells: Sequence[Cell]) -> None:
         for each in sentences[1:]:
             error.add_note(each)
         raise error
+
+
+def warn_of_twins(cells: Sequence[Cell], progress: Progress) -> None:
+    """Warn of pairs of models that are one and the same, which find nothing; of more, a comparison refuses that."""
+    for pair, models in {cell.pair: cell.models for cell in cells}.items():
+        if len(models) == 2 and _same(*models):
+            progress.warn(
+                f"The models of the pair {pair} are one and the same ({models[0]}), so that they cannot disagree; name "
+                "the other model, unless this is a trial."
+            )
+
+
+def _same(one: str, other: str) -> bool:
+    if is_address(one) or is_address(other):
+        return one == other
+    return os.path.samefile(one, other)
 
 
 def _cause(look: Callable[[Cell], None], cell: Cell) -> str:

@@ -226,6 +226,15 @@ def test_every_cause_is_said_once(tmp_path: Path) -> None:
     assert "2-dflare-60s-1 and 1 more" in models
 
 
+def test_a_pair_of_one_file_is_warned_of_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, listener = plan_of(tmp_path, '[[pairs]]\nname = "two"\nmodels = ["a", "./a"]\ndata = "digits"\n'), Recording()
+    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr("diffgen.workflows.sweep.run_cell", lambda *arguments: None)
+    sweep(file, events=listener)
+    assert listener.warnings[0].startswith("The models of the pair two are one and the same (")
+    assert sum("one and the same" in each for each in listener.warnings) == 1
+
+
 def test_what_is_done_needs_its_files_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = plan_of(tmp_path)
     (tmp_path / "a").unlink()
