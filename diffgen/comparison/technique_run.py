@@ -222,8 +222,10 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         real_images=prepared.images.images,
         unchanged_count=technique_class(config.technique).asks_known_images,
     )
+    technique = make(config.technique, context)
+    technique.warm_up()  # whoever starts the loop has not started its clock yet
     return SearchLoop(
-        make(config.technique, context),
+        technique,
         evaluator,
         budget=config.budget,
         batch_size=batch_size,

@@ -17,8 +17,8 @@ def warm_up(config: SearchConfig) -> None:
 
     Importing and compiling UMAP takes some ten seconds in every new process, HDBSCAN some; a search of a minute that
     pays for it has a sixth less time than the others. From 4,096 points on, UMAP looks for neighbours with code that is
-    compiled on its own, so it is made to run that too. A technique that clusters calls it when it is made, before the
-    clock of its search starts.
+    compiled on its own, so it is made to run that too. A technique that clusters calls it in its own
+    ``warm_up``, before the clock of its search starts.
     """
     points = np.random.default_rng(0).random((_POINTS, _PIXELS), dtype=np.float32)
     representative_rows(points, config, seed=0)

@@ -211,6 +211,13 @@ class Technique(ABC):
         """int64 (n,), ascending: rows of the real images that pictures are made from, where they are."""
         return np.arange(len(real.images))
 
+    def warm_up(self) -> None:  # noqa: B027 (most have nothing to import)
+        """Import and compile what the first proposals need, before the clock of the search starts.
+
+        Called once, before the first proposal and before :meth:`restore`. It must not change what is proposed, so it
+        draws no numbers from the technique's own generators.
+        """
+
     @abstractmethod
     def propose(self, room: int) -> Proposal:
         """The next images to ask about.

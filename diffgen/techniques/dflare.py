@@ -46,13 +46,14 @@ from diffgen.techniques.mutation import FIRST, Mutator, choose, levels, mutate, 
 from diffgen.techniques.seed_turns import SeedTurns
 from diffgen.types import Float32Array, Int64Array
 
+_GAUSSIANS = [neighbourhood.gaussian(side) for side in (3, 5, 7)]
 MUTATORS: dict[str, Mutator] = {
     "gaussian noise": levels.gaussian_noise([0.1]),
     "salt and pepper": levels.salt_and_pepper(0.004),
     "multiplicative noise": levels.dimming_noise(0.5, 0.05),
     "pixels": levels.pixels(9),
     "box blur": neighbourhood.blur([neighbourhood.box(side) for side in (2, 3, 4, 5)]),
-    "gaussian blur": neighbourhood.blur([neighbourhood.gaussian(side) for side in (3, 5, 7)]),
+    "gaussian blur": neighbourhood.blur(_GAUSSIANS),
     "median blur": neighbourhood.blur([neighbourhood.median(side) for side in (3, 5, 7)]),
 }
 NEW_STATE = 0.5  # squared distance
@@ -133,6 +134,9 @@ class DFlare(Technique):
         self._used[lanes] = 0
         self._states[lanes] = np.inf
         self._states[lanes, 0] = probabilities.reshape(len(rows), -1)
+
+    def warm_up(self) -> None:
+        _GAUSSIANS[0](self._real.images[:1])
 
     def propose(self, room: int) -> Proposal:
         """One mutation of every seed; those that change their picture, as far as there is room."""

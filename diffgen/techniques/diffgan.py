@@ -94,7 +94,6 @@ class DiffGan(Technique):
         else:
             raise ValueError("Diversity by features needs the encoder of the domain.")
         archive, config = context.archive, context.config
-        warm_up(config)
         problem = GeneProblem(
             context.need_source(),
             archive,
@@ -135,6 +134,9 @@ class DiffGan(Technique):
     @property
     def between_generations(self) -> bool:
         return self._search.between_generations
+
+    def warm_up(self) -> None:
+        warm_up(self.context.config)
 
     def propose(self, room: int) -> Proposal:
         return self._search.propose(room)

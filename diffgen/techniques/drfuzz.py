@@ -166,6 +166,10 @@ class DrFuzz(Technique):
     def between_generations(self) -> bool:
         return self._round is None
 
+    def warm_up(self) -> None:
+        for blur in _BLURS:
+            blur(self.context.need_real().images[:1])
+
     def propose(self, room: int) -> Proposal:
         """The next mutants of the present round; none when the discriminator lets none of a new one pass.
 

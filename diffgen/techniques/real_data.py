@@ -37,6 +37,11 @@ class RealData(Technique):
     def needs(cls, config: SearchConfig) -> Needs:
         return Needs()
 
+    def warm_up(self) -> None:
+        one, rng = torch.from_numpy(self._images[:1]), torch.Generator().manual_seed(0)
+        for each in TRANSFORMATIONS.values():
+            each.apply(one, self._background, each.draw(one.shape[-2:], rng))
+
     def propose(self, room: int) -> Proposal:
         images, origins = self._draw(self._batches, self.context.batch_size)
         moved = images[:room].to(self.context.device)

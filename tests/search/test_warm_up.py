@@ -1,4 +1,4 @@
-"""After warming up, which a technique does when it is made, a search compiles nothing on its own clock."""
+"""After warming up, which a technique does before its clock starts, a search compiles nothing on its own clock."""
 
 from __future__ import annotations
 

@@ -1,0 +1,72 @@
+"""What a technique imports late it imports before the clock of its search starts, or equal seconds were not equal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import diffgen
+from diffgen.search.loop import SearchLoop
+from diffgen.techniques.real_data import RealData
+
+SCRIPT = """
+import sys
+import numpy as np
+import torch
+from diffgen.config import Budget, SearchConfig
+from diffgen.models import load
+from diffgen.search.archive import Archive
+from diffgen.search.evaluator import Evaluator
+from diffgen.search.loop import SearchLoop
+from diffgen.tasks.kept_answers import KeptAnswers
+from diffgen.techniques import RealImages, TechniqueContext, make
+from diffgen.techniques.drfuzz import DrFuzzSettings
+
+images = np.random.default_rng(0).integers(0, 256, (40, 1, 12, 12)).astype(np.uint8)
+models = [load(lambda images: np.tile([[0.9, 0.1]], (len(images), 1)), name=name) for name in "ab"]
+for model in models:
+    model.prepare(images)
+answers = np.stack([model.predict(images) for model in models], axis=1)
+archive = Archive((1, 12, 12))
+context = TechniqueContext(
+    archive=archive, source=None, config=SearchConfig().with_technique(DrFuzzSettings(fidelity="none")), seed=0,
+    device=torch.device("cpu"), batch_size=64, real=RealImages(images, np.zeros(40, np.int64), KeptAnswers.of(answers)),
+)
+technique = make(sys.argv[1], context)
+technique.warm_up()
+evaluator = Evaluator(models, archive=archive, margin=0.0)
+loop = SearchLoop(technique, evaluator, budget=Budget.parse("2000q"), batch_size=64)
+before = set(sys.modules)
+loop.start()
+loop.run()
+print(*sorted(name for name in set(sys.modules) - before if name.startswith(("scipy", "skimage", "torchvision"))))
+"""
+
+
+@pytest.mark.parametrize("technique", ["real_data", "dflare", "drfuzz"])
+def test_a_search_imports_nothing_of_size_on_its_own_clock(technique: str) -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT, technique], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_it_comes_before_the_clock(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    class Warm(RealData):
+        def warm_up(self) -> None:
+            order.append("warm up")
+
+    start = SearchLoop.start
+
+    def starts(loop: SearchLoop, *, queries: int = 0, seconds: float = 0.0) -> None:
+        order.append("start")
+        start(loop, queries=queries, seconds=seconds)
+
+    monkeypatch.setattr(SearchLoop, "start", starts)
+    models = [repository / "tests" / "assets" / name for name in ("a.onnx", "b.onnx")]
+    settings = {"data": "digits:test", "budget": "100q", "filters": "none", "data_labels": "ignore"}
+    diffgen.compare(*models, technique=Warm, output=tmp_path / "run", **settings)
+    assert order == ["warm up", "start"]
