@@ -16,7 +16,8 @@ with random parameters.
   the gap between A and B is above 0.
 * Choice of an entry: in proportion to exp(-a (g + s / 2)), a = ln(20) / 20, for generation g and s selections so far; 0
   after more than 10 selections, for ancestors of a fault that leaned towards the class of that fault, and for all
-  entries of a real image with 9 types of fault (:mod:`diffgen.techniques.mutation.corpus`).
+  entries of a real image whose faults are of enough types (:mod:`diffgen.techniques.mutation.corpus`): 9, or as many as
+  there are wrong classes, where those are fewer. Of the 10 classes that the publication has, 9 are all wrong ones.
 
 Different from the published code:
 
@@ -81,7 +82,7 @@ MUTATORS: dict[str, Mutator] = {
     "multiplicative noise": levels.multiplicative_noise([1, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001]),
     "salt and pepper": levels.salt_and_pepper(0.004),
 }
-MAX_TYPES = 9  # of faults of one real image
+MAX_TYPES = 9  # of faults of one real image, where there are as many wrong classes
 MOVED_BACK = 0.15
 _LOST = 2 / 3  # weight of B's loss since the seed in the difference; the rest is that of the gap between A and B
 _STANDSTILL = 500  # batches without a single mutant that passes
@@ -145,6 +146,7 @@ class DrFuzz(Technique):
         )
         self._furthest = moved  # of each real image and class
         self._types = np.zeros(moved.shape, dtype=np.bool_)  # faults found, by real image and what B says
+        self._enough_types = min(MAX_TYPES, moved.shape[1] - 1)
         self._fidelity = np.full(len(self._rows), np.nan, dtype=np.float32)  # of each real image, once it was asked for
         self._difference_hits, self._fidelity_hits, self._used = np.zeros((3, len(MUTATORS)), dtype=np.int64)
         self._last = FIRST
@@ -288,7 +290,7 @@ class DrFuzz(Technique):
             for entry, label in np.unique(np.column_stack([made_of, answers[:, 1]])[fault], axis=0).tolist():
                 self._corpus.retire(entry, label)
             found = np.unique(roots[fault])
-            self._corpus.banned[found] = self._types[found].sum(axis=1) >= MAX_TYPES
+            self._corpus.banned[found] = self._types[found].sum(axis=1) >= self._enough_types
 
     def checkpoint(self) -> Checkpoint:
         return {

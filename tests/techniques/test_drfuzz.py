@@ -12,8 +12,10 @@ from diffgen.config import SearchConfig
 from diffgen.errors import RunError
 from diffgen.models import BlackBox
 from diffgen.origins import Origins
+from diffgen.search.archive import Archive
 from diffgen.search.loop import SearchLoop
-from diffgen.techniques import RealImages, drfuzz
+from diffgen.tasks.kept_answers import KeptAnswers
+from diffgen.techniques import RealImages, TechniqueContext, drfuzz
 from diffgen.techniques.drfuzz import MUTATORS, DrFuzz, DrFuzzSettings, mutator_scores
 from diffgen.techniques.mutation.corpus import MAX_SELECTIONS, Corpus, drift
 
@@ -120,15 +122,26 @@ def test_what_is_learned_from_an_answer(start: Callable[..., SearchLoop], real: 
     assert technique._difference_hits[:5].tolist() == [1, 1, 0, 1, 0]
 
 
-def test_nine_types_of_fault_are_enough_for_one_image(start: Callable[..., SearchLoop]) -> None:
-    technique = start("drfuzz", config=NO_FIDELITY).technique
-    assert isinstance(technique, DrFuzz)
-    label = int(technique._labels[0])
-    for number, other in enumerate([each for each in range(10) if each != label]):
+@pytest.mark.parametrize(("classes", "enough"), [(10, 9), (3, 2), (12, 9)])
+def test_types_of_fault_that_are_enough_for_one_image(classes: int, enough: int) -> None:
+    images = np.zeros((1, 1, 12, 12), dtype=np.uint8)
+    answers = KeptAnswers.of(np.tile(np.eye(classes, dtype=np.float32)[0], (1, 2, 1)))
+    real = RealImages(images, np.zeros(1, dtype=np.int64), answers)
+    context = TechniqueContext(
+        archive=Archive((1, 12, 12)),
+        source=None,
+        config=NO_FIDELITY,
+        seed=0,
+        device=torch.device("cpu"),
+        batch_size=64,
+        real=real,
+    )
+    technique = DrFuzz(context)
+    for other in range(1, enough + 1):
         assert not technique._corpus.banned[0]
-        answer = np.full((1, 2, 10), 0.01, dtype=np.float32)
-        answer[0, 0, label] = answer[0, 1, other] = 0.9
-        mutant = np.full((1, *technique._corpus.images(np.array([0])).shape[1:]), number, dtype=np.uint8)
+        answer = np.full((1, 2, classes), 0.01, dtype=np.float32)
+        answer[0, 0, 0] = answer[0, 1, other] = 0.9
+        mutant = np.full((1, 1, 12, 12), other, dtype=np.uint8)
         technique._reward(drfuzz._Round(np.array([0]), np.array([0]), np.array([0]), mutant, Origins.drawn(1)), answer)
     assert technique._corpus.banned[0]
     assert technique._corpus.weights()[0] == 0
