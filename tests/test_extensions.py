@@ -275,6 +275,30 @@ def test_settings_of_our_own_technique_from_python(folder: Path, tmp_path: Path)
     assert RunFolder.open(found.run).config()["search"]["dflare"] == {"mutations": 7}
 
 
+def test_an_exception_of_ones_own_technique_comes_out_as_it_is_and_what_was_found_is_kept(
+    made: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    class Faulty(made["RandomNoise"]):  # type: ignore[misc]
+        mended = False
+
+        def propose(self, room: int) -> diffgen.Proposal:
+            if self._batches == 3 and not self.mended:
+                raise ZeroDivisionError("my fault")
+            return super().propose(room)
+
+    models = str(folder / "a.onnx"), str(folder / "b.onnx")
+    settings = {"data": "digits:test", "budget": "320q", "filters": "none", "data_labels": "ignore"}
+    with pytest.raises(ZeroDivisionError, match="my fault") as caught:
+        diffgen.compare(*models, technique=Faulty, output=tmp_path / "run", **settings)
+    assert any("what was found is kept" in note for note in caught.value.__notes__)
+    found = len(RunFolder.open(tmp_path / "run").read_triggers())
+    assert found > 0
+    Faulty.mended = True
+    again = diffgen.resume(tmp_path / "run", technique=Faulty)
+    assert again.queries == 320
+    assert again.triggers >= found
+
+
 def test_objects_of_a_script_serve_workers(page: dict[str, str], folder: Path, tmp_path: Path) -> None:
     """A worker imports the script, which has another name there."""
     script = tmp_path / "script.py"
