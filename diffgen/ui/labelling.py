@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +15,16 @@ from filelock import FileLock
 from diffgen import api
 from diffgen.config import LabelConfig
 from diffgen.errors import UserError
+from diffgen.labels.reading import INVALID_WORD, label_values
 from diffgen.runs.files import write_text
 from diffgen.ui.place import HIDDEN, Place
 
 _PERSON = re.compile(r"[\w][\w .@+-]{0,39}")
 _IDENTIFIER = re.compile(r"t[0-9a-f]{12}")
+
+
+class WrongLabel(UserError):
+    """What somebody says a picture shows is no class of the run."""
 
 
 @dataclass
@@ -30,6 +36,7 @@ class Sheets:
     """
 
     place: Place
+    _known: dict[Path, Collection[str]] = field(default_factory=dict)
     _lock: FileLock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,14 +108,15 @@ class Sheets:
         """Note what a person says of a picture; an empty label takes it back. Returns the version of the votes.
 
         Raises:
-            UserError: there is no such picture, or the name is none.
+            WrongLabel: it is no class of the run.
+            UserError: there is no such picture, or the name of the person is none.
         """
         with self._lock:
             rows = dict.fromkeys(self.ids(run), "")
             if identifier not in rows:
                 raise UserError("There is no such picture on the sheet.")
-            if len(label) > 200 or not label.isprintable():
-                raise UserError("This is no label.")
+            if label and label.strip() not in self._labels(run):
+                raise WrongLabel(f"The run {run} has no such class; say one that it has, or '{INVALID_WORD}'.")
             rows.update(_read(self._file(run, person)))
             rows[identifier] = label
             text = io.StringIO()
@@ -117,6 +125,13 @@ class Sheets:
             writer.writerows(rows.items())
             write_text(self._file(run, person), text.getvalue())  # whole or not at all: it is the only copy
             return self.version(run, person)
+
+    def _labels(self, run: str) -> Collection[str]:
+        """What can be said of a picture, as a sheet is read that is put into the run."""
+        folder = self.folder(run)  # of another run of that name another one
+        if folder not in self._known:
+            self._known[folder] = label_values(api.browse(self.place.known(run)).class_names).keys()
+        return self._known[folder]
 
     def put(self, run: str, *, replace: bool = True) -> api.LabelResult:
         """Put what all people say into the run, in place of what they said before.

@@ -22,7 +22,7 @@ from diffgen import api
 from diffgen.data.picture_file import encode_png
 from diffgen.errors import DiffgenError, UserError
 from diffgen.ui.draw.strip import strip_of
-from diffgen.ui.labelling import Sheets
+from diffgen.ui.labelling import Sheets, WrongLabel
 from diffgen.ui.seen import Seen
 
 _LONGEST_VOTE = 4096  # bytes
@@ -117,6 +117,8 @@ def add_routes(app: FastAPI, seen: Seen, sheets: Sheets) -> None:
             version = await run_in_threadpool(sheets.vote, run, person, str(said["id"]), str(said["label"]))
         except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last one: brackets in brackets
             return PlainTextResponse(f"This is no label ({error}).", status_code=400)
+        except WrongLabel as error:
+            return PlainTextResponse(str(error), status_code=422)
         return JSONResponse({"version": version})
 
 

@@ -122,6 +122,33 @@ def test_one_label_is_told_of_as_one(tmp_path: Path) -> None:
     assert "1 picture has a class, 1 shows none, 1 is undecided." in _put(shared, "run")
 
 
+def test_what_no_class_is_called_is_no_label(tmp_path: Path) -> None:
+    """One would keep the labels of all people from the run, where the classes are asked for."""
+    httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
+    from diffgen.ui.routes import add_routes
+
+    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    place = Place(tmp_path, (tmp_path,))
+    sheets = Sheets(place)
+    sheets.make("run", 2)
+    first, second = sheets.ids("run")
+    app = fastapi.FastAPI()
+    add_routes(app, Seen(place), sheets)
+
+    async def ask() -> list[int]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            said = ("3", "", "invalid", "10", "three", "<b>x", "a\nb", " ")
+            answers = [await client.post("/labels/run/Ada", json={"id": first, "label": each}) for each in said]
+            assert answers[-1].text == "The run run has no such class; say one that it has, or 'invalid'."
+            return [each.status_code for each in answers]
+
+    assert asyncio.run(ask()) == [200, 200, 200, 422, 422, 422, 422, 422]
+    assert sheets.said("run", "Ada") == {first: "invalid"}
+    sheets.vote("run", "Ada", second, "3")
+    assert (sheets.put("run").labelled, sheets.put("run").invalid) == (1, 1)
+
+
 def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
     httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
     from diffgen.ui.routes import add_routes
