@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from typing import Any
-from urllib.parse import quote
 
 import gradio as gr
 from markupsafe import Markup
@@ -15,7 +14,7 @@ from diffgen.tasks.classification import role_name
 from diffgen.ui.draw.curves import curve
 from diffgen.ui.draw.found import said
 from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, section, thumbnails
+from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, report_link, section, thumbnails
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.hints import refusal
 from diffgen.ui.jobs import INTERRUPTED, Job
@@ -168,9 +167,7 @@ def drawn(shared: Shared, name: str | None, row: int, column: int) -> tuple[Any,
     count = len(sight.models)
     pair = (row if row < count else 0, column if column < count else 1)
     over = bool(line.figures)
-    link = Markup(
-        '<a class="dg-link" href="files/{}/report.html" target="_blank" rel="noopener">Open the report</a>'
-    ).format(quote(name))
+    link = report_link(name)
     return (
         state,
         section(

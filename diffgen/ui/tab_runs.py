@@ -11,7 +11,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
-from diffgen.ui.draw.parts import badge, joined, nothing, section, sentence, table
+from diffgen.ui.draw.parts import badge, joined, nothing, report_link, section, sentence, table
 from diffgen.ui.place import lines
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
@@ -129,9 +129,9 @@ def _links(shared: Shared, name: str | None) -> Markup:
     if not name or line is None or not line.figures:
         return nothing("Report and export are there when a search has come to its end.")
     return Markup(
-        '<p class="dg-links"><a class="dg-link" href="files/{0}/report.html" target="_blank" rel="noopener">Open the '
-        'report</a> <a class="dg-link" href="files/{0}/export.zip" download>Export all pictures as a zip</a></p>'
-    ).format(quote(name))
+        '<p class="dg-links">{} <a class="dg-link" href="files/{}/export.zip" download>Export all pictures as a zip</a>'
+        "</p>"
+    ).format(report_link(name), quote(name))
 
 
 def _checked(line: api.RunLine) -> str:

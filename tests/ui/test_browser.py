@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from diffgen import api
+from diffgen.report.data import ConditionView, GateView
 from diffgen.ui import tab_behaviours
+from diffgen.ui.draw.verdict import verdict as verdict_of
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.place import Place
 from tests.ui.steps import TABS, choose, figure, go
@@ -348,7 +350,14 @@ def test_a_verdict_comes_before_the_form_on_a_telephone(opened: Callable[..., An
     page.locator(_FIRST["Check"]).locator("visible=true").first.wait_for()
     form, verdict = page.get_by_placeholder("models/float.onnx").locator("visible=true"), page.locator("#dg-verdict")
     assert form.bounding_box()["y"] < verdict.bounding_box()["y"]  # there is none yet
-    verdict.evaluate("each => { each.innerHTML = '<table><tr><td>PASS</td></tr></table>'; }")
+    why = "The candidate is right on fewer of the real images than the limit allows, on 3 of 898 of them."
+    row = ConditionView("accuracy_drop", "accuracy drop", "FAIL", "0.33 points (3 of 898)", "", "0.20 points", why)
+    shown = verdict_of(GateView("done", "FAIL", "A", "B", "digits", (row,), (), False, "", "", "", 0))
+    verdict.evaluate("(each, shown) => { each.innerHTML = shown; }", str(shown))
+    assert verdict.locator(".dg-scroll").evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    assert verdict.get_by_text(why).bounding_box()["width"] > 200
+    link = verdict.get_by_role("link", name="Open the report")
+    assert link.get_attribute("href") == "files/done/report.html"
     assert verdict.bounding_box()["y"] < form.bounding_box()["y"]
     page.set_viewport_size({"width": 1280, "height": 900})
     assert form.bounding_box()["x"] < verdict.bounding_box()["x"]

@@ -119,15 +119,21 @@ def sentence(text: str) -> Markup:
     return Markup('<span class="dg-sentence">{}</span>').format(text) if text else Markup("")
 
 
+def report_link(run: str) -> Markup:
+    """To the report of a run that has come to its end."""
+    link = Markup('<a class="dg-link" href="files/{}/report.html" target="_blank" rel="noopener">Open the report</a>')
+    return link.format(quote(run))
+
+
 def _off(disabled: bool) -> Markup:
     return Markup(" disabled") if disabled else Markup("")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Markup]], caption: str = "") -> Markup:
     """A table; its first column names the rows."""
-    cells = Markup("<td>{}</td>")
+    cell = Markup('<td data-head="{}">{}</td>')  # a narrow page may write the head beside the cell
     body = joined(
-        Markup('<tr><th scope="row">{}</th>{}</tr>').format(row[0], joined(cells.format(each) for each in row[1:]))
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(row[0], joined(map(cell.format, head[1:], row[1:])))
         for row in rows
     )
     heads = joined(Markup('<th scope="col">{}</th>').format(each) for each in head)

@@ -7,7 +7,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from diffgen.report.data import GateView
-from diffgen.ui.draw.parts import badge, joined, note, section, sentence, table
+from diffgen.ui.draw.parts import badge, joined, note, report_link, section, sentence, table
 
 _MOST = 12  # behaviours that are listed
 _WORDS = "shift: the largest change of a probability; cell: a group of real images that look alike"
@@ -32,8 +32,13 @@ def verdict(view: GateView) -> Markup:
         )
         for each in view.rows
     ]
-    head = Markup('<div class="dg-status">{}<b>{}</b><span>{} against {}, on {}</span></div>').format(
-        badge(view.status), _MEANING.get(view.status, ""), view.candidate, view.base, view.data_name
+    head = Markup('<div class="dg-status">{}<b>{}</b>{}<span>{} against {}, on {}</span></div>').format(
+        badge(view.status),
+        _MEANING.get(view.status, ""),
+        report_link(view.run),
+        view.candidate,
+        view.base,
+        view.data_name,
     )
     parts = [head, *(note(each) for each in view.verdicts)]
     parts.append(section("Conditions", table(("value", "", "measured", "interval", "limit", "why"), rows)))
