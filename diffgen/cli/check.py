@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     _remove_old_verdict(arguments)  # before anything can be found wrong with the settings
     file = compare.job_from(arguments, CheckConfig)
     if arguments.accept is not None:
-        return _accept(arguments)
+        return _accept(arguments, progress)
     _remove_old_verdict(arguments)  # the file may name the folder
     config, base = config_from(arguments, file)
     if arguments.print_config:
@@ -185,7 +185,7 @@ def _refuse_beside_accept(arguments: argparse.Namespace) -> None:
         )
 
 
-def _accept(arguments: argparse.Namespace) -> int:
+def _accept(arguments: argparse.Namespace, progress: Progress) -> int:
     if arguments.store is None:
         raise UserError("The store is missing; name its folder with --store.")
     from diffgen.wording import count_of
@@ -193,6 +193,14 @@ def _accept(arguments: argparse.Namespace) -> int:
     accepted = api.accept(arguments.accept, arguments.store)
     known = f"{accepted.known:,} {'was' if accepted.known == 1 else 'were'} known"
     print(f"{count_of(accepted.added, 'behaviour')} added to {accepted.store}; {known}.")
+    if accepted.held_to:
+        held = "; ".join(f"{title} {text}" for title, text in accepted.held_to.items())
+        print(f"Later checks against {accepted.store} may come up to this, where their limits allow it: {held}.")
+    if accepted.failed:
+        progress.warn(
+            f"The check {arguments.accept} had failed ({'; '.join(accepted.failed)}), and what it measured is accepted "
+            f"all the same; remove its file under {Path(accepted.store) / 'accepted'} to take that back."
+        )
     if arguments.json:
         options.print_json(accepted.as_dict())
     return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from diffgen.gate.conditions import Condition, Status
 from diffgen.gate.record import check_drop, check_rate
@@ -25,7 +25,8 @@ DESIGN_EFFECT = 5.0
 SHIFT_TOLERANCE = 0.1
 _NAMED = 3
 _BEHAVIOUR = re.compile(r"A-\d{1,9}_B-\d{1,9}_[0-9a-f]{8}")
-_Counted = TypeVar("_Counted", Rate, AccuracyDrop)
+_Counted = Rate | AccuracyDrop
+_RATES = ("accuracy_drop", "disagreement_real", "disagreement_random")
 
 
 @dataclass(frozen=True)
@@ -119,31 +120,55 @@ def ratchet(values: GateValues, accepted: Sequence[Acceptance]) -> Iterator[Cond
     interval lies wholly above that of the accepted one: the same candidate, checked with another seed, draws other
     images and has another rate.
     """
-    drop = _rate("accuracy_drop_accepted", values.accuracy, [each.accuracy for each in accepted], points)
-    real = _rate("disagreement_real_accepted", values.real, [each.real for each in accepted], percent)
-    random = _rate("disagreement_random_accepted", values.random, [each.random for each in accepted], percent)
-    yield from (each for each in (drop, real, random) if each is not None)
+    now: tuple[_Counted | None, ...] = (values.accuracy, values.real, values.random)
+    for name, rate, allowed in zip(_RATES, now, _allowed_rates(accepted), strict=True):
+        if rate is not None and rate.of and allowed is not None:
+            yield _rate(f"{name}_accepted", rate, allowed)
     known = [(each, _worst(each, accepted)) for each in values.known]
     levels = [(each, level) for each, level in known if level is not None]
     if levels:
         yield _known(levels, values.search.queries)
 
 
-def _rate(
-    name: str, now: _Counted | None, before: Sequence[_Counted | None], shown: Callable[[float], str]
-) -> Condition | None:
+def held_to(accepted: Sequence[Acceptance]) -> dict[str, str]:
+    """What of each rate was accepted, and up to where its interval reaches: name of the value -> text."""
+    allowed = zip(_RATES, _allowed_rates(accepted), strict=True)
+    return {name: each.limit for name, each in allowed if each is not None}
+
+
+@dataclass(frozen=True)
+class _AllowedRate:
+    """The highest of the rates that were accepted: its text, and the upper end of its interval."""
+
+    limit: str
+    most: float
+    shown: Callable[[float], str]
+
+
+def _allowed_rates(accepted: Sequence[Acceptance]) -> Iterator[_AllowedRate | None]:
+    """For each of ``_RATES``; None where none was accepted."""
+    yield _highest([each.accuracy for each in accepted], points)
+    yield _highest([each.real for each in accepted], percent)
+    yield _highest([each.random for each in accepted], percent)
+
+
+def _highest(before: Sequence[_Counted | None], shown: Callable[[float], str]) -> _AllowedRate | None:
     accepted = [each for each in before if each is not None and each.of]
-    if now is None or not now.of or not accepted:
+    if not accepted:
         return None
     # of equal ones the surest: the shortest interval
     worst = max(accepted, key=lambda each: (each.share, -each.interval[1]))
     # a candidate that is better than the base has no drop; one that is as good as the base is no worse than accepted
-    allowed = max(0.0, worst.interval[1])
-    limit = f"{shown(max(0.0, worst.share))} accepted, up to {shown(allowed)}"
-    if now.interval[0] > allowed:
-        sentence = f"More than was accepted, even at the lower end of its interval: up to {shown(allowed)} was."
+    most = max(0.0, worst.interval[1])
+    return _AllowedRate(f"{shown(max(0.0, worst.share))} accepted, up to {shown(most)}", most, shown)
+
+
+def _rate(name: str, now: _Counted, allowed: _AllowedRate) -> Condition:
+    limit, most = allowed.limit, allowed.most
+    if now.interval[0] > most:
+        sentence = f"More than was accepted, even at the lower end of its interval: up to {allowed.shown(most)} was."
         return Condition(name, Status.FAIL, limit, sentence)
-    if now.share > allowed:
+    if now.share > most:
         sentence = "More than was accepted, but on too few images to be sure of it."
         return Condition(name, Status.WARN, limit, sentence)
     return Condition(name, Status.PASS, limit, "No more than was accepted, as far as so many images can tell.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.gate.ratchet import Acceptance, Level
-from diffgen.gate.record import read_values
+from diffgen.gate.conditions import Status
+from diffgen.gate.measured import TITLES
+from diffgen.gate.ratchet import Acceptance, Level, held_to
+from diffgen.gate.record import read_conditions, read_values
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_results
-from diffgen.runs.store import Store, StoredBehaviour, add_to_store, unreadable_values
+from diffgen.runs.store import Store, StoredBehaviour, add_to_store, read_store, unreadable_values
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,15 @@ class AcceptResult:
         store: the folder.
         added: behaviours that are new in it.
         known: behaviours of the run that the store knew already.
+        failed: conditions that the check had failed, for people.
+        held_to: what later checks against the store are held to, whatever their limits: title of a value -> text.
     """
 
     store: str
     added: int
     known: int
+    failed: tuple[str, ...] = ()
+    held_to: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -54,6 +60,7 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
         raise UserError(f"The run {folder.path} is no check; accept what 'diffgen check' found.")
     try:
         values = read_values(record)
+        broken = [each.name for each in read_conditions(record) if each.status is Status.FAIL]
         if values.search.problem:
             raise UserError(
                 f"The search of the check {folder.path} was interrupted, so its findings are incomplete; run "
@@ -67,15 +74,18 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
         }
         stored, levels = _new_behaviours(folder, record, about)
         levels |= {each.stored: Level(each.pictures, each.shift) for each in values.known}
-        accepted = Acceptance(values.search.queries, values.real, values.random, values.accuracy, levels).as_dict()
-        Acceptance.read(accepted)
+        accepted = Acceptance(values.search.queries, values.real, values.random, values.accuracy, levels)
+        Acceptance.read(accepted.as_dict())
         _, channels, height, width = folder.read_arrays("report")["samples"].shape
         if channels not in (1, 3):
             raise ValueError(f"its pictures have {channels} channels")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"The check {folder.path} cannot be read ({error}); the run folder is damaged.") from error
-    added = add_to_store(Path(store), stored, {**about, **accepted}, image_shape=(channels, height, width))
-    return AcceptResult(str(store), added, len(values.behaviours) - len(stored))
+    held = held_to((*acceptances(read_store(Path(store))), accepted))
+    added = add_to_store(Path(store), stored, {**about, **accepted.as_dict()}, image_shape=(channels, height, width))
+    titled = {TITLES[name]: text for name, text in held.items()}
+    failed = tuple(TITLES.get(name, name) for name in broken)
+    return AcceptResult(str(store), added, len(values.behaviours) - len(stored), failed, titled)
 
 
 def _new_behaviours(

@@ -69,6 +69,12 @@ def test_a_failed_check_is_accepted_and_passes_then(diffgen_command: Callable[..
     accepted = diffgen_command("check", "--accept", tmp_path / "first", "--store", store)
     assert accepted.code == 0
     assert accepted.out.startswith(f"{json.loads(lines[-1])['new_behaviours']} behaviours added")
+    held = next(line for line in accepted.out.splitlines() if line.startswith("Later checks against"))
+    accuracy = next(line for line in lines if "accuracy drop on real images" in line)
+    drop = " ".join(accuracy.split()[6:8])  # as in "PASS  accuracy drop on real images  0.22 points (...)"
+    assert f"accuracy drop on real images {drop} accepted, up to " in held
+    assert "disagreement on real images" in held
+    assert f"The check {tmp_path / 'first'} had failed (new behaviours)" in accepted.err
     second = diffgen_command(*words, "-o", tmp_path / "second")
     assert second.code == 0, second.out
     assert second.out.splitlines()[-1].startswith(("PASS: ", "WARN: "))
