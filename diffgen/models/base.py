@@ -25,7 +25,16 @@ from diffgen.models.inputs import (
     check_images,
 )
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.outputs import OutputKind, checked_rows, decide_outputs, find_fault, picked, to_probabilities
+from diffgen.models.outputs import (
+    ONLY_LABELS,
+    OutputKind,
+    are_labels,
+    checked_rows,
+    decide_outputs,
+    find_fault,
+    picked,
+    to_probabilities,
+)
 from diffgen.models.patience import leave_the_rest
 from diffgen.models.shapes import (
     DeclaredShape,
@@ -228,6 +237,8 @@ class BlackBox(ABC):
         given: OutputKind | None = None if said == "auto" else said
         # Only a finite answer can be judged; taken for logits, nothing but NaN and infinity is a fault.
         fault = find_fault(raw, given or "logits")
+        if fault is None and given is None and raw.shape[1] == 1 and are_labels(raw):
+            fault = ONLY_LABELS
         if fault is not None:
             finite = torch.isfinite(raw).all(dim=1)
             kind = SomeAnswersError if finite.any() and not finite.all() else UserError

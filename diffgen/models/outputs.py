@@ -21,6 +21,12 @@ _SUM_TOLERANCE = 0.05
 # Outputs that were found to be probabilities may leave [0, 1] by this much before we say that they are none.
 _LATER_TOLERANCE = 0.01
 _NAMED = 8
+_KINDS = 3  # two whole numbers are probabilities of the second class, too
+#: Worded to follow "Model x".
+ONLY_LABELS = (
+    "gives one whole number for each image, as labels are, and diffgen compares probabilities; export it so that it "
+    "gives shape (N, K), the probabilities or logits of all classes."
+)
 
 
 def picked(answer: object, output: str, name: str) -> object:
@@ -91,6 +97,8 @@ def checked_rows(answer: object, count: int, name: str) -> torch.Tensor:
             f"Model {name} gives {str(answer.dtype).removeprefix('torch.')} values; export it so that it gives "
             "floating point probabilities or logits, not labels or quantized numbers."
         )
+    if shape == (count,) and (not answer.is_floating_point() or are_labels(answer)):
+        raise UserError(f"Model {name} {ONLY_LABELS}")
     if shape == (count,):
         raise UserError(
             f"Model {name} gives an array of shape {shape} for {counted(count, 'image')}; export it so that it gives "
@@ -101,6 +109,12 @@ def checked_rows(answer: object, count: int, name: str) -> torch.Tensor:
         f"Model {name} gives an array of shape {shape} for {counted(count, 'image')}; export it so that it gives "
         f"shape (N, K), here ({count}, number of classes)."
     )
+
+
+def are_labels(values: torch.Tensor) -> bool:
+    """Whether single values for some dozens of images can be nothing but labels: whole numbers, three or more kinds."""
+    kinds = values.unique()
+    return len(kinds) >= _KINDS and bool((kinds >= 0).all() and (kinds == kinds.round()).all())
 
 
 def _described(answer: object) -> str:

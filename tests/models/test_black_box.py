@@ -301,6 +301,9 @@ def test_too_little_memory_is_said(images, told):
     "answers, answer, message",
     [
         ("shape (N,)", lambda n: np.zeros(n), r"an array of shape \(64,\) for 64 images; export it .* \(N, 1\)"),
+        ("labels alone, shape (N,)", lambda n: np.arange(n) % 10, "one whole number for each image, as labels are"),
+        ("labels alone, shape (N,), as floats", lambda n: np.arange(n) % 10.0, "one whole number for each image"),
+        ("labels alone, shape (N, 1)", lambda n: np.arange(n)[:, None] % 10.0, "one whole number for each image"),
         (
             "shape (N, K, 1)",
             lambda n: np.zeros((n, 10, 1)),
