@@ -100,6 +100,11 @@ def test_a_failed_check_is_accepted_and_passes_then(diffgen_command: Callable[..
             ["check", "a", "b", "--max-disagreement", "5"],
             ["--max-disagreement", "is 5; give a number from 0 to 1"],
         ),
+        (
+            "a configuration that is not there",
+            ["check", "a", "b", "--config", "nosuch.toml"],
+            ["nosuch.toml", "check the path"],
+        ),
         ("half a behaviour", ["check", "a", "b", "--max-new-behaviours", "0.5"], ["is 0.5; give a whole number"]),
         ("no random images", ["check", "a", "b", "--data", "digits", "--random-images", "0"], ["random_images"]),
         (
