@@ -113,7 +113,7 @@ def doubts(
     if not found and accuracy is not None and max(accuracy) - min(accuracy) > 0.15:
         worse = roles(models)[accuracy.index(min(accuracy))]
         found.append(
-            f"Model {worse} is {max(accuracy) - min(accuracy):.0%} less accurate than the "
+            f"Model {worse} is {100 * (max(accuracy) - min(accuracy)):.0f} points less accurate than the "
             f"{'other' if len(models) == 2 else 'best'}; if {'both' if len(models) == 2 else 'all'} were said to be "
             "equally good, its pre-processing probably differs."
         )
