@@ -28,6 +28,7 @@ _COMPANIONS = frozenset(
     {".txt", ".md", ".html", ".pdf", ".log", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".toml"}
     | {".ini", ".db", "README", "LICENSE"}
 )
+_TABLES = (".csv", ".tsv")  # may well say what the pictures show
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
     found = arrange(tree, split, source)
     if found.class_names is not None:
         say_order(found.class_names, f"The class folders of {source!r}", progress)
+    tables = ["/".join(path) for path in found.left_out if _suffix(path[-1]) in _TABLES]
+    if found.labels is None and tables:
+        progress.warn(
+            f"The pictures of {source!r} have no labels, since tables beside pictures ({some(tables)}) are not read; "
+            "put the pictures into one folder for each class, or give an .npz or .parquet file with labels."
+        )
     strange = ["/".join(path) for path in found.left_out if not _is_companion(path[-1])]
     if strange:
         progress.warn(

@@ -99,7 +99,7 @@ class CheckHooks(ComparisonHooks):
         if prepared.images.labels is None and self.config.limits.max_disagreement is None:
             self.progress.warn(
                 "The real images have no labels, so no limit is set on what the candidate gets wrong; give labelled "
-                "ones, or --max-disagreement."
+                "ones (a folder for each class, or an .npz or .parquet file with labels), or --max-disagreement."
             )
         search = SearchState(0, "The search did not come to its end.")
         measured = on_real_images(self.values, prepared, self.config.limits, self.progress)

@@ -114,6 +114,21 @@ def test_files_of_another_kind_are_left_out_and_named(tmp_path: Path, make: Any)
     assert warning.endswith("are left out: 'cat/a.avif', 'dog/notes'.")
 
 
+def test_a_table_beside_pictures_without_labels_is_named(tmp_path: Path, make: Any) -> None:
+    heard = Recording()
+    pictures = {f"{number}.png": make.picture(number) for number in range(50)}
+    make.write_folder(tmp_path / "flat", pictures | {"labels.csv": b"0.png,3"})
+    assert load(tmp_path / "flat", progress=heard.progress).labels is None
+    (warning,) = heard.heard
+    assert "have no labels" in warning
+    assert "('labels.csv')" in warning
+    assert "one folder for each class" in warning
+    # beside class folders it says nothing new
+    make.write_folder(tmp_path / "sorted", make.classes() | {"labels.csv": b"0.png,3"})
+    assert load(tmp_path / "sorted", progress=heard.progress).labels is not None
+    assert heard.heard == [warning]
+
+
 def test_a_picture_beside_the_class_folders(tmp_path: Path, make: Any, refused: Any) -> None:
     make.write_folder(tmp_path, make.classes() | {"preview.png": make.picture(0)})
     refused(tmp_path, "'preview.png'", "lies beside the class folders", case="a picture beside the class folders")
