@@ -28,8 +28,6 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         if len(contents) > _LARGEST:
             raise UserError(f"{what} {path} has more than {_LARGEST >> 20} MiB; repair or remove it.")
         return tomllib.loads(contents.decode("utf-8-sig"))
-    except FileNotFoundError as error:
-        raise UserError(f"{what} {path} cannot be read ({error.strerror}); check the path.") from error
     except OSError as error:
         advice = "check its permissions" if isinstance(error, PermissionError) else "check the path"
         raise UserError(f"{what} {path} cannot be read ({error.strerror}); {advice}.") from error
