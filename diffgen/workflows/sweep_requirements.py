@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Sequence
+from itertools import combinations
 
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.requirements import check_models, check_settings
@@ -86,3 +87,6 @@ def _check_files(cell: Cell) -> None:
     for place in cell.models:
         if not is_address(place) and not os.path.exists(place):
             raise UserError(f"The model file {place} does not exist; check the path.")
+    for one, other in combinations(cell.models, 2):
+        if len(cell.models) > 2 and _same(one, other):
+            raise UserError(f"The model {one} is named twice among {len(cell.models)}; leave one of them out.")

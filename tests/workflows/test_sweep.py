@@ -197,6 +197,7 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
 _FAILS = {
     "a model file that is not there": 'models = ["a", "gone.pt"]\ndata = "digits"\n',
     "data that are not there": 'models = ["a", "b"]\ndata = "gone"\n',
+    "one of three models twice": 'models = ["a", "b", "a"]\ndata = "digits"\n',
     "more models than a technique compares": 'models = ["a", "b", "c"]\ndata = "digits"\n',
 }
 
@@ -221,9 +222,10 @@ def test_every_cause_is_said_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         sweep(file)
     assert "0-seeds-60s-1 and 3 more" in str(caught.value)
-    data, models = caught.value.__notes__
+    data, twice, models = caught.value.__notes__
     assert "1-seeds-60s-1 and 3 more" in data
-    assert "2-dflare-60s-1 and 1 more" in models
+    assert "2-seeds-60s-1 and 3 more" in twice
+    assert "2-dflare-60s-1 and 3 more" in models
 
 
 def test_a_pair_of_one_file_is_warned_of_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
