@@ -80,7 +80,7 @@ def build(shared: Shared) -> gr.Blocks:
         listed = gr.State([])  # all runs, and how it stands with each
         with gr.Tabs(elem_id="dg-tabs") as tabs:
             with gr.Tab("Run", id="run") as begin:
-                tab_run.build(shared, run, tabs)
+                tab_run.build(shared, page, run, tabs)
             with gr.Tab("Live", id="live") as live:
                 tab_live.build(shared, run, live)
             with gr.Tab("Behaviours", id="behaviours") as behaviours:

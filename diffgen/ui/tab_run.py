@@ -22,6 +22,11 @@ from diffgen.ui.picker import Pick, tree
 from diffgen.ui.shared import EACH, Shared, html, told, written
 
 _USUAL = CompareConfig()
+# For as long as the browser's tab is open; the address of a server may hold a key, so that such a field is not kept.
+_KEEP = """(...said) => {
+  sessionStorage.setItem('diffgen-run', JSON.stringify(said.map((each) => String(each).includes('://') ? '' : each)));
+}"""
+_KEPT = "(...said) => JSON.parse(sessionStorage.getItem('diffgen-run')) ?? said"
 
 
 class Choices(NamedTuple):
@@ -86,8 +91,8 @@ def model_paths(shared: Shared, text: str) -> list[str]:
     return [shared.place.given(line, "model") for line in (text or "").splitlines() if line.strip()]
 
 
-def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
-    """Draw the tab; a run that is started becomes the chosen one."""
+def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> None:
+    """Draw the tab; a run that is started becomes the chosen one, and what was typed is there after a reload."""
     place = shared.place
 
     def roots() -> Markup:
@@ -208,6 +213,9 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs) -> None:
         return gr.Dropdown(choices=shared.names(), value=found.name), gr.Tabs(selected="live")
 
     start.click(told(begin), asked, [run, tabs], api_name="start")
+    typed = [models, data, technique, preset, budget, seed, name]
+    page.load(None, typed, typed, js=_KEPT)
+    gr.on([each.change for each in typed], None, typed, None, js=_KEEP)
 
 
 def _fields(fields: tuple[form.Field, ...]) -> list[Any]:

@@ -285,6 +285,22 @@ def test_a_reload_lands_on_the_same_tab_and_run(opened: Callable[..., Any], widt
         page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
 
 
+def test_what_was_typed_under_run_is_there_after_a_reload(opened: Callable[..., Any]) -> None:
+    """But no address of a server, which may hold a key."""
+    page = opened(another=True)
+    budget = page.get_by_label("Budget").locator("visible=true")
+    models, data = page.locator("#dg-models textarea"), page.locator("#dg-data textarea, #dg-data input").first
+    models.fill("https://user:key@models.example/v2\nb.onnx")
+    data.fill("digits:test")
+    budget.fill("4000q")
+    page.wait_for_function("() => sessionStorage.getItem('diffgen-run')?.includes('4000q')")
+    assert "key" not in page.evaluate("sessionStorage.getItem('diffgen-run')")
+    page.reload()
+    playwright.expect(budget).to_have_value("4000q")
+    playwright.expect(data).to_have_value("digits:test")
+    playwright.expect(models).to_have_value("")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped")
 def test_what_runs_is_shown_and_a_fold_stays_open(opened: Callable[..., Any], place: Place) -> None:
