@@ -282,6 +282,8 @@ class GeneticTechnique(LatentTechnique):
 
     @classmethod
     def joined_outcomes(cls, parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        # checkpoints of before do not say how many were under way
+        parts = [{"under_way": np.zeros(1, dtype=np.int64), **each} for each in parts]
         workers = np.repeat(np.arange(len(parts), dtype=np.int64), [len(each["number"]) for each in parts])
         return {**super().joined_outcomes(parts), "worker": workers}
 
