@@ -118,12 +118,6 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique {config.technique} asks a discriminator how real its pictures are, and the generator "
             f"{extensions.name_of(given)} comes without; leave generator= out, or use another technique."
         )
-    # a GAN, or the generator's file, may be of use for its discriminator alone
-    judges = {"gan": uses_gan(config), "file": own.discriminator is not None}
-    if config.source.family is not None and not needs.source and not judges.get(config.source.family, False):
-        raise UserError(
-            f"The technique {config.technique} makes its pictures from the real images itself; leave --source out."
-        )
     family.check(config)
     if own.file is not None and family.name in FAMILIES and family.name != "file":
         raise UserError(
@@ -145,6 +139,10 @@ def check_settings(config: CompareConfig) -> None:
         raise UserError(
             f"The technique {config.technique} draws what lies between two real images, and the source {family.name} "
             f"draws nothing there; use --source {' or '.join(able)}."
+        )
+    if config.source.family in ("seeds", "mixed") and not needs.source:
+        raise UserError(
+            f"The technique {config.technique} makes its pictures from the real images itself; leave --source out."
         )
     if config.technique == "seeds" and family.name != "seeds":
         raise UserError(

@@ -16,7 +16,7 @@ import torch
 from diffgen.comparison import checkpoints
 from diffgen.comparison import line as comparison
 from diffgen.comparison.line import CompareResult
-from diffgen.config import CompareConfig, SourceConfig, replace
+from diffgen.config import CompareConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.events import StopToken
 from diffgen.runs.arrays import read_arrays, write_arrays
@@ -373,8 +373,6 @@ def test_other_techniques_too(
     short_descent: None,
 ) -> None:
     config = replace(small_config, batch_size=32)
-    if technique in ("real_data", "dflare", "diffchaser"):  # which ask no source
-        config = replace(config, source=SourceConfig())
     whole = start(config=config, technique=technique)
     kept = shutil.move(whole.run, tmp_path / "whole")
     model = Fragile(model_files["a"], cut, after=400)

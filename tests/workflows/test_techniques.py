@@ -63,7 +63,6 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
     config = replace(
         small_config,
         budget=Budget(queries=500),
-        source=SourceConfig(),
         filters=replace(small_config.filters, names=("reconstruction", "ssim")),
     )
     shown = Recording()
@@ -153,32 +152,11 @@ def test_images_to_begin_with_are_asked_for_before_anything_is_trained(
                 always(3),
                 data=(digits.images, digits.labels),
                 technique=technique,
-                config=replace(small_config, source=SourceConfig()),
+                config=small_config,
                 output=tmp_path / "run",
             )
         told("Techniques", f"{technique} where no image can be begun with", missing.value)
         assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_a_source_must_be_of_use(family: str, told: Callable[..., None]) -> None:
-    config = CompareConfig(technique="dflare", source=SourceConfig(family=family))  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"dflare makes its pictures .* leave --source out") as caught:
-        check_settings(config)
-    told("Techniques", "a source for a technique that asks none", caught.value)
-
-
-def test_a_source_may_be_of_use_for_its_discriminator() -> None:
-    gan = SourceConfig(family="gan")
-    judged = FilterConfig(names=("discriminator", "ssim"))
-    check_settings(CompareConfig(technique="dflare", source=gan, filters=judged))
-    check_settings(CompareConfig(technique="dflare", source=gan, gan_file="gan.safetensors"))
-    check_settings(CompareConfig(technique="drfuzz", source=gan))
-    own = GeneratorConfig(file="g.onnx", latent_dim=8, discriminator="d.onnx")
-    check_settings(CompareConfig(technique="dflare", source=SourceConfig(family="file"), generator=own))
-    # an auto-encoder draws nothing here, whatever the filters ask
-    with pytest.raises(UserError, match="leave --source out"):
-        check_settings(CompareConfig(technique="dflare", source=SourceConfig(family="vae"), filters=judged))
 
 
 def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> None:
