@@ -61,6 +61,7 @@ def page(place: Place) -> Iterator[str]:
 PATIENCE = 240_000  # ms that anything may take in a browser: the machine may be busy
 # what Gradio itself says into the console, and what a reload cuts off
 _USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")
+_CUT_OFF = ("net::ERR_FAILED", "status of 502", "Unexpected error 404", "network error")  # the last two: by a reload
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def opened(context: Any, browser: Any, page: str) -> Iterator[Callable[..., Any]
         run: str = "done", *, width: int = 1440, scheme: str = "light", another: bool = False, fails: bool = False
     ) -> Any:
         """A page on a run, in the browser of all tests or in another one; ``fails``: the test cuts requests off."""
-        usual = (*_USUAL, "net::ERR_FAILED", "status of 502") if fails else _USUAL
+        usual = (*_USUAL, *_CUT_OFF) if fails else _USUAL
         own = known_to(browser, page) if another else context
         found = own.new_page()
         closed.append(own if another else found)
