@@ -245,41 +245,40 @@ def judges_text(measurement: Measurement, pairs: Sequence[str]) -> list[str]:
     return list(lines.values())
 
 
-def parser() -> argparse.ArgumentParser:
-    """The words of the command line."""
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("out", type=Path, nargs="?", default=Path("recognised"))
-    words.add_argument("--shared", type=Path, default=Path("../shared"))
-    words.add_argument("--models", type=Path, default=Path("pairs"), help="OUT of benchmarks.pairs")
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", default=Path("recognised"))
+    parser.add_argument("--shared", type=Path, default=Path("../shared"))
+    parser.add_argument("--models", type=Path, default=Path("pairs"), help="OUT of benchmarks.pairs")
     names = list(find_pairs(Path(), Path(), Path()))
-    words.add_argument("--pairs", nargs="+", choices=names, default=[name for name in names if name != "digits"])
-    words.add_argument("--ways", nargs="+", help=f"out of {', '.join(WAYS)} and those of --way")
-    words.add_argument("--way", action="append", default=[], metavar="NAME=WORDS", help="a way of your own")
-    words.add_argument("--conditions", nargs="+", choices=CONDITIONS, default=["warm"])
-    words.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
-    words.add_argument("--warm-seconds", type=float, default=60)
-    words.add_argument("--cold-seconds", type=float, default=180)
-    words.add_argument("--queries", type=int, help="in place of the seconds, to see whether all runs")
-    words.add_argument("--words", default="", help="further words for every command line")
-    words.add_argument("--jobs", type=int, default=1, help="cells at a time, at most one a core")
-    words.add_argument("--keep", action="store_true", help="delete no run")
-    words.add_argument("--only", choices=("run", "judge", "page"), help="one step alone")
-    words.add_argument("--page", type=Path, help="where the page is written (default: OUT/recognised.md)")
-    words.add_argument("--sheet", type=Path, metavar="FOLDER", help="draw sheets for eyes, and no more")
-    words.add_argument("--count", type=Path, nargs=2, metavar=("NAMES", "KEY"), help="compare typed names with a key")
-    return words
+    parser.add_argument("--pairs", nargs="+", choices=names, default=[name for name in names if name != "digits"])
+    parser.add_argument("--ways", nargs="+", help=f"out of {', '.join(WAYS)} and those of --way")
+    parser.add_argument("--way", action="append", default=[], metavar="NAME=WORDS", help="a way of your own")
+    parser.add_argument("--conditions", nargs="+", choices=CONDITIONS, default=["warm"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--warm-seconds", type=float, default=60)
+    parser.add_argument("--cold-seconds", type=float, default=180)
+    parser.add_argument("--queries", type=int, help="in place of the seconds, to see whether all runs")
+    parser.add_argument("--words", default="", help="further words for every command line")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time, at most one a core")
+    parser.add_argument("--keep", action="store_true", help="delete no run")
+    parser.add_argument("--only", choices=("run", "judge", "page"), help="one step alone")
+    parser.add_argument("--page", type=Path, help="where the page is written (default: OUT/recognised.md)")
+    parser.add_argument("--sheet", type=Path, metavar="FOLDER", help="draw sheets for eyes, and no more")
+    parser.add_argument("--count", type=Path, nargs=2, metavar=("NAMES", "KEY"), help="compare typed names with a key")
+    return parser
 
 
 def main() -> None:
-    words = parser()
-    arguments = words.parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
     if arguments.count is not None:
         print(count_names(*arguments.count))
         return
     measurement = Measurement(arguments)
     unknown = {cell.way for cell in measurement.cells} - measurement.ways.keys()
     if unknown:
-        words.error(f"no way is called {', '.join(sorted(unknown))}; there are {', '.join(measurement.ways)}.")
+        parser.error(f"no way is called {', '.join(sorted(unknown))}; there are {', '.join(measurement.ways)}.")
     if arguments.sheet is not None:
         for name in arguments.pairs:
             way = (arguments.ways or ["default"])[0]

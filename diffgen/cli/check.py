@@ -105,11 +105,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _resume(arguments, progress)
     if arguments.accept is not None:
         _refuse_beside_accept(arguments)
-    _remove_old_verdict(arguments)  # before anything can be found wrong with the settings
-    file = compare.job_from(arguments, CheckConfig)
+    try:
+        file = compare.job_from(arguments, CheckConfig)
+    finally:
+        _remove_old_verdict(arguments)  # the file may name its folder, and may be what is wrong
     if arguments.accept is not None:
         return _accept(arguments, progress)
-    _remove_old_verdict(arguments)  # the file may name the folder
     config, base = config_from(arguments, file)
     if arguments.print_config:
         settings = written(config, base)

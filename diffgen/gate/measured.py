@@ -95,7 +95,7 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     if (lost := values.class_disagreement) is not None:
         low, high = lost.interval
         value = f"{percent(lost.share)} ({lost.only_base:,} of {lost.of:,} that the base calls {lost.name})"
-        yield Measured("class_disagreement_real", value, f"{percent(low)} to {percent(high)}")
+        yield Measured("class_disagreement_real", value, f"{percent(max(0.0, low))} to {percent(high)}")
     yield from _rate("disagreement_random", values.random)
     yield from _rate("top5_flips_real", values.top5_real)
     yield from _rate("top5_flips_random", values.top5_random)

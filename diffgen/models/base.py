@@ -26,12 +26,11 @@ from diffgen.models.inputs import (
 )
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import (
-    ONLY_LABELS,
     OutputKind,
-    are_labels,
     checked_rows,
     decide_outputs,
     find_fault,
+    find_first_fault,
     picked,
     to_probabilities,
 )
@@ -235,10 +234,7 @@ class BlackBox(ABC):
             check_single(self, images)
         said = self.preprocessing.outputs
         given: OutputKind | None = None if said == "auto" else said
-        # Only a finite answer can be judged; taken for logits, nothing but NaN and infinity is a fault.
-        fault = find_fault(raw, given or "logits")
-        if fault is None and given is None and raw.shape[1] == 1 and are_labels(raw):
-            fault = ONLY_LABELS
+        fault = find_first_fault(raw, given)
         if fault is not None:
             finite = torch.isfinite(raw).all(dim=1)
             kind = SomeAnswersError if finite.any() and not finite.all() else UserError

@@ -22,8 +22,8 @@ _SUM_TOLERANCE = 0.05
 _LATER_TOLERANCE = 0.01
 _NAMED = 8
 _KINDS = 3  # two whole numbers are probabilities of the second class, too
-#: Worded to follow "Model x".
-ONLY_LABELS = (
+# worded to follow "Model x"
+_ONLY_LABELS = (
     "gives one whole number for each image, as labels are, and diffgen compares probabilities; export it so that it "
     "gives shape (N, K), the probabilities or logits of all classes."
 )
@@ -97,8 +97,8 @@ def checked_rows(answer: object, count: int, name: str) -> torch.Tensor:
             f"Model {name} gives {str(answer.dtype).removeprefix('torch.')} values; export it so that it gives "
             "floating point probabilities or logits, not labels or quantized numbers."
         )
-    if shape == (count,) and (not answer.is_floating_point() or are_labels(answer)):
-        raise UserError(f"Model {name} {ONLY_LABELS}")
+    if shape == (count,) and (not answer.is_floating_point() or _are_labels(answer)):
+        raise UserError(f"Model {name} {_ONLY_LABELS}")
     if shape == (count,):
         raise UserError(
             f"Model {name} gives an array of shape {shape} for {counted(count, 'image')}; export it so that it gives "
@@ -111,7 +111,7 @@ def checked_rows(answer: object, count: int, name: str) -> torch.Tensor:
     )
 
 
-def are_labels(values: torch.Tensor) -> bool:
+def _are_labels(values: torch.Tensor) -> bool:
     """Whether single values for some dozens of images can be nothing but labels: whole numbers, three or more kinds."""
     kinds = values.unique()
     return len(kinds) >= _KINDS and bool((kinds >= 0).all() and (kinds == kinds.round()).all())
@@ -166,6 +166,15 @@ def find_fault(raw: torch.Tensor, kind: OutputKind) -> str | None:
             "logits in its pre-processing."
         )
     return None
+
+
+def find_first_fault(raw: torch.Tensor, given: OutputKind | None) -> str | None:
+    """As :func:`find_fault`, of a model's first answers; ``given`` None: what they are is not decided yet."""
+    # only a finite answer can be judged; taken for logits, nothing but NaN and infinity is a fault
+    fault = find_fault(raw, given or "logits")
+    if fault is None and given is None and raw.shape[1] == 1 and _are_labels(raw):
+        return _ONLY_LABELS
+    return fault
 
 
 def to_probabilities(raw: torch.Tensor, kind: OutputKind) -> torch.Tensor:

@@ -181,9 +181,9 @@ class Evaluator:
         made = np.flatnonzero(origins.seeds != NO_SEED)
         pictures = proposal.images[rows.cpu()[torch.from_numpy(made)]].cpu().numpy()
         changed[made] = (pictures != self._unchanged_are[origins.seeds[made]]).any(axis=(1, 2, 3))
-        triggers[rows[torch.from_numpy(~changed).to(rows.device)]] = False
-        kept = np.flatnonzero(changed)
-        return rows[torch.from_numpy(kept).to(rows.device)], origins[kept]
+        kept = torch.from_numpy(changed).to(rows.device)
+        triggers[rows[~kept]] = False
+        return rows[kept], origins[np.flatnonzero(changed)]
 
     def _examined(self, images: torch.Tensor, seeds: Int64Array | None) -> tuple[torch.Tensor, BoolArray | None]:
         """Violation and recognition of triggers, in pieces where memory is too small for all of them."""

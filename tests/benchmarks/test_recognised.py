@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.process_tree import processor_seconds
-from benchmarks.recognised import Measurement, parser
+from benchmarks.recognised import Measurement, _parser
 from benchmarks.recognised_cells import Cell, counts, run
 from benchmarks.recognised_page import best_other, page
 from benchmarks.recognised_sheet import count_names, draw
@@ -47,9 +47,9 @@ def test_cells_of_another_budget_are_refused(tmp_path: Path) -> None:
     cell = {"pair": "digits", "condition": "warm", "way": "default", "seed": 0}
     (tmp_path / "cells.jsonl").write_text(json.dumps({"cell": cell, "exit_code": 0, "budget": "300q"}) + "\n")
     words = [str(tmp_path), "--pairs", "digits", "--ways", "default", "--seeds", "0", "--queries"]
-    Measurement(parser().parse_args([*words, "300"])).run()  # nothing is made again
+    Measurement(_parser().parse_args([*words, "300"])).run()  # nothing is made again
     with pytest.raises(SystemExit, match="has it with a budget of 300q"):
-        Measurement(parser().parse_args([*words, "200"])).run()
+        Measurement(_parser().parse_args([*words, "200"])).run()
 
 
 @pytest.mark.slow
