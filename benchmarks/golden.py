@@ -52,7 +52,7 @@ _GAN_STEPS = 300
 _SEED = 7
 # what columns were called, and what was not there, when golden runs were first made
 _FORMER = {"genes": "latents", "seeds": "sources"}
-_ADDED = ("columns/recipes", "verdicts/seed_labels")
+_ADDED = ("columns/recipes", "verdicts/seed_labels", "verdicts/seed_differs")
 _TRAINED_ON, _COMPARED_ON = 5_000, 2_000  # MNIST images
 
 

@@ -169,11 +169,18 @@ def counts(triggers: TriggerTable, sure: np.ndarray, *, threshold: float) -> dic
         "distinct": distinct,
         "behaviours": kinds,
         "near_duplicates": 1 - distinct / recognised if recognised else None,
+        "behaviours_of_agreement": _of_agreement(triggers, sure, threshold),
         "valid_behaviours": _distinct(triggers, valid, threshold)[2],
         "counted": shown,
         "counted_behaviours": shown_kinds,
         "counted_near_duplicates": 1 - shown_distinct / shown if shown else None,
     }
+
+
+def _of_agreement(triggers: TriggerTable, sure: np.ndarray, threshold: float) -> int | None:
+    """Behaviours without pictures that begin with a real image on which the models disagree; None: not known."""
+    differs = getattr(triggers.known, "seed_differs", None)
+    return None if differs is None else _distinct(triggers, sure & ~differs, threshold)[2]
 
 
 def _distinct(triggers: TriggerTable, which: np.ndarray, threshold: float) -> tuple[int, int, int]:

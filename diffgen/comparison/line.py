@@ -300,6 +300,7 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
         near_duplicate=prepared.config.filters.near_duplicate,
         verify_limit=prepared.config.verify_limit,
         real_labels=prepared.images.labels,
+        real_differing=prepared.real.disagreements,
         recogniser=prepared.recogniser,
         taught_labels=prepared.jury.labels,
         progress=progress,

@@ -40,6 +40,7 @@ def judge_triggers(
     near_duplicate: float,
     verify_limit: int,
     real_labels: Int64Array | None = None,
+    real_differing: Int64Array | None = None,
     recogniser: Recogniser | None = None,
     taught_labels: Int64Array | None = None,
     progress: Progress,
@@ -57,6 +58,7 @@ def judge_triggers(
             repeat others, a picture of every behaviour before the second one of any (:func:`in_rounds`). The rest are
             asked about in batches composed otherwise than in the search.
         real_labels: int64, of all real images, or None.
+        real_differing: int64, rows of the real images on which the models disagree, or None: not known.
         recogniser: the jury, or None: nobody says what the pictures show.
         taught_labels: int64, those of all real images from which the jury learned, or None for ``real_labels``.
 
@@ -78,6 +80,7 @@ def judge_triggers(
         cells=which,
         near_duplicate_of=_repeats(triggers, filtered.accepted, near_duplicate),
         seed_labels=seed_labels(triggers.seeds, real_labels),
+        seed_differs=_seed_differs(triggers.seeds, real_differing),
         **({} if reading is None else vars(reading)),
     )
     # as if all disagreed again
@@ -151,6 +154,11 @@ def seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> Int
     if seeds is None or real_labels is None:
         return None
     return np.where(seeds == NO_SEED, UNKNOWN_LABEL, real_labels[seeds]).astype(np.int64)
+
+
+def _seed_differs(seeds: Int64Array | None, differing: Int64Array | None) -> BoolArray | None:
+    """Whether triggers were made from a real image on which the models disagree already."""
+    return None if seeds is None or differing is None else np.isin(seeds, differing)
 
 
 def in_rounds(keys: Int64Array, probabilities: Float32Array) -> Int64Array:

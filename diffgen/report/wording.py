@@ -186,7 +186,18 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
 
 
 def _notes(data: ReportData) -> tuple[str, ...]:
-    return (*filter(None, [near_duplicates(data)]), *_asked_again(data), *_what_is_left(data))
+    return (*filter(None, [near_duplicates(data), _of_agreement(data)]), *_asked_again(data), *_what_is_left(data))
+
+
+def _of_agreement(data: ReportData) -> str:
+    """How many behaviours the real images alone, changed a little, would not have shown."""
+    met, found = data.results.behaviours_of_agreement, data.results.behaviours
+    if met is None or found == 0 or data.real_disagreement_count == 0:
+        return ""
+    return (
+        f"{number(met)} of the {count_of(found, 'behaviour')} {'was' if met == 1 else 'were'} met on pictures that do "
+        f"not begin with a real image on which {data.models} disagree already."
+    )
 
 
 def _what_is_left(data: ReportData) -> tuple[str, ...]:

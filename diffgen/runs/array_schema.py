@@ -40,6 +40,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "cells": _ROWS,
         "near_duplicate_of": _ROWS,
         "seed_labels": _ROWS,
+        "seed_differs": ("b", 1),
         "named": _ROWS,
         "certainty": _NUMBERS,
         "recognised": ("b", 1),
@@ -84,7 +85,14 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
 # arrays of numbers of triggers
 _OF_TRIGGERS = {"report": ("shown", "rejected"), "shrunk": ("numbers",), "selection": ("shown", "rows")}
 _MAY_BE_MISSING = {"diversity", "scores", "shown_scores", "accuracy"}  # NaN stands for what was not asked
-_MAY_BE_MISSING_VERDICTS = ("near_duplicate_of", "seed_labels", "named", "certainty", "recognised")
+_MAY_BE_MISSING_VERDICTS = (
+    "near_duplicate_of",
+    "seed_labels",
+    "seed_differs",
+    "named",
+    "certainty",
+    "recognised",
+)
 _CONFIRMATIONS = 2  # the highest number that says how a trigger was confirmed
 
 

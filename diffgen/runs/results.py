@@ -30,6 +30,8 @@ class RunResults:
         triggers, valid_triggers: confirmed ones, and those of them that no filter rejected.
         distinct_valid_triggers: the valid ones without near-duplicates; what the headline counts.
         behaviours: kinds of what the models say x cell, among the distinct valid triggers.
+        behaviours_of_agreement: those of them that were met on a picture made from a real image on which the models
+            agree, or drawn; None: all pictures were drawn, or an earlier version wrote the run.
         behaviours_at_least: lower bound of how many behaviours there are, found or not (Chao1).
         discovery: how many new behaviours the last part of the search met.
         label_pairs: different ordered label pairs among the distinct valid triggers.
@@ -99,6 +101,7 @@ class RunResults:
     filters: tuple[FilterFigures, ...]
     real_disagreements: int
     real_matrix: LabelPairs
+    behaviours_of_agreement: int | None = None
     gan: Mapping[str, str]
     mutated: bool = False
     recognised_triggers: int | None = None
@@ -211,6 +214,8 @@ def counted(
         queries=queries,
         history=history,
     )
+    if (differs := triggers.known.seed_differs) is not None:
+        found["behaviours_of_agreement"] = len(np.unique(triggers.behaviours[triggers.distinct & ~differs], axis=0))
     return {**found, **recognised_figures(triggers)} if triggers.has_jury else found
 
 

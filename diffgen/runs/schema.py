@@ -219,7 +219,13 @@ RESULTS = fields(
         "many": or_none(_MANY),
         "no_jury": text,
         **dict.fromkeys(
-            ("recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours"), or_none(whole())
+            (
+                "behaviours_of_agreement",
+                "recognised_triggers",
+                "recognised_distinct_triggers",
+                "recognised_behaviours",
+            ),
+            or_none(whole()),
         ),
         "faults": or_none(names_to(fields({"pictures": whole(), "behaviours": whole()}))),
     },

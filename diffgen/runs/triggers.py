@@ -81,6 +81,8 @@ class Verdicts:
         near_duplicate_of: int64 (N,): see :func:`diffgen.metrics.counting.is_distinct`.
         seed_labels: int64 (N,), label of the real image that each was made from, or ``UNKNOWN_LABEL``; None where all
             were drawn, or the real images have no labels.
+        seed_differs: bool (N,), whether the models disagree on that real image already; False for what was drawn; None
+            where all were drawn, or an earlier version wrote the run.
         named: int64 (N,), what the jury says that each shows; None, with the two after it, where there was no jury.
         certainty: float32 (N,), how sure it is, see :class:`diffgen.features.recognition.Reading`.
         recognised: bool (N,): it is sure enough, and contradicts no label of the seed.
@@ -92,6 +94,7 @@ class Verdicts:
     cells: Int64Array
     near_duplicate_of: Int64Array
     seed_labels: Int64Array | None = None
+    seed_differs: BoolArray | None = None
     named: Int64Array | None = None
     certainty: Float32Array | None = None
     recognised: BoolArray | None = None

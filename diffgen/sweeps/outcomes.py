@@ -42,6 +42,7 @@ class Outcome:
     valid_triggers: int | None = None
     distinct_valid_triggers: int | None = None
     behaviours: int | None = None
+    behaviours_of_agreement: int | None = None
     recognised_behaviours: int | None = None
     label_pairs: int | None = None
     why: str = ""

@@ -139,6 +139,8 @@ def row_of(triggers: TriggerTable, index: int, classes: Sequence[str], filters: 
     row["query"] = int(triggers.query[index])
     origin = triggers.origin(index)
     row["seed_row"], row["seed_label"] = origin.seed, origin.seed_label
+    known = verdicts.seed_differs is not None and origin.seed is not None
+    row["seed_differs"] = bool(verdicts.seed_differs[index]) if known else None
     row["recipe"] = recipe_text(origin.recipe) or None
     return {**row, **_verdict(triggers, index, classes)}
 
@@ -169,7 +171,7 @@ def columns_of(rows: list[dict[str, Any]], filters: list[str], *, models: int) -
     names += ["divergence", "diversity"]
     names += [f"score_{safe_name(name)}" for name in filters]
     names += ["rejected_by", "near_duplicate_of", "cell", "generation", "query"]
-    names += ["seed_row", "seed_label", "recipe", *_VERDICT]
+    names += ["seed_row", "seed_label", "seed_differs", "recipe", *_VERDICT]
     return {name: [] for name in names}
 
 
@@ -222,7 +224,7 @@ class _Tables:
 def arrow_schema(arrow: Any, columns: Iterable[str]) -> list[tuple[str, Any]]:
     """Name and type of each column, also of one without a value."""
     kinds = {name: arrow.string() for name in ("rejected_by", "file", "recipe", "jury_name", "wrong")}
-    kinds |= {"jury_certainty": arrow.float64(), "valid": arrow.bool_(), "distinct": arrow.bool_()}
+    kinds |= {"jury_certainty": arrow.float64(), **dict.fromkeys(("valid", "distinct", "seed_differs"), arrow.bool_())}
     for name in columns:
         if name.startswith("name_"):
             kinds[name] = arrow.string()

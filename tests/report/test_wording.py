@@ -130,6 +130,19 @@ def test_escape_markdown():
     assert escape_markdown("a|b\n`<i>`") == r"a\|b \`&lt;i&gt;\`"
 
 
+def test_what_begins_where_the_models_disagree_already_is_told_apart(report_data):
+    data = changed(report_data, behaviours=87, behaviours_of_agreement=60)
+    assert data.real_disagreement_count > 0
+    said = (
+        "60 of the 87 behaviours were met on pictures that do not begin with a real image on which A and B disagree "
+        "already."
+    )
+    assert said in headline(data).notes
+    assert "| of these, not made from a real image on which the models disagree | 60 |" in render_markdown(data)
+    unknown = changed(data, behaviours_of_agreement=None)
+    assert "disagree already" not in " ".join(headline(unknown).notes)
+
+
 def test_what_is_left_is_said_as_a_lower_bound(report_data):
     data = changed(report_data, behaviours=87, behaviours_at_least=120, discovery=Discovery(4000, 14))
     notes = " ".join(headline(data).notes)
