@@ -139,8 +139,8 @@ def row_of(triggers: TriggerTable, index: int, classes: Sequence[str], filters: 
     row["query"] = int(triggers.query[index])
     origin = triggers.origin(index)
     row["seed_row"], row["seed_label"] = origin.seed, origin.seed_label
-    known = verdicts.seed_differs is not None and origin.seed is not None
-    row["seed_differs"] = bool(verdicts.seed_differs[index]) if known else None
+    differs = verdicts.seed_differs
+    row["seed_differs"] = None if differs is None or origin.seed is None else bool(differs[index])
     row["recipe"] = recipe_text(origin.recipe) or None
     return {**row, **_verdict(triggers, index, classes)}
 
