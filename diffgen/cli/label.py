@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
         sheet = api.label_export(
             arguments.run_folder, arguments.export, config=config, events=progress.listener, stop=progress.stop
         )
-        print(f"{sheet.pictures:,} of {sheet.valid_triggers:,} valid triggers: {sheet.folder}/label.html")
+        found = f"{sheet.distinct_valid_triggers:,} valid triggers without near-duplicates"
+        print(f"{sheet.pictures:,} of {found}: {sheet.folder}/label.html")
         print("Open that page in a browser, or fill in labels.csv; then import the file.")
         return _finish(arguments, sheet.as_dict())
     if not (arguments.sheets or arguments.oracle or arguments.intended):

@@ -48,13 +48,13 @@ class SheetResult:
         run: the run folder.
         folder: where it is.
         pictures: on it.
-        valid_triggers: from which they were drawn.
+        distinct_valid_triggers: from which they were drawn: valid ones without near-duplicates.
     """
 
     run: str
     folder: str
     pictures: int
-    valid_triggers: int
+    distinct_valid_triggers: int
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -101,7 +101,7 @@ def label_export(
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> SheetResult:
-    """Write a blind label sheet of valid triggers: labels.csv, label.html and pictures/. Whole or not at all.
+    """Write a blind label sheet of distinct valid triggers: labels.csv, label.html and pictures/. Whole or not at all.
 
     Args:
         run: the run folder.
@@ -117,6 +117,8 @@ def label_export(
     folder = RunFolder.open(run)
     place = output_folder(Path(output), kind="label sheet", option="--export")
     finds = read_valid_triggers(folder)
+    # nobody is to look at one picture twice, and the run counts these alone
+    finds = finds[finds.distinct]
     wanted = config.count or sample_size(len(finds), confidence=config.confidence, margin=config.margin)
     rows = random_rows(len(finds), wanted, seed=config.seed)
     sheet = Sheet(finds.hashes[rows], finds.images_of(rows), finds.class_names)
@@ -125,7 +127,9 @@ def label_export(
     with filled(place) as unfinished:
         write_sheet(unfinished, sheet)
     if len(rows) < wanted:
-        progress.say(f"The run has {len(finds):,} valid triggers; all of them are on the sheet.")
+        progress.say(
+            f"The run has {len(finds):,} valid triggers without near-duplicates; all of them are on the sheet."
+        )
     return SheetResult(str(folder.path), str(place.path), len(rows), len(finds))
 
 

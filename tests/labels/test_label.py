@@ -22,6 +22,7 @@ from diffgen.labels.reading import label_values
 from diffgen.labels.sample_size import sample_size
 from diffgen.labels.sheet import image_id
 from diffgen.labels.store import INVALID, UNLABELLED, LabelStore
+from diffgen.metrics.counting import NOT_VALID
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished, write_results
 from diffgen.workflows.label import (
@@ -73,7 +74,8 @@ def test_a_sample_is_never_larger_than_what_there_is(population: int, confidence
 
 def test_the_sheet_holds_the_pictures_byte_for_byte(run: RunFolder, tmp_path: Path) -> None:
     result = label_export(run.path, tmp_path / "sheet")
-    assert (result.pictures, result.valid_triggers) == (sample_size(VALID, confidence=0.95, margin=0.05), VALID)
+    assert result.distinct_valid_triggers == VALID
+    assert result.pictures == sample_size(VALID, confidence=0.95, margin=0.05)
     finds = read_valid_triggers(run)
     by_id = {image_id(digest): image for digest, image in zip(finds.hashes, finds.images, strict=True)}
     with (tmp_path / "sheet" / "labels.csv").open(newline="") as file:
@@ -83,6 +85,20 @@ def test_the_sheet_holds_the_pictures_byte_for_byte(run: RunFolder, tmp_path: Pa
         assert row["label"] == ""
         assert np.array_equal(np.asarray(Image.open(tmp_path / "sheet" / row["file"])), by_id[row["id"]][0])
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_sheet_has_no_near_duplicate(tmp_path: Path) -> None:
+    leaders = np.arange(TRIGGERS)
+    leaders[1:20] = 0
+    leaders[-1] = NOT_VALID
+    run = make_run(tmp_path / "run", verdicts={"near_duplicate_of": leaders})
+    result = label_export(run.path, tmp_path / "sheet", config=LabelConfig(count=TRIGGERS))
+    assert (result.pictures, result.distinct_valid_triggers) == (VALID - 19, VALID - 19)
+    finds = read_valid_triggers(run)
+    repeated = {image_id(digest) for digest in finds.hashes[1:20]}
+    with (tmp_path / "sheet" / "labels.csv").open(newline="") as file:
+        ids = {row["id"] for row in csv.DictReader(file)}
+    assert ids == {image_id(digest) for digest in finds.hashes} - repeated
 
 
 def test_a_sheet_replaces_nothing(run: RunFolder, tmp_path: Path) -> None:
