@@ -35,7 +35,8 @@ class IslandState:
         ended: its budget is used up, or it was given up for good; it reports no more.
         given_up: it broke off too often; nobody waits for it until the others have ended. A search that is resumed
             tries it again at once.
-        outcomes: what the technique itself counted, once the island has ended.
+        anew: where it has no state, it does not begin but begins anew.
+        outcomes: what the technique itself counted, as far as it was told.
     """
 
     queries: int = 0
@@ -44,6 +45,7 @@ class IslandState:
     reports: deque[Report] = field(default_factory=deque)
     ended: bool = False
     given_up: bool = False
+    anew: bool = False
     outcomes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -147,7 +149,7 @@ class Collector:
         about = self.islands[island]
         own = np.concatenate(about.own) if about.own else np.empty(0, dtype=np.int64)
         columns: Columns | None = triggers[own].columns() if len(own) else None
-        anew = about.state is None and about.queries > 0
+        anew = about.state is None and (about.anew or about.queries > 0)
         return Begin(about.state, columns, seconds, about.queries, self.behaviours.met if anew else None)
 
     def merge(self) -> bool:

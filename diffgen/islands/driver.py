@@ -329,7 +329,7 @@ class Driver:
             island = collector.islands[number]
             island.given_up, self._attempts[number] = False, 0
             if self._given_up[number].anew:
-                island.state = None
+                island.state, island.anew = None, True
             self._start(number)
         return bool(numbers)
 

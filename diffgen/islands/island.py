@@ -100,7 +100,7 @@ class Island:
         self._noted: dict[int, tuple[int, float]] = {}  # number in the archive -> cell and violation
         self._last_tick = 0.0
         self._ended = False
-        self._anew = 0  # its queries when it began anew, with another seed
+        self._anew = 0  # its queries when it began anew, with another seed, at least 1
         self._loop: SearchLoop
         self._joining: Joining
 
@@ -137,8 +137,10 @@ class Island:
             prepared = self._prepared
             archive = Archive(prepared.images.image_shape, sink=self._found.append)
             state: Mapping[str, Any] = {} if begin.state is None else unpacked(begin.state)
-            # older checkpoints do not say it
-            self._anew = begin.queries if begin.state is None else int(state.get("island_anew", 0))
+            if begin.state is None:
+                self._anew = 0 if begin.met is None else max(1, begin.queries)
+            else:
+                self._anew = int(state.get("island_anew", 0))  # older checkpoints do not say it
             if self._anew:
                 config = prepared.config
                 prepared = replace(prepared, config=replace(config, seed=_seed(config.seed, self._anew)))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.prepared import Reopening
-from diffgen.comparison.technique_run import SearchOutcome
+from diffgen.comparison.prepared import Prepared, Reopening
+from diffgen.comparison.technique_run import SearchOutcome, make_loop
 from diffgen.config import Budget, replace
 from diffgen.errors import RunError
 from diffgen.events import StageAdvanced, StopToken
@@ -20,6 +20,8 @@ from diffgen.islands.driver import ATTEMPTS_OF_DEAD, _pause
 from diffgen.islands.island import Island, config_of
 from diffgen.islands.messages import Begin, Epoch, Event, Migrants, Report
 from diffgen.runs.folder import RunFolder
+from diffgen.search.archive import Archive
+from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import technique_class
 from diffgen.techniques.diffgan import DiffGan
@@ -192,6 +194,22 @@ def test_a_share_that_one_cannot_ask_is_asked_when_the_others_have_ended(
     assert {each.tobytes() for each in found["hashes"]} != {each.tobytes() for each in wanted["hashes"]}
     again = search("again")
     assert_same(again, again(seed=1, dies=_dies_in_the_third), (outcome, found))
+
+
+def test_a_share_that_breaks_off_before_its_first_report_is_begun_anew_with_another_seed(
+    search: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+
+    def make(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:
+        seeds.append(prepared.config.seed)
+        return make_loop(prepared, archive, margin=margin)
+
+    monkeypatch.setattr("diffgen.islands.island.make_loop", make)
+    outcome = search()(dies=lambda number, epoch: (number, epoch.number) == (1, 1))
+    assert outcome.queries == 401
+    assert len(set(seeds[:-1])) == CONFIG.islands.workers
+    assert seeds[-1] not in seeds[:-1]
 
 
 @pytest.mark.usefixtures("checkpoint_after_every_epoch")
