@@ -233,6 +233,8 @@ class Island:
         loop, evaluator = self._loop, self._loop.evaluator
         whole = loop.technique.between_generations
         self._ended = loop.technique.finished or loop.room() < 1 or not whole
+        # who searches until nothing new is found is not asked again when it is so
+        counted = self._ended or self._prepared.config.until == "saturated"
         evaluator.archive.flush(everything=True)
         table = TriggerTable.joined(self._found) if self._found else None
         first = len(evaluator.archive) - (0 if table is None else len(table))
@@ -247,7 +249,7 @@ class Island:
             np.array([violation for _, violation in noted], dtype=np.float32),
             None if self._ended else packed(self._state()),
             self._ended,
-            dict(loop.technique.outcomes()) if self._ended else {},
+            dict(loop.technique.outcomes()) if counted else {},
             self._folder.manifest.get("gan"),
             "" if loop.exhausted_model is None else loop.exhausted_model.name,
         )

@@ -115,7 +115,7 @@ class Report:
         violation: float32 (n,), by how much the filters reject them; 0 where they were not asked.
         state: where it goes on from; None where the budget ended or somebody stopped it within a generation.
         ended: it searches no more.
-        outcomes: what the technique itself counted, where it has ended.
+        outcomes: what the technique itself counted, where it has ended, or may have to without being asked again.
         gan: digest of a GAN that has joined, or None.
         exhausted: name of a model that may not be asked any further, or nothing.
     """

@@ -316,3 +316,12 @@ def test_saturation_is_that_of_all_islands(search: Make) -> None:
     outcome = search(config=config)()
     assert outcome.saturated
     assert outcome.queries < 20_000
+
+
+def test_what_a_technique_counted_is_kept_also_where_its_islands_were_not_done(
+    search: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DiffGan, "outcomes", lambda technique: {"finds": np.array([len(technique.context.archive)])})
+    run = search(config=replace(CONFIG, until="saturated", saturation_queries=30, budget=Budget(queries=20_000)))
+    assert run().saturated
+    assert (RunFolder.open(run.run).read_arrays("outcomes")["finds"] > 0).sum() == CONFIG.islands.workers
