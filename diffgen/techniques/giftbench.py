@@ -15,9 +15,10 @@ unless said otherwise):
   1,000 for high ones (P, C).
 * crossover at one point of two of those that were kept (P, C; with C's GAN it copies one of them, since the genes lie
   along another axis there).
-* mutation: N(0, 1) times the step, of the genes that differ from the seed's (C). The step doubles when the best has not
-  changed, and is that of the first generation again when it has (C; there it is not set back between seeds, which is).
-  Here it doubles up to 10^30, far beyond the range: a hundred doublings are more than numbers of 32 bits hold.
+* mutation: N(0, 1) times as much as in the first generation, of the genes that differ from the seed's; twice as much
+  as before when the best has not changed, and as much as in the first generation again when it has (C; there it is not
+  set back between seeds, which is). Here it doubles up to 10^30, far beyond the range: a hundred doublings are more
+  than numbers of 32 bits hold.
 * genes are cut to the range (P, C).
 
 What had to be adapted, since models are black boxes here, and two of them:
@@ -129,9 +130,6 @@ class Giftbench(GeneticTechnique):
         return shortfall(margins(probabilities, self._lanes.expected[owner]), self._lanes.aim[owner])
 
     def next_step(self, lane: int, best: float) -> float:
-        # after the first generation, whose step this is still, mutations are of one step
-        if self._lanes.generation[lane] == 1:
-            return self._step
         stuck = best == self._lanes.best[lane]
         return min(float(2 * self._lanes.step[lane]), _LARGEST_STEP) if stuck else BEGINNING * self._step
 

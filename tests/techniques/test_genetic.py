@@ -114,9 +114,7 @@ def slow_search(
         if sinvad:
             size = np.float32(float(size) * own.shrinking if best == before else own.step)
         else:
-            size = np.float32(
-                technique._step if number == 1 else 2 * float(size) if best == before else 2 * technique._step
-            )
+            size = np.float32(2 * float(size) if best == before else 2 * technique._step)
         before = best
         count = _POPULATION - _KEPT
         first = rng.integers(0, _KEPT, count)
