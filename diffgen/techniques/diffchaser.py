@@ -62,13 +62,16 @@ def crossed(one: UInt8Array, other: UInt8Array, rng: np.random.Generator) -> UIn
 def changed(images: UInt8Array, rate: float, step: int, rng: np.random.Generator) -> UInt8Array:
     """Some pixels of uint8 (N, C, H, W), one of each image at least, made lighter or darker by up to ``step``.
 
-    Each channel of a pixel is changed by its own amount.
+    Each channel of a pixel is changed by its own amount; black cannot be made darker, nor white lighter.
     """
     drawn = rng.random((len(images), 1, *images.shape[2:]))
     # a picture without any change would be a question that was asked already
     here = (drawn < rate) | (drawn == drawn.min(axis=(1, 2, 3), keepdims=True))
-    by = rng.integers(1, step + 1, images.shape) * rng.choice([-1, 1], images.shape)
-    return np.clip(images.astype(np.int64) + np.where(here, by, 0), 0, 255).astype(np.uint8)
+    by = np.where(here, rng.integers(1, step + 1, images.shape) * rng.choice([-1, 1], images.shape), 0)
+    made = np.clip(images + by, 0, 255)
+    # all that was drawn is black made darker, or white made lighter
+    same = (made == images).all(axis=(1, 2, 3), keepdims=True)
+    return np.where(same, np.clip(images - by, 0, 255), made).astype(np.uint8)
 
 
 def winners(fitness: Float32Array, children: int, rng: np.random.Generator) -> Int64Array:

@@ -53,6 +53,14 @@ def test_a_mutation_changes_one_pixel_at_least() -> None:
     assert (made != images).any(axis=(2, 3)).all(), "each channel of that pixel"
 
 
+@pytest.mark.parametrize("level", [0, 255])
+def test_a_mutation_changes_a_picture_that_can_change_one_way_only(level: int) -> None:
+    images = np.full((200, 3, 8, 8), level, dtype=np.uint8)
+    made = changed(images, 0.0001, 64, np.random.default_rng(2))
+    assert (made != images).any(axis=(1, 2, 3)).all()
+    assert ((made != images).any(axis=1).sum(axis=(1, 2)) == 1).all()
+
+
 def test_the_fitter_of_two_is_selected() -> None:
     fitness = np.array([0.9, 0.1, 0.5], dtype=np.float32)
     counts = np.bincount(winners(fitness, 90_000, np.random.default_rng(0)), minlength=3) / 90_000
