@@ -51,8 +51,8 @@ class Populations(Technique):
         self._told_in_part = False
         # of the latest proposal: lane and place of each picture
         self._asked: tuple[Int64Array, Int64Array] = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._begun = False  # pictures are made when they are first needed, not before the search begins
         self.prepare(lanes)
-        self._begin(np.arange(lanes))
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
@@ -95,6 +95,9 @@ class Populations(Technique):
 
     def propose(self, room: int) -> Proposal:
         """The pictures of the round that were not asked about yet, as far as there is room."""
+        if not self._begun:
+            self._begin(np.arange(len(self._rows)))
+            self._begun = True
         lanes, places = np.nonzero(np.isinf(self._fitness))
         self._asked = lanes[:room].astype(np.int64), places[:room].astype(np.int64)
         images = torch.from_numpy(self._pictures[self._asked]).to(self.context.device)
@@ -123,6 +126,7 @@ class Populations(Technique):
     def checkpoint(self) -> Checkpoint:
         return {
             "generation": self._generation,
+            "begun": self._begun,
             "taken": self._turns.taken,
             "random_state": self._rng.bit_generator.state,
             **{name: getattr(self, f"_{name}") for name in self.arrays},
@@ -130,6 +134,7 @@ class Populations(Technique):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._generation = int(state["generation"])
+        self._begun = bool(state.get("begun", True))  # checkpoints of before do not say it
         self._turns.taken = int(state["taken"])
         self._apart[:], self._told_in_part = False, False
         self._rng.bit_generator.state = state["random_state"]

@@ -70,6 +70,7 @@ def test_the_fitter_of_two_is_selected() -> None:
 def test_all_but_the_fittest_are_replaced(start: Callable[..., SearchLoop]) -> None:
     technique = start("diffchaser", config=SMALL, batch_size=24).technique
     assert isinstance(technique, DiffChaser)
+    technique.propose(24)
     technique._fitness[:] = np.linspace(1, 0.2, 8, dtype=np.float32)
     before = technique._pictures.copy()
     technique.go_on(0)

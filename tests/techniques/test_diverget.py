@@ -62,6 +62,7 @@ def test_a_quarter_of_a_switch_is_on_and_one_operator_at_least() -> None:
 def test_the_swarm_remembers_the_best_places(start: Callable[..., SearchLoop]) -> None:
     technique = start("diverget", config=SMALL, batch_size=16).technique
     assert isinstance(technique, DiverGet)
+    technique.propose(16)
     first = technique._places[0].copy()
     technique._fitness[0] = np.linspace(-0.1, -0.8, 8, dtype=np.float32)
     technique.go_on(0)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import diffgen
 from diffgen.search.loop import SearchLoop
+from diffgen.techniques.diffchaser import DiffChaser
+from diffgen.techniques.diverget import DiverGet
 from diffgen.techniques.real_data import RealData
 
 SCRIPT = """
@@ -46,10 +49,33 @@ print(*sorted(name for name in set(sys.modules) - before if name.startswith(("sc
 """
 
 
-@pytest.mark.parametrize("technique", ["real_data", "dflare", "drfuzz"])
+@pytest.mark.parametrize("technique", ["real_data", "dflare", "drfuzz", "diffchaser", "diverget"])
 def test_a_search_imports_nothing_of_size_on_its_own_clock(technique: str) -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT, technique], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize("kind", [DiffChaser, DiverGet])
+def test_the_first_pictures_of_a_population_are_made_on_the_clock(
+    kind: type[DiffChaser | DiverGet], start: Callable[..., SearchLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun = kind.begin, list[int]()
+
+    def begins(technique: DiffChaser | DiverGet, lane: int) -> None:
+        begun.append(lane)
+        begin(technique, lane)
+
+    monkeypatch.setattr(kind, "begin", begins)
+    loop = start(kind)
+    loop.technique.warm_up()
+    assert begun == []
+    assert loop.generation()
+    assert begun[:3] == [0, 1, 2]
+    count = len(begun)
+    rest = start(kind)
+    rest.technique.restore(loop.technique.checkpoint())
+    rest.technique.propose(64)
+    assert len(begun) == count
 
 
 def test_it_comes_before_the_clock(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
