@@ -194,7 +194,9 @@ def boundary(runs: Sequence[Run]) -> list[str]:
         if run.technique != "sinvad" or run.own["search"] != "boundary":
             continue
         found, places = ends_of(run)
-        margins = top_two(run.triggers.probabilities)
+        # a run that found nothing has answers of no class
+        answers = run.triggers.probabilities if len(run.triggers) else np.empty((0, run.real_margins.shape[1], 2))
+        margins = top_two(answers)
         for aim in np.unique(run.counted["aim"]).tolist():
             own = found[run.counted["aim"][places] == aim]
             reached = int((run.counted["reached"].astype(bool) & (run.counted["aim"] == aim)).sum())

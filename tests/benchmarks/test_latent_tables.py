@@ -56,6 +56,9 @@ def test_latent_tables(bench: Bench, models: tuple[Path, Path], tmp_path: Path) 
     _run(models, "boundary", tmp_path)
     assert "| vae | sinvad |" in bench("latent_tables", tmp_path / "boundary")
     _check_boundary(tmp_path / "boundary")
+    # a model against itself: what it is searched for is no disagreement
+    _run((models[0], models[0]), "boundary", tmp_path / "nothing")
+    assert "| vae | A | A | 0 of " in bench("latent_tables", tmp_path / "nothing" / "boundary")
 
 
 @pytest.mark.slow
