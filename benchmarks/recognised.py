@@ -73,7 +73,7 @@ WAYS = {
     "random_latent": ("--technique", "random_latent"),
     "dflare": ("--technique", "dflare"),
     "drfuzz": ("--technique", "drfuzz"),
-    **{name: ("--technique", name) for name in ("sinvad", "giftbench", "argus", "latte")},
+    **{name: ("--technique", name) for name in ("diffchaser", "diverget", "sinvad", "giftbench", "argus", "latte")},
     # ablations
     "with-gan": ("--gan", "now"),
     "no-bandit": ("--set", "search.sharing=even"),

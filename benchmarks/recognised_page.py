@@ -11,7 +11,10 @@ from benchmarks.recognised_cells import Cell
 
 Judged = Mapping[Cell, Mapping[str, Any]]
 
-TECHNIQUES = ("real_data", "random_latent", "dflare", "drfuzz", "sinvad", "giftbench", "argus", "latte")
+TECHNIQUES = (
+    *("real_data", "random_latent", "dflare", "drfuzz", "diffchaser", "diverget"),
+    *("sinvad", "giftbench", "argus", "latte"),
+)
 OWN = ("gan", "seeds")  # the parts of which the default is made
 _COLUMNS = {
     "behaviours": "recognised behaviours",
