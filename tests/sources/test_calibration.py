@@ -182,3 +182,4 @@ def test_fewer_images_where_they_are_large() -> None:
 def test_a_range_is_read_from_genes() -> None:
     assert [Range(-2, 0, 4).at(gene) for gene in (-1, -0.5, 0, 0.5, 1)] == [-2, -1, 0, 2, 4]
     assert [Range(0, 0, 4).at(gene) for gene in (-1, 0, 1)] == [0, 2, 4]
+    assert [Range(-4, 0, 0).at(gene) for gene in (-1, 0, 1)] == [-4, -2, 0]

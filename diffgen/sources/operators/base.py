@@ -33,7 +33,7 @@ class Range:
 
     Attributes:
         low, high: the least and the greatest.
-        neutral: what changes nothing; where it equals ``low`` the operator has one direction only.
+        neutral: what changes nothing; where it equals ``low`` or ``high`` the operator has one direction only.
     """
 
     low: float
@@ -42,7 +42,8 @@ class Range:
 
     def at(self, gene: float) -> float:
         """The strength for a gene from -1 to 1."""
-        if self.low == self.neutral:
+        if self.neutral in (self.low, self.high):
+            # no gene is spent on a direction that is not there
             return self.low + (self.high - self.low) * (1 + gene) / 2
         return self.neutral + abs(gene) * ((self.high if gene >= 0 else self.low) - self.neutral)
 
