@@ -236,6 +236,19 @@ def test_rate(rate: Rate | None, limit: float, status: str) -> None:
     assert found["disagreement_real"] == status
 
 
+def test_what_asks_about_the_real_images_alone_breaks_no_limit_on_random_pictures() -> None:
+    limits = Limits(max_disagreement=0.02, max_shift=0.5)
+    alone = values(random=None, shift_random=None, drawn=0, accepted=0)
+    found = statuses(alone, limits)
+    assert (found["disagreement_real"], found["shift_real"]) == ("PASS", "PASS")
+    assert not any(name.endswith("_random") for name in found)
+    # it broke off before it asked about any
+    found = statuses(replace(alone, search=BROKEN), limits)
+    assert (found["disagreement_random"], found["shift_random"]) == ("ERROR", "ERROR")
+    # the filters accept none
+    assert statuses(replace(alone, drawn=40_000), limits)["disagreement_random"] == "ERROR"
+
+
 def test_accuracy_and_faults_and_shift() -> None:
     limits = Limits(max_accuracy_drop=0.002, max_regression_faults=14, max_shift=0.3)
     found = statuses(values(), limits)
