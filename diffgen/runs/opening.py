@@ -122,7 +122,8 @@ def inside(folder: Path, *names: str) -> Path:
     It need not exist. The folder itself may be a link: the user named it.
 
     Raises:
-        UserError: a step is a link, a pipe, a device or a socket, or one before the last is no folder.
+        UserError: a step is a link, a pipe, a device or a socket, or one before the last is no folder; or no file can
+            have such a name.
     """
     path = folder
     for position, name in enumerate(names):
@@ -133,6 +134,8 @@ def inside(folder: Path, *names: str) -> Path:
             continue
         except OSError as error:
             raise UserError(f"{path} cannot be looked at ({error.strerror}); see who owns it.") from error
+        except ValueError as error:  # a null character
+            raise UserError(f"{str(path)!r} is no path; name another.") from error
         if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and position == len(names) - 1):
             continue
         what = "it is a file" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "it is no regular file")

@@ -180,7 +180,7 @@ DESCRIPTION = fields(
         "worker_threads": whole(),
         "gan": or_none(text),
         "generator": or_none(table),
-        "check": or_none(table),
+        "check": or_none(fields({}, {"store": or_none(text)})),
         "warnings": rows(text),
     }
     | {"jury": _JURY_NOTE, "learned_from": or_none(text)}

@@ -43,10 +43,14 @@ def check_same_files(folder: RunFolder, given: Sequence[Any], *, data: Any, prog
         progress: told what was not compared, and how far reading the images is.
 
     Raises:
-        UserError: a model's file or the data are gone, or have changed.
+        UserError: a model's file or the data are gone, or have changed; or the folder is damaged.
     """
     folder.check_description()
     files = folder.manifest["files"]
+    if len(files) != len(given):
+        raise UserError(
+            f"The run folder {folder.path} is damaged: a check has two models, and its manifest names {len(files)}."
+        )
     for role, model in zip(sorted(files), given, strict=True):
         place = files[role]["path"] if model is None else model
         if is_address(place):

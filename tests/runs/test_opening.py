@@ -103,6 +103,8 @@ def test_no_step_below_a_folder_is_a_link(places: dict[str, Path], tmp_path: Pat
     for names in (("away",), ("away", "file"), ("lock",), ("pipe",)):
         with pytest.raises(UserError, match="remove it"):
             inside(run, *names)
+    with pytest.raises(UserError, match="is no path"):
+        inside(run, "a\0b")
     # the folder itself is what the user named
     (tmp_path / "latest").symlink_to(run)
     assert inside(tmp_path / "latest", "images").is_dir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -64,6 +65,21 @@ def test_a_verdict_is_not_told_again_of_other_files(
     save(replace(digits, images=digits.images[::-1]), folder / "data.npz")
     with pytest.raises(UserError, match=r"data\.npz is not what the run"):
         resume_check(done.run)
+
+
+def test_what_a_stranger_wrote_of_a_check_is_no_bug(done: CheckResult, folder: Path) -> None:
+    file = folder / "run" / "manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+
+    def refused(**changes: object) -> str:
+        file.write_text(json.dumps({**manifest, **changes}), encoding="utf-8")
+        with pytest.raises(UserError) as caught:
+            resume_check(done.run)
+        return str(caught.value)
+
+    third = {**manifest["files"], "C": manifest["files"]["A"]}
+    assert "a check has two models, and its manifest names 3" in refused(files=third)
+    assert "store: 5 is not a text" in refused(status="interrupted", check={**manifest["check"], "store": 5})
 
 
 def test_reports_that_a_kill_left_out_are_drawn_with_the_verdict(done: CheckResult, folder: Path) -> None:
