@@ -9,10 +9,11 @@ from typing import Any, Unpack
 
 from diffgen.comparison.line import CompareResult
 from diffgen.comparison.named_settings import check_config, settled
+from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.requirements import needs_of
 from diffgen.comparison.settings_file import parts
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import Budget, CheckConfig, ModelSpec, applied, from_dict, replace
+from diffgen.config import CheckConfig, ModelSpec, applied, from_dict, replace
 from diffgen.config.named import NamedCheckSettings, keys, layer
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -194,20 +195,22 @@ def _concluded(hooks: CheckHooks, run: Callable[[], CompareResult]) -> CheckResu
             broke_off = f"The search broke off: {type(error).__name__}."
             hooks.conclude("The check was interrupted." if isinstance(error, KeyboardInterrupt) else broke_off)
         raise
-    # what asks about the real images alone is done when it has asked about them all
-    whole = technique_class(hooks.config.compare.technique).asks_known_images and not result.interrupted
-    return hooks.conclude("" if whole else _cut_short(result, hooks.config.compare.budget))
+    assert hooks.prepared is not None
+    return hooks.conclude(_cut_short(result, hooks.prepared))
 
 
-def _cut_short(result: CompareResult, budget: Budget) -> str:
+def _cut_short(result: CompareResult, prepared: Prepared) -> str:
     """Why a search that ended in good order did not come to its end, or nothing."""
     if result.interrupted:
         return "The search was interrupted before its budget was used up."
+    budget, known = prepared.config.budget, technique_class(prepared.config.technique).asks_known_images
     asked = budget.queries is not None and result.queries >= budget.queries
     waited = budget.seconds is not None and result.seconds >= budget.seconds
-    if asked or waited or result.saturated:
+    # before its budget a search ends where a model may not be asked any further, where a worker was given up, and where
+    # everything that there is was asked about
+    limited = any(model.answers.images_left is not None for model in prepared.models)
+    everything = known and result.queries >= len(prepared.images)
+    if asked or waited or result.saturated or everything or not (limited or prepared.config.islands.used):
         return ""
-    return (
-        f"The search ended after {result.queries:,} queries, before its budget of {budget}: a model may be asked about "
-        "no more images."
-    )
+    why = "a model may be asked about no more images" if limited else "a worker ended early"
+    return f"The search ended after {result.queries:,} queries, before its budget of {budget}: {why}."

@@ -25,6 +25,7 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.store import read_store
+from diffgen.techniques.random_latent import RandomLatent
 from diffgen.testing import assert_no_regression, failure_message
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.accept import accept
@@ -363,6 +364,24 @@ def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(
     assert 0 < result.values.search.queries < 600
     assert "no more images" in result.values.search.problem
     assert result.status is Status.ERROR
+
+
+class Short(RandomLatent):
+    """Has nothing more to ask about after its first batch."""
+
+    @property
+    def finished(self) -> bool:
+        return self._batches > 0
+
+
+def test_a_technique_that_has_asked_about_everything_has_come_to_its_end(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    long = replace(quick, compare=replace(quick.compare, budget=Budget(queries=10_000)))
+    models = model_files["a"], model_files["a_onnx"]
+    result = check(*models, data="digits:test", technique=Short, config=long, output=tmp_path / "run")
+    assert 0 < result.values.search.queries < 10_000
+    assert (result.values.search.problem, result.exit_code) == ("", 0)
 
 
 def test_failure_message_names_the_worst_and_the_report(failed: tuple[CheckResult, Path]) -> None:
