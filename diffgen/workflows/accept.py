@@ -28,7 +28,7 @@ class AcceptResult:
         store: the folder.
         added: behaviours that are new in it.
         known: behaviours of the run that the store knew already.
-        failed: conditions that the check had failed, for people.
+        failed: conditions that the check had failed, or that could not be measured, for people.
         held_to: what later checks against the store are held to, whatever their limits: title of a value -> text.
     """
 
@@ -60,7 +60,7 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
         raise UserError(f"The run {folder.path} is no check; accept what 'diffgen check' found.")
     try:
         values = read_values(record)
-        broken = [each.name for each in read_conditions(record) if each.status is Status.FAIL]
+        broken = [each.name for each in read_conditions(record) if each.status in (Status.FAIL, Status.ERROR)]
         if values.search.problem:
             raise UserError(
                 f"The search of the check {folder.path} was interrupted, so its findings are incomplete; run "
@@ -85,7 +85,7 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
     added = add_to_store(Path(store), stored, {**about, **accepted.as_dict()}, image_shape=(channels, height, width))
     titled = {TITLES[name]: text for name, text in held.items()}
     failed = tuple(TITLES.get(name, name) for name in broken)
-    return AcceptResult(str(store), added, len(values.behaviours) - len(stored), failed, titled)
+    return AcceptResult(str(store), added, len(values.behaviours) - added, failed, titled)
 
 
 def _new_behaviours(

@@ -271,6 +271,21 @@ def test_a_check_that_somebody_changed_reaches_nothing_but_the_store(
     told("Regression stores", f"a check with {how}", caught.value)
 
 
+def test_whoever_accepts_a_check_is_told_of_errors_too(failed: tuple[CheckResult, Path], tmp_path: Path) -> None:
+    """What was measured of a model that does not answer alike twice is chance."""
+    run = Path(shutil.copytree(failed[0].run, tmp_path / "run"))
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    record = results["check"]
+    next(each for each in record["conditions"] if each["name"] == "steadiness")["status"] = "ERROR"
+    record["status"] = "ERROR"
+    (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    accepted = accept(run, tmp_path / "store")
+    assert {"numeric noise", "regression faults on real images"} <= set(accepted.failed)
+    # the same check once more
+    again = accept(run, tmp_path / "store")
+    assert (again.added, again.known) == (0, accepted.added + accepted.known)
+
+
 def test_four_commands_accept_at_once(failed: tuple[CheckResult, Path], tmp_path: Path, repository: Path) -> None:
     store = tmp_path / "store"
     command = [sys.executable, "-m", "diffgen", "check", "--accept", failed[0].run, "--store", str(store)]
