@@ -16,7 +16,7 @@ _BEHAVIOURS_SHOWN = 24
 _BEHAVIOURS_IN_SUMMARY = 5
 _SENTENCES = {
     "PASS": "PASS: B may replace A as far as this check can tell.",
-    "WARN": "WARN: no limit is broken, but some values rest on too few images.",
+    "WARN": "WARN: no limit is broken, but look at what is marked WARN.",
     "FAIL": "FAIL: B differs from A by more than is allowed.",
     "ERROR": "ERROR: the check could not be completed.",
 }
