@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from diffgen.tasks.classification import rows_by_key
 from diffgen.types import Float32Array, Int64Array
 
+_AT_ONCE = 2**22  # numbers; of two classes all pictures have one of two label pairs, and a store may hold hundreds
+
 
 def nearest_known(
     features: Float32Array, said: Int64Array, known_features: Float32Array, known_said: Int64Array
@@ -29,9 +31,11 @@ def nearest_known(
     for pair, known in rows_by_key(known_said):
         rows = met.get(pair)
         if rows is not None:
-            apart = np.linalg.norm(features[rows][:, None] - known_features[known][None], axis=2)
-            nearest[rows] = known[apart.argmin(axis=1)]
-            distance[rows] = apart.min(axis=1)
+            size = max(1, _AT_ONCE // known_features[known].size)
+            for some in np.split(rows, range(size, len(rows), size)):
+                apart = np.linalg.norm(features[some][:, None] - known_features[known][None], axis=2)
+                nearest[some] = known[apart.argmin(axis=1)]
+                distance[some] = apart.min(axis=1)
     return distance, nearest
 
 

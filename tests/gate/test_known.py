@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +29,22 @@ def test_distance_is_that_to_the_nearest_of_the_same_labels(count: int, stored: 
             assert np.isclose(np.linalg.norm(features[row] - known[nearest[row]]), found[row], rtol=1e-5)
         else:
             assert nearest[row] == -1
+
+
+def test_many_pictures_of_one_label_pair_take_little_memory() -> None:
+    rng = np.random.default_rng(0)
+    features, known = (rng.normal(size=(n, 64)).astype(np.float32) for n in (4_000, 200))
+    said, known_said = (np.tile([0, 1], (n, 1)) for n in (4_000, 200))
+    tracemalloc.start()
+    try:
+        distance, nearest = nearest_known(features, said, known, known_said)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 100e6  # all differences at once are 205 MB
+    for row in (0, 1_999, 3_999):
+        apart = np.linalg.norm(known - features[row], axis=1)
+        assert (nearest[row], distance[row]) == (apart.argmin(), apart.min())
 
 
 @given(st.integers(1, 20), st.integers(1, 6), st.integers(0, 10_000))
