@@ -15,9 +15,12 @@ from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
+from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check, resume_check
+from diffgen.workflows.report import draw_report
+from diffgen.workflows.verdict import verdict
 
 VERDICT = ("results.json", "junit.xml", "summary.md", "report.html")
 
@@ -80,6 +83,20 @@ def test_what_a_stranger_wrote_of_a_check_is_no_bug(done: CheckResult, folder: P
     third = {**manifest["files"], "C": manifest["files"]["A"]}
     assert "a check has two models, and its manifest names 3" in refused(files=third)
     assert "store: 5 is not a text" in refused(status="interrupted", check={**manifest["check"], "store": 5})
+
+
+@pytest.mark.parametrize("triggers", [[], [1, 2]])
+def test_a_verdict_of_other_pictures_than_there_are_is_damaged(done: CheckResult, triggers: list[int]) -> None:
+    folder = RunFolder.open(done.run)
+    results = folder.results()
+    about = {"said": [1, 2], "names": ["1", "2"], "cell": 0, "pictures": 2, "known_pictures": 0, "new": True}
+    results["check"]["behaviours"] = [{**about, "shift": 0.5, "found_by": "search", "triggers": triggers}]
+    folder.file("results.json").write_text(json.dumps(results), encoding="utf-8")
+    pictures = {"images": np.zeros((1, 1, 28, 28), np.uint8), "probabilities": np.full((1, 2, 10), 0.1, np.float32)}
+    folder.write_arrays("check", pictures)
+    for verb in (verdict, draw_report):
+        with pytest.raises(UserError, match="values that do not fit together"):
+            verb(done.run)
 
 
 def test_reports_that_a_kill_left_out_are_drawn_with_the_verdict(done: CheckResult, folder: Path) -> None:

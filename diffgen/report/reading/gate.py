@@ -65,6 +65,8 @@ def _title(row: Mapping[str, Any]) -> str:
 
 def _behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[GateBehaviour, ...]:
     stored: Mapping[str, Any] = folder.read_arrays("check") if entries else {"images": (), "probabilities": ()}
+    if len(stored["images"]) != sum(len(each["triggers"]) for each in entries):
+        raise ValueError("its pictures are not as many as it says")
     # as many as there are behaviours, of which a page shows few: each is made whole when it is shown
     kept = stored.get("classes", [None] * len(stored["images"]))
     pictures = iter(zip(stored["images"], stored["probabilities"], kept, strict=True))
