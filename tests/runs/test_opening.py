@@ -92,7 +92,7 @@ def test_line_ends_and_marks_of_windows(tmp_path: Path) -> None:
     assert read_text(tmp_path / "text", encoding="utf-8-sig") == "a\nb\nc\n"
 
 
-def test_no_step_below_a_folder_is_a_link(places: dict[str, Path], tmp_path: Path) -> None:
+def test_no_step_below_a_folder_is_a_link(places: dict[str, Path], tmp_path: Path, told: Callable[..., None]) -> None:
     run = tmp_path / "run"
     (run / "images").mkdir(parents=True)
     (run / "away").symlink_to(tmp_path)
@@ -103,8 +103,9 @@ def test_no_step_below_a_folder_is_a_link(places: dict[str, Path], tmp_path: Pat
     for names in (("away",), ("away", "file"), ("lock",), ("pipe",)):
         with pytest.raises(UserError, match="remove it"):
             inside(run, *names)
-    with pytest.raises(UserError, match="is no path"):
+    with pytest.raises(UserError, match="is no path") as caught:
         inside(run, "a\0b")
+    told("Run folders", "a name with a null character", caught.value)
     # the folder itself is what the user named
     (tmp_path / "latest").symlink_to(run)
     assert inside(tmp_path / "latest", "images").is_dir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,9 @@ def test_a_verdict_is_not_told_again_of_other_files(
         resume_check(done.run)
 
 
-def test_what_a_stranger_wrote_of_a_check_is_no_bug(done: CheckResult, folder: Path) -> None:
+def test_what_a_stranger_wrote_of_a_check_is_no_bug(
+    done: CheckResult, folder: Path, told: Callable[[str, str, object], None]
+) -> None:
     file = folder / "run" / "manifest.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))
 
@@ -81,8 +84,12 @@ def test_what_a_stranger_wrote_of_a_check_is_no_bug(done: CheckResult, folder: P
         return str(caught.value)
 
     third = {**manifest["files"], "C": manifest["files"]["A"]}
-    assert "a check has two models, and its manifest names 3" in refused(files=third)
-    assert "store: 5 is not a text" in refused(status="interrupted", check={**manifest["check"], "store": 5})
+    three = refused(files=third)
+    assert "a check has two models, and its manifest names 3" in three
+    told("Run folders", "a check of three models", three)
+    number = refused(status="interrupted", check={**manifest["check"], "store": 5})
+    assert "store: 5 is not a text" in number
+    told("Run folders", "a check with a number for its store", number)
 
 
 @pytest.mark.parametrize("triggers", [[], [1, 2]])
