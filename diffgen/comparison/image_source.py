@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from diffgen import extensions
 from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
@@ -79,6 +81,16 @@ def check_unchanged(config: GeneratorConfig, folder: RunFolder) -> None:
                 f"The file {getattr(config, role)} has changed since the run {folder.path} was started; put the old "
                 "one back, or start a new run."
             )
+
+
+def try_out_source(config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
+    """See that files and objects that pictures come from do what is said of them, before anything is trained.
+
+    Raises:
+        UserError: they do not, for images of (C, H, W).
+    """
+    if needs_of(config).source or config.generator.file is not None:
+        family_of(config).try_out(config, image_shape, device)
 
 
 def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:

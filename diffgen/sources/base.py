@@ -155,6 +155,15 @@ class Family(ABC):
             UserError: they do not.
         """
 
+    def try_out(  # noqa: B027 (most families have nothing to open)
+        self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device
+    ) -> None:
+        """See that what the settings name can be opened and draws images of (C, H, W), before anything is trained.
+
+        Raises:
+            UserError: it does not.
+        """
+
     @abstractmethod
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See that it can draw images of (C, H, W).

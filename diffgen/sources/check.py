@@ -15,6 +15,11 @@ from diffgen.sources.space import random_genes
 _PROBES = 8
 
 
+def makes_source(given: object) -> bool:
+    """Whether it is a class or a function that makes a source, and none itself."""
+    return inspect.isclass(given) or inspect.isroutine(given)
+
+
 def checked_source(given: Any, name: str, image_shape: tuple[int, int, int]) -> Source:
     """The source itself, or what makes one for the shape of the data's images.
 
@@ -28,7 +33,7 @@ def checked_source(given: Any, name: str, image_shape: tuple[int, int, int]) -> 
             another number of genes is found for an image.
     """
     source: Any = given
-    if inspect.isclass(given) or inspect.isroutine(given):
+    if makes_source(given):
         make: Any = given
         source = make(image_shape)
     if not isinstance(source, Source):

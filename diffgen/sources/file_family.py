@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diffgen.config import CompareConfig
+import torch
+
+from diffgen.config import CompareConfig, GeneratorConfig
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.sources.base import Family, FamilyContext, ImageSource
@@ -29,16 +31,15 @@ class FileFamily(Family):
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; what a file draws is found out when it is opened."""
 
+    def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
+        """See the base class."""
+        _opened(config.generator, image_shape, device)
+
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
-        own, image_shape, device = config.generator, split.data.image_shape, context.device
+        own = config.generator
         assert own.file is not None
-        kind = FileSource if own.encoder is None else EncodingFileSource
-        source = kind(own, image_shape, device=device)
-        scorer = None
-        if own.discriminator is not None:
-            path = Path(own.discriminator)
-            scorer = FileScorer(path, pixels=source.pixels, image_shape=image_shape, device=device)
+        source, scorer = _opened(own, split.data.image_shape, context.device)
         facts = {
             "kind": f"your own, {source.network.format}",
             "file": source.network.name,
@@ -57,3 +58,18 @@ class FileFamily(Family):
             f"{facts['pixels']}; discriminator: {facts['discriminator']}."
         )
         return ImageSource(source, scorer, Path(own.file), facts)
+
+
+def _opened(
+    own: GeneratorConfig, image_shape: tuple[int, int, int], device: torch.device
+) -> tuple[FileSource, FileScorer | None]:
+    """The generator of the settings, with its encoder where they name one, and its discriminator.
+
+    Raises:
+        UserError: a file does not do what is said of it.
+    """
+    source = (FileSource if own.encoder is None else EncodingFileSource)(own, image_shape, device=device)
+    if own.discriminator is None:
+        return source, None
+    path = Path(own.discriminator)
+    return source, FileScorer(path, pixels=source.pixels, image_shape=image_shape, device=device)

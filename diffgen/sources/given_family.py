@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import torch
+
 from diffgen import extensions
 from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.check import checked_source
+from diffgen.sources.check import checked_source, makes_source
 
 
 class GivenFamily(Family):
@@ -20,6 +22,12 @@ class GivenFamily(Family):
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; what it draws is found out when it is tried."""
+
+    def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
+        """See the base class; what a class or a function makes is tried when it is made, which may take long."""
+        given = extensions.in_use().generator
+        if not makes_source(given):
+            checked_source(given, extensions.name_of(given), image_shape)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from diffgen.config import CompareConfig, replace
 from diffgen.config.schema import FileName, Maybe, setting, settings
 from diffgen.config.tables import settings_among
@@ -67,6 +69,12 @@ class DiffusersFamily(Family):
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; what a pipeline draws is found out when it is opened."""
+
+    def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
+        """See the base class."""
+        folder = settings_among(DiffusersSettings, config.source.families).folder
+        assert folder is not None
+        read_pipeline(Path(folder), image_shape)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""

@@ -13,7 +13,7 @@ import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
-from diffgen.comparison.image_source import generator_digests
+from diffgen.comparison.image_source import generator_digests, try_out_source
 from diffgen.comparison.joining import with_time_of_gan
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.learned_from import answers_digest
@@ -128,6 +128,7 @@ def run_comparison(
     check_tables(config, black_boxes)
     images, config = load_for(data, black_boxes, config, progress)
     check_images(config, images)
+    try_out_source(config, images.image_shape, place)
     answers = answers_digest(config, images.image_shape)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)

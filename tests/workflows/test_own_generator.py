@@ -230,6 +230,7 @@ def test_a_discriminator_of_its_own_filters(
         ({"generator": "g.pt", "latent_dim": DIM + 1}, "check --latent-dim"),
         ({"generator": "d.pt", "latent_dim": DIM}, "check --latent-dim"),
         ({"generator": "g.pt", "latent_dim": DIM, "resize": 32}, "but the data has 1x32x32; add --resize 28"),
+        ({"generator": "g.pt", "latent_dim": DIM, "discriminator": "g.pt"}, "The discriminator g.pt"),
     ],
 )
 def test_what_cannot_be(
@@ -240,7 +241,11 @@ def test_what_cannot_be(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def asked(*arguments: object, **settings: object) -> None:
+        raise AssertionError("something was trained, or the models were asked")
+
     monkeypatch.chdir(files["g"].parent)
+    monkeypatch.setattr("diffgen.comparison.line._look_at_data", asked)
     with pytest.raises(UserError, match=message):
         compare(by_rows, by_columns, data="digits:test", config=config, output=tmp_path / "run", **settings)
     assert not (tmp_path / "run").exists()
