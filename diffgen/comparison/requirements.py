@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from diffgen import extensions
 from diffgen.comparison.own_settings import check_own_settings
-from diffgen.config import CompareConfig, roles
+from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.resize import LARGEST
 from diffgen.errors import UserError
 from diffgen.filters import foreign_filters
@@ -174,6 +174,22 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique {config.technique} does not ask the filters in the search, but --validity is "
             f"{config.search.validity}; leave it out, or use --technique {' or '.join(able)}."
         )
+
+
+def unused_source(config: CompareConfig) -> str:
+    """A sentence about a source that the settings name and the technique draws nothing from; empty: there is none."""
+    family = config.source.family
+    if family is None or needs_of(config).source or config.generator.file is not None:
+        return ""
+    return (
+        f"The technique {config.technique} makes its pictures from the real images itself and draws none from the "
+        f"source {family}; leave --source out, or use a technique that draws from it."
+    )
+
+
+def without_unused_source(config: CompareConfig) -> CompareConfig:
+    """The same without a source that the technique draws nothing from, for settings that several techniques share."""
+    return replace(config, source=replace(config.source, family=None)) if unused_source(config) else config
 
 
 def _check_time_of_gan(config: CompareConfig, *, mixed: bool) -> None:

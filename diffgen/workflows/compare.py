@@ -25,7 +25,7 @@ from diffgen.comparison.pace import with_affordable_population
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
 from diffgen.comparison.real_data import announce_sizes, load_for
-from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables
+from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables, unused_source
 from diffgen.comparison.results import announce_numbers
 from diffgen.config import CompareConfig, replace, roles, to_dict
 from diffgen.config.named import NamedSettings
@@ -124,6 +124,8 @@ def run_comparison(
     check_settings(config)
     check_models(config, len(given))
     check_islands(config)
+    if unused := unused_source(config):
+        progress.warn(unused)
     black_boxes = load_models(given, specs, device=place, batch_size=size)
     check_tables(config, black_boxes)
     images, config = load_for(data, black_boxes, config, progress)

@@ -23,7 +23,7 @@ from diffgen.sweeps.plan import Cell, Plan, read_plan
 from diffgen.threads import all_threads
 from diffgen.workers.calls import Calls, Ended
 from diffgen.workers.sameness import differing, made_of
-from diffgen.workflows.sweep_requirements import check_comparisons, warn_of_twins
+from diffgen.workflows.sweep_requirements import check_comparisons, warn_of_twins, warn_of_unused_source
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -86,6 +86,7 @@ def sweep(
     left = [cell for cell, each in zip(made.cells, done, strict=True) if not each]
     check_comparisons(left)
     warn_of_twins(left, progress)
+    warn_of_unused_source(left, progress)
     make_folder(made.output)
     with RunLock(made.output):
         mark(made.output, made.cells)
@@ -202,6 +203,7 @@ def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Ma
     """
     import torch
 
+    from diffgen.comparison.requirements import without_unused_source
     from diffgen.workflows.compare import compare
     from diffgen.workflows.resume import resume
 
@@ -217,7 +219,7 @@ def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Ma
     compare(
         *cell.models,
         data=cell.data,
-        config=cell.config(),
+        config=without_unused_source(cell.config()),
         output=run,
         force=True,
         command=f"sweep: {cell.name}",

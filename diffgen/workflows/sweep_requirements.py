@@ -7,13 +7,14 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations
 
 from diffgen.comparison.named_settings import settled
-from diffgen.comparison.requirements import check_models, check_settings
+from diffgen.comparison.requirements import check_models, check_settings, unused_source, without_unused_source
 from diffgen.config import is_address
 from diffgen.data.loading import check_there
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.islands.begin import check_islands
 from diffgen.sweeps.plan import Cell
+from diffgen.tasks.classification import listed
 
 
 def check_comparisons(cells: Sequence[Cell]) -> None:
@@ -58,6 +59,17 @@ def warn_of_twins(cells: Sequence[Cell], progress: Progress) -> None:
             )
 
 
+def warn_of_unused_source(cells: Sequence[Cell], progress: Progress) -> None:
+    """Warn of a source that the settings name and none of the techniques draws from; each of them leaves it out."""
+    configs = {name: cell.config() for name, cell in {cell.technique: cell for cell in cells}.items()}
+    if configs and all(unused_source(config) for config in configs.values()):
+        family = next(iter(configs.values())).source.family
+        progress.warn(
+            f"The settings name the source {family}, but no picture of {listed(list(configs))} is drawn from it; leave "
+            "family out of [settings.source], or add a technique that draws from it."
+        )
+
+
 def _same(one: str, other: str) -> bool:
     if is_address(one) or is_address(other):
         return one == other
@@ -73,7 +85,7 @@ def _cause(look: Callable[[Cell], None], cell: Cell) -> str:
 
 
 def _check_settings(cell: Cell) -> None:
-    with settled(cell.config(), {}) as config:
+    with settled(without_unused_source(cell.config()), {}) as config:
         check_settings(config)
         check_models(config, len(cell.models))
         check_islands(config)

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from diffgen.cli import main
+from diffgen.comparison.requirements import unused_source
+from diffgen.config import CompareConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.events import Listener, Message
 from diffgen.runs.folder import RunFolder
@@ -235,6 +237,47 @@ def test_a_pair_of_one_file_is_warned_of_before_anything_runs(tmp_path: Path, mo
     sweep(file, events=listener)
     assert listener.warnings[0].startswith("The models of the pair two are one and the same (")
     assert sum("one and the same" in each for each in listener.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("techniques", "warned"),
+    [
+        (["real_data", "sinvad"], ""),
+        (["real_data", "dflare"], "no picture of real_data and dflare is drawn from it"),
+        (["real_data"], "no picture of real_data is drawn from it"),
+    ],
+)
+@pytest.mark.parametrize("family", ["vae", "gan"])
+def test_a_source_that_all_share_is_left_out_where_nothing_draws_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, techniques: list[str], warned: str, family: str
+) -> None:
+    """No comparison warns of it, and the sweep only where none of its techniques draws from it."""
+    handed: dict[str, str | None] = {}
+
+    def compare(*models: str, config: CompareConfig, **rest: object) -> None:
+        handed[config.technique] = config.source.family
+        assert not unused_source(config)
+
+    file, listener = plan_of(tmp_path, f'[settings.source]\nfamily = "{family}"\n'), Recording()
+    file.write_text(f"techniques = {techniques}\nseeds = [1, 2]\n{file.read_text()}")
+    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr("diffgen.workflows.compare.compare", compare)
+    sweep(file, events=listener)
+    assert handed == {each: family if each == "sinvad" else None for each in techniques}
+    told = [each for each in listener.warnings if each.startswith("The settings name")]
+    assert len(told) == bool(warned)
+    assert all(f"name the source {family}, but {warned}" in each for each in told)
+
+
+def test_real_images_as_a_shared_source_are_refused_for_no_technique(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comparison alone refuses it, where nobody else could have meant it."""
+    file = plan_of(tmp_path, '[settings.source]\nfamily = "seeds"\n')
+    file.write_text(f'techniques = ["diffgan", "real_data"]\n{file.read_text()}')
+    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr("diffgen.workflows.sweep.run_cell", lambda *arguments: None)
+    assert len(sweep(file).outcomes) == 2
 
 
 def test_what_is_done_needs_its_files_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from diffgen.comparison.image_source import prepare_source, settled_generator
-from diffgen.comparison.requirements import check_images, check_settings
+from diffgen.comparison.requirements import check_images, check_settings, unused_source
 from diffgen.config import (
     Budget,
     CheckConfig,
@@ -179,6 +179,31 @@ def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> No
     check_settings(CompareConfig(technique="drfuzz", search=free))
     with pytest.raises(UserError, match="fidelity"):
         DrFuzzSettings(fidelity="perhaps")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("technique", ["real_data", "dflare", "drfuzz", "as_is"])
+def test_a_source_that_a_technique_draws_nothing_from_is_warned_of(technique: str) -> None:
+    plain = CompareConfig(technique=technique)
+    assert not unused_source(settled_generator(plain))
+    for family in ("vae", "denoiser", "gan"):
+        said = unused_source(settled_generator(replace(plain, source=SourceConfig(family=family))))  # type: ignore[arg-type]
+        assert said.startswith(f"The technique {technique} makes its pictures from the real images itself")
+        assert f"draws none from the source {family}; leave --source out" in said
+    # a file's discriminator is of use
+    own = GeneratorConfig(file="g.onnx", latent_dim=8, discriminator="d.onnx")
+    assert not unused_source(replace(plain, generator=own, source=SourceConfig(family="file")))
+    for other in ("sinvad", "diffgan"):
+        assert not unused_source(CompareConfig(technique=other, source=SourceConfig(family="vae")))
+
+
+def test_such_a_warning_is_said_before_the_models_are_opened(tmp_path: Path) -> None:
+    listener = Recording()
+    config = CompareConfig(technique="dflare", source=SourceConfig(family="vae"))
+    with pytest.raises(UserError, match="does not exist"):
+        compare("a.pt", "b.pt", data="digits", config=config, output=tmp_path / "run", events=listener)
+    assert [each.split(";")[0] for each in listener.warnings] == [
+        "The technique dflare makes its pictures from the real images itself and draws none from the source vae"
+    ]
 
 
 _SEARCHES_FROM_CODES = ("sinvad", "giftbench", "argus", "latte")
