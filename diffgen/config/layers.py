@@ -29,6 +29,7 @@ _PATHS = (
     "generator.file",
     "generator.discriminator",
     "generator.encoder",
+    "source.diffusers.folder",
     "filters.learned.answers",
     "models.path",
     "models.class_names_file",

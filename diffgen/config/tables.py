@@ -32,8 +32,14 @@ def settings_among(kind: type[T], tables: Mapping[str, Mapping[str, Any]]) -> T:
 
 def with_table(tables: Mapping[str, Mapping[str, Any]], settings: Any) -> dict[str, Any]:
     """Tables with one of these settings, every value written out: a default that changes later changes no old run."""
-    values = {**dict.fromkeys(fields_of(type(settings)), NONE), **to_dict(settings)}
-    return {**tables, table_name(type(settings)): values}
+    kind, said = type(settings), to_dict(settings)
+    names = [name for name in fields_of(kind) if name in said or _stands_for_none(kind, name)]
+    return {**tables, table_name(kind): {name: said.get(name, NONE) for name in names}}
+
+
+def _stands_for_none(kind: Any, name: str) -> bool:
+    """Whether a setting reads the word as None; where it is a path, it is one of that name."""
+    return getattr(applied(kind(), {name: NONE}), name) is None
 
 
 def check_tables(

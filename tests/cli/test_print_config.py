@@ -39,7 +39,7 @@ def test_what_is_printed_gives_the_same_again(
 def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
     """So that the file means the same wherever it lies."""
     words = ("--gan", "g.safetensors", "--learned-from", "answers.npz", "--class-names", "names.txt")
-    words += ("--generator-encoder", "encoder.onnx")
+    words += ("--generator-encoder", "encoder.onnx", "--source", "diffusers:pipeline")
     first = diffgen_command("compare", "a.pt", "b.onnx", *words, "--print-config")
     assert first.code == 0, first.err
     values = tomllib.loads(first.out)
@@ -47,6 +47,7 @@ def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: 
         "g.safetensors": values["gan_file"],
         "answers.npz": values["filters"]["learned"]["answers"],
         "encoder.onnx": values["generator"]["encoder"],
+        "pipeline": values["source"]["diffusers"]["folder"],
         "names.txt": values["models"][0]["class_names_file"],
         "a.pt": values["models"][0]["path"],
     }

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diffgen.comparison.image_source import settled_generator
 from diffgen.comparison.own_settings import with_named_operators, with_own_settings
+from diffgen.comparison.requirements import check_settings
 from diffgen.config import CompareConfig, SourceConfig
 from diffgen.config.tables import settings_among
+from diffgen.errors import UserError
 from diffgen.sources.operators import usual_operators
+from diffgen.sources.pipeline import DiffusersSettings
 from diffgen.sources.seeds import SeedsSettings
 from diffgen.types import UInt8Array
 
@@ -38,3 +42,17 @@ def test_settings_that_are_not_in_use_are_not_written() -> None:
     config = CompareConfig(source=SourceConfig(family="gan"))
     written = with_own_settings(config)
     assert with_named_operators(written, _images(1, False)) == written
+
+
+def test_a_folder_that_nobody_named_is_none_again() -> None:
+    """It was read as a folder called none."""
+    config = CompareConfig(source=SourceConfig(family="diffusers"))
+    written = with_own_settings(with_own_settings(config))
+    assert settings_among(DiffusersSettings, written.source.families) == DiffusersSettings()
+    with pytest.raises(UserError, match="none is named; use --source diffusers:FOLDER"):
+        check_settings(settled_generator(written))
+    # a folder may be called so
+    named = SourceConfig(family="diffusers", families={"diffusers": {"folder": "none"}})
+    assert settings_among(DiffusersSettings, with_own_settings(CompareConfig(source=named)).source.families) == (
+        DiffusersSettings(folder="none")
+    )
