@@ -185,7 +185,10 @@ def _verb(argv: Sequence[str] | None) -> int:
     parser = build_parser()
     words = sys.argv[1:] if argv is None else argv
     try:
-        arguments = parser.parse_args([_as_text(each) for each in words])
+        arguments, unknown = parser.parse_known_args([_as_text(each) for each in words])
+        if unknown:
+            parser.prog = " ".join(filter(None, (parser.prog, arguments.verb)))  # whose help has the options
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except UserError:
         check.refused(words)
         raise

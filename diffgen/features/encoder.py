@@ -93,12 +93,13 @@ def train(
     """
     image_shape = (images.shape[1], images.shape[2], images.shape[3]) if image_shape is None else image_shape
     images, progress = shrunk(images), progress or Progress()  # shrunk once, and not for every batch
-    first, *lower = _LEARNING_RATES
-    encoder = _trained(images, labels, image_shape, first, seed, device, progress)
-    for rate in lower:
+    (first, *lower), stage = _LEARNING_RATES, "Learning the image domain"
+    encoder = _trained(images, labels, image_shape, first, seed, device, progress, stage)
+    for number, rate in enumerate(lower, 2):
         if tells_apart(encoder, images):
             return encoder
-        encoder = _trained(images, labels, image_shape, rate, seed, device, progress)
+        again = f"{stage}, try {number} of at most {len(_LEARNING_RATES)}"
+        encoder = _trained(images, labels, image_shape, rate, seed, device, progress, again)
     if not tells_apart(encoder, images):
         progress.warn(
             "The domain encoder learnt to tell few of the real images apart, so that behaviours are counted by labels "
@@ -122,6 +123,7 @@ def _trained(
     seed: int,
     device: torch.device | str,
     progress: Progress,
+    stage: str,
 ) -> DomainEncoder:
     rng = torch.Generator().manual_seed(seed)
     channels, height, width = shrunk_shape(image_shape)
@@ -134,7 +136,7 @@ def _trained(
     steps = _STEPS_GREY if channels == 1 else _STEPS_COLOUR
     encoder.to(memory_format=torch.channels_last)  # a quarter faster on a CPU
     cycle = OneCycleAdam(parameters, learning_rate, steps)
-    with progress.stage("Learning the image domain", total=steps) as task:
+    with progress.stage(stage, total=steps) as task:
         for _ in range(steps):
             rows = torch.randint(len(images), (_BATCH,), generator=rng)
             batch = images[rows].to(device).contiguous(memory_format=torch.channels_last)

@@ -41,7 +41,7 @@ CASES: list[tuple[str, dict[str, str | None], list[str]]] = [
     ("a technique like none", {"--technique": "zzz"}, ["'zzz'", "known are argus, as_is, dflare, diffchaser"]),
     ("filters in the search of another technique", {"--technique": "dflare", "--validity": "constraint"}, ["diffgan"]),
     ("unknown preset", {"--preset": "papr"}, ["did you mean 'paper'"]),
-    ("unknown option", {"--buget": "3"}, ["--buget", "--help"]),
+    ("unknown option", {"--buget": "3"}, ["--buget", "'diffgen compare --help'"]),
     ("negative seed", {"--seed": "-1"}, ["seed"]),
     ("no share", {"--false-alarm-rate": "5"}, ["--false-alarm-rate", "0.02"]),
     ("no SSIM", {"--ssim-threshold": "40"}, ["--ssim-threshold", "from -1 to 1"]),

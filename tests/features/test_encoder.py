@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from diffgen.data import load
+from diffgen.features import encoder as domain
 from diffgen.features.encoder import DomainEncoder, tells_apart, train
 from diffgen.features.shrinking import shrunk
 from diffgen.sampling import random_rows
+from tests.recording import Recording
 
 
 def test_photographs_that_silence_it_are_learnt_at_a_lower_rate(shared_folder: Path) -> None:
@@ -31,3 +34,16 @@ def test_an_encoder_that_gives_all_images_the_same_features_is_known() -> None:
     assert not tells_apart(encoder, images)
     # images that are alike have the same features, as they should
     assert tells_apart(encoder, images[:1].repeat(30, 1, 1, 1))
+
+
+def test_whoever_waits_hears_that_it_learns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain, "_STEPS_GREY", 2)
+    monkeypatch.setattr(domain, "tells_apart", lambda encoder, images: False)
+    heard = Recording()
+    train(torch.from_numpy(load("digits").images[:60]), None, progress=heard.progress)
+    assert list(heard.totals) == [
+        "Learning the image domain",
+        "Learning the image domain, try 2 of at most 3",
+        "Learning the image domain, try 3 of at most 3",
+    ]
+    assert "tell few of the real images apart" in heard.warnings[0]
