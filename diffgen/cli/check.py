@@ -227,6 +227,8 @@ def print_verdict(result: CheckResult) -> None:
         print(f"{status:<5}  {title:<{width}}  {text}")
     for sentence in result.worst:
         print(f"new: {sentence}")
+    if left := len(result.values.new) - len(result.worst):
+        print(f"new: and {left:,} more, in the report")
     worse = [each for each in result.conditions if each.name in AGAINST_ACCEPTED and each.status.value == "FAIL"]
     for each in worse:
         print(f"worse: {each.sentence}")
