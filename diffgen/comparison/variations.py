@@ -60,17 +60,23 @@ def vary(prepared: Prepared, count: int) -> Variations:
     kept_images: list[UInt8Array] = []
     kept_labels: list[Int64Array] = []
     kept = drawn = 0
-    while kept < count and drawn < len(rows):
-        seeds = rows[drawn : drawn + _BATCH]
-        genes = source.space.sample(len(seeds), draws)
-        genes[:, source.space.continuous] = seeds  # the column of the seed
-        made = source.draw(torch.from_numpy(genes)).cpu()
-        recognised = np.flatnonzero(recogniser.read(made, labels[seeds]).recognised)[: count - kept]
-        kept_images.append(made[torch.from_numpy(recognised)].numpy())
-        kept_labels.append(labels[seeds[recognised]])
-        # of a batch that was not needed to its end only what came before the last one kept
-        drawn += len(seeds) if len(recognised) < count - kept else int(recognised[-1]) + 1
-        kept += len(recognised)
+    wanted = min(count, len(rows))
+    with prepared.progress.stage("Making variations of real images", total=wanted) as task:
+        while kept < count and drawn < len(rows):
+            seeds = rows[drawn : drawn + _BATCH]
+            genes = source.space.sample(len(seeds), draws)
+            genes[:, source.space.continuous] = seeds  # the column of the seed
+            for part in torch.from_numpy(genes).split(prepared.batch_size):
+                made, of = source.draw(part).cpu(), labels[rows[drawn : drawn + len(part)]]
+                recognised = np.flatnonzero(recogniser.read(made, of).recognised)[: count - kept]
+                kept_images.append(made[torch.from_numpy(recognised)].numpy())
+                kept_labels.append(of[recognised])
+                # of a part that was not needed to its end only what came before the last one kept
+                drawn += len(part) if len(recognised) < count - kept else int(recognised[-1]) + 1
+                kept += len(recognised)
+                task.reach(wanted * max(kept / count, drawn / len(rows)))
+                if kept == count:
+                    break
     shape = prepared.images.images.shape[1:]
     return Variations(
         np.concatenate(kept_images) if kept_images else np.empty((0, *shape), dtype=np.uint8),

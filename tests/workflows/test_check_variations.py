@@ -21,6 +21,7 @@ from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.check_hooks import found_by_search
+from tests.recording import Recording
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +75,18 @@ def test_the_same_model_has_no_faults_on_variations_and_the_same_seed_draws_the_
 def test_no_image_is_varied_twice_and_none_can_be_asked_for(
     model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
 ) -> None:
-    count = len(load("digits:test").images)
+    count, heard = len(load("digits:test").images), Recording()
     many = check(
         model_files["a"],
         model_files["a_onnx"],
         data="digits:test",
         config=replace(quick, variations=10 * count),
         output=tmp_path / "many",
+        events=heard,
     )
+    # they take as long as the questions about them, where images are large
+    made = heard.reached("Making variations of real images")
+    assert len(made) > 1 and made[-1] == heard.totals["Making variations of real images"] == count
     assert many.values.variations is not None
     assert many.values.varied == count and 0.5 * count < many.values.variations.of <= count
     none = check(
