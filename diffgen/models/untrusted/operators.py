@@ -85,8 +85,9 @@ _TENSORS = _words(
     _native_multi_head_attention _neg_view _pad_circular _pad_enum _prelu_kernel _reshape_copy _safe_softmax
     _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor _softmax _stack
     _to_copy _transformer_encoder_layer_fwd _trilinear _unique _unique2 _unsafe_index _unsafe_index_put _unsafe_view
-    _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d
-    _upsample_nearest_exact3d _weight_norm _weight_norm_interface sym_constrain_range sym_constrain_range_for_size
+    _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_lanczos2d_aa _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_norm _weight_norm_interface
+    sym_constrain_range sym_constrain_range_for_size
     """
 )
 # Of Python's own values, which TorchScript has as operators too.

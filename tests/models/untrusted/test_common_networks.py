@@ -50,3 +50,17 @@ def test_exported(network, tmp_path):
     assert not trusted
     with torch.no_grad():
         assert torch.equal(program.module()(image), net(image))
+
+
+class Resizing(torch.nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(images, size=(8, 8), mode="bilinear", align_corners=False).flatten(1)
+
+
+def test_one_that_resizes_its_images(tmp_path):
+    """Scripted, it names every way to resize that its torch has, and not only the one that it goes."""
+    made, image = torch.jit.script(Resizing()), torch.rand(2, 3, 20, 20)
+    made.save(str(tmp_path / "net.pt"))
+    opened = open_torchscript(tmp_path / "net.pt", torch.device("cpu"))
+    assert not opened.trusted
+    assert torch.equal(opened.module(image), made(image))
