@@ -216,6 +216,12 @@ def test_each_part_is_there_in_its_order(report_data, read_page):
     assert [own["href"][1:] for own in page.all("a") if own["href"][1:] in parts] == parts
 
 
+def test_a_long_list_of_operators_takes_a_row_of_its_own(report_data, read_page):
+    facts = {"seeds": "100 real images", "operators": "rotation -12 to 12 degrees; " * 20, "GAN": "none"}
+    text = render_html(changed(report_data, gan=facts))
+    assert text.count('<div class="whole"><dt>operators</dt>') == 1 == text.count('<div class="whole">')
+
+
 def test_headline_numbers(report_data, read_page):
     text = read_page(render_html(report_data)).flat_text
     assert (
