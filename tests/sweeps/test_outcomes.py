@@ -19,6 +19,8 @@ def test_a_page_of_what_is_done_failed_and_open(tmp_path: Path) -> None:
     page = write_table(outcomes, tmp_path).read_text()
     assert "2 of 4 comparisons are done" in page
     assert 'href="runs/one-1/report.html"' in page
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    assert '"Segoe UI"' in style and "&" not in style  # CSS knows no entities
     assert "<td>61</td>" in page  # seconds
     assert "<td>1,234.5</td>" in page  # a median between two
     assert "<td>8.5</td>" in page
