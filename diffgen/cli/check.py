@@ -208,16 +208,18 @@ def _accept(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 def print_verdict(result: CheckResult) -> None:
-    """One line for each value, then the worst behaviours, the verdict and the report's path, on stdout."""
+    """One line for each value, why some did not pass, the worst behaviours, the verdict and the report's path."""
     from diffgen.gate.measured import AGAINST_ACCEPTED, TITLES, measured
 
     conditions = {each.name: each for each in result.conditions}
-    rows = []
+    rows, reasons = [], []
     for value in measured(result.values, conditions):
         condition = conditions.pop(value.name, None)
         interval = f"  [{value.interval}]" if value.interval else ""
         limit = f"  limit {condition.limit}" if condition is not None and condition.limit else ""
         rows.append((condition.status.value if condition else "-", value.title, f"{value.value}{interval}{limit}"))
+        if condition is not None and condition.status.value != "PASS":
+            reasons.append(f"{value.title}: {condition.sentence}")
     rows += [(each.status.value, TITLES[each.name], each.sentence) for each in conditions.values()]
     if result.real is not None:
         found = on_real_images(result.real.flips_per_1000, result.real.calibration_error, result.milliseconds)
@@ -225,13 +227,13 @@ def print_verdict(result: CheckResult) -> None:
     width = max(len(title) for _, title, _ in rows)
     for status, title, text in rows:
         print(f"{status:<5}  {title:<{width}}  {text}")
+    for reason in reasons:
+        print(f"why: {reason}")
     for sentence in result.worst:
         print(f"new: {sentence}")
     if left := len(result.values.new) - len(result.worst):
         print(f"new: and {left:,} more, in the report")
     worse = [each for each in result.conditions if each.name in AGAINST_ACCEPTED and each.status.value == "FAIL"]
-    for each in worse:
-        print(f"worse: {each.sentence}")
     if (result.values.new or worse) and not result.values.search.problem:
         words = ["diffgen", "check", "--accept", result.run, "--store", result.store or "regressions"]
         print(f"accept: {shlex.join(words)}")

@@ -65,9 +65,12 @@ def test_a_failed_check_is_accepted_and_passes_then(diffgen_command: Callable[..
     assert any(line.startswith("FAIL   new behaviours") and line.endswith("limit 0") for line in lines)
     assert any(line.startswith("PASS   largest probability shift, real") for line in lines)
     assert any(line.startswith("-      disagreement on real images") for line in lines)
+    # not only that, but why
+    found = json.loads(lines[-1])["new_behaviours"]
+    assert f"why: new behaviours: {found} behaviours that the store does not know; 0 allowed." in lines
     new = [line for line in lines if line.startswith("new: ")]
     assert all(line.startswith("new: base says ") for line in new[:5])
-    assert new[5:] == [f"new: and {json.loads(lines[-1])['new_behaviours'] - 5} more, in the report"]
+    assert new[5:] == [f"new: and {found - 5} more, in the report"]
     accepted = diffgen_command("check", "--accept", tmp_path / "first", "--store", store)
     assert accepted.code == 0
     assert accepted.out.startswith(f"{json.loads(lines[-1])['new_behaviours']} behaviours added")
