@@ -28,7 +28,7 @@ from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_hooks import CheckHooks
 from diffgen.workflows.compare import run_comparison
-from diffgen.workflows.old_verdict import check_same_files, redraw, verdict_of_done
+from diffgen.workflows.old_verdict import check_same_files, redraw, verdict_of_done, warn_of_other_store
 from diffgen.workflows.resume import resume_comparison
 
 
@@ -155,6 +155,7 @@ def resume_check(
         if done is not None:
             check_same_files(folder, (base, candidate), data=data, progress=progress)
             redraw(folder, progress)
+            warn_of_other_store(done, store, progress)
             progress.say(f"The check {folder.path} is done; nothing is left to go on with. Here is its verdict again.")
             return done
         settings = {name: value for name, value in about.items() if name != "store"}

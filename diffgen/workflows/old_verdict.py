@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from diffgen.comparison.opened_run import OpenedRun
@@ -31,6 +32,17 @@ def verdict_of_done(folder: RunFolder) -> CheckResult | None:
         return replace(result, real=results.preflight, milliseconds=results.milliseconds)
     except (UserError, KeyError, TypeError, ValueError):
         return None  # killed before the verdict was written, or damaged
+
+
+def warn_of_other_store(done: CheckResult, store: str | Path | None, progress: Progress) -> None:
+    """Say of a verdict that is told again against which store it was, where another one is named now."""
+    if store is None or (done.store is not None and Path(store).resolve() == Path(done.store).resolve()):
+        return
+    held = "no store" if done.store is None else f"the store {done.store}"
+    progress.warn(
+        f"The check {done.run} is done, and was held against {held}; start another check to hold the candidate against "
+        f"{store}."
+    )
 
 
 def check_same_files(folder: RunFolder, given: Sequence[Any], *, data: Any, progress: Progress) -> None:

@@ -22,6 +22,7 @@ from diffgen.types import ImageSet
 from diffgen.workflows.check import check, resume_check
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.verdict import verdict
+from tests.recording import Recording
 
 VERDICT = ("results.json", "junit.xml", "summary.md", "report.html")
 
@@ -69,6 +70,12 @@ def test_a_verdict_is_not_told_again_of_other_files(
     save(replace(digits, images=digits.images[::-1]), folder / "data.npz")
     with pytest.raises(UserError, match=r"data\.npz is not what the run"):
         resume_check(done.run)
+
+
+def test_a_store_that_the_verdict_knows_nothing_of_is_warned_of(done: CheckResult, folder: Path) -> None:
+    events = Recording()
+    assert resume_check(done.run, store=folder / "store", events=events) == done
+    assert any("was held against no store; start another check to hold" in each for each in events.warnings)
 
 
 def test_what_a_stranger_wrote_of_a_check_is_no_bug(
