@@ -190,7 +190,7 @@ def _notes(data: ReportData) -> tuple[str, ...]:
 
 
 def _of_agreement(data: ReportData) -> str:
-    """How many behaviours the real images alone, changed a little, would not have shown."""
+    """How many behaviours are met elsewhere than where the models are known to differ."""
     met, found = data.results.behaviours_of_agreement, data.results.behaviours
     if met is None or found == 0 or data.real_disagreement_count == 0:
         return ""
