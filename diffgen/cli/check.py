@@ -222,7 +222,8 @@ def print_verdict(result: CheckResult) -> None:
             reasons.append(f"{value.title}: {condition.sentence}")
     rows += [(each.status.value, TITLES[each.name], each.sentence) for each in conditions.values()]
     if result.real is not None:
-        found = on_real_images(result.real.flips_per_1000, result.real.calibration_error, result.milliseconds)
+        real, names = result.real, ("base", "candidate")
+        found = on_real_images(real.flips_per_1000, real.calibration_error, result.milliseconds, names)
         rows[:0] = [("-", title, text) for title, text in found]
     width = max(len(title) for _, title, _ in rows)
     for status, title, text in rows:

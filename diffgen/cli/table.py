@@ -81,17 +81,29 @@ def _of_many(found: ManyFigures | None) -> list[tuple[str, str]]:
 
 
 def on_real_images(
-    flips: float, errors: Sequence[float] | None, milliseconds: Sequence[float | None] | None
+    flips: float,
+    errors: Sequence[float] | None,
+    milliseconds: Sequence[float | None] | None,
+    names: Sequence[str] | None = None,
 ) -> list[tuple[str, str]]:
-    """How the models do on real images: how often they differ, how well calibrated and how fast they are."""
+    """How the models do on real images: how often they differ, how well calibrated and how fast they are.
+
+    Args:
+        flips: of 1,000 real images.
+        errors: expected calibration error of each model, 0..1, or None.
+        milliseconds: that an image takes each model, None where nobody knows; or None.
+        names: what the models are called, or None: A, B, ...
+    """
     rows = [("flips", f"{flips:.1f} of 1,000 real images")]
     if errors is not None:
-        told = ", ".join(f"{role} {percent(error, 2)}" for role, error in zip(roles(errors), errors, strict=True))
+        told = ", ".join(
+            f"{role} {percent(error, 2)}" for role, error in zip(names or roles(errors), errors, strict=True)
+        )
         rows.append(("calibration error (ECE)", told))
     if milliseconds is not None:
         times = [
             f"{role} {'-' if each is None else f'{each:.3g}'}"
-            for role, each in zip(roles(milliseconds), milliseconds, strict=True)
+            for role, each in zip(names or roles(milliseconds), milliseconds, strict=True)
         ]
         rows.append(("ms an image", ", ".join(times)))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def test_a_failed_check_is_accepted_and_passes_then(diffgen_command: Callable[..
     # not only that, but why
     found = json.loads(lines[-1])["new_behaviours"]
     assert f"why: new behaviours: {found} behaviours that the store does not know; 0 allowed." in lines
+    error = next(line for line in lines if "calibration error (ECE)" in line)
+    assert re.search(r"  base [\d.]+%, candidate [\d.]+%$", error)
     new = [line for line in lines if line.startswith("new: ")]
     assert all(line.startswith("new: base says ") for line in new[:5])
     assert new[5:] == [f"new: and {found - 5} more, in the report"]
