@@ -94,8 +94,8 @@ def render_gan_page(data: GanReportData) -> str:
     shape = next((row.images[0] for row in data.sheet if len(row.images)), None)
     page = environment.get_template("gan.html.j2").render(
         data=data,
-        style=Markup(asset(environment, "style.css")),
-        gan_style=Markup(asset(environment, "gan.css")),
+        style=asset(environment, "style.css"),
+        gan_style=asset(environment, "gan.css"),
         picture_size=(_THUMBNAIL, _THUMBNAIL) if shape is None else display_size(shape, _THUMBNAIL),
         long_names=False,
         parts=tuple(part for part in _PARTS if part[0] != "tuning" or data.tuning),

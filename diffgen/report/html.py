@@ -69,16 +69,16 @@ def render_html(data: ReportData) -> str:
     environment = make_environment() if many is None else make_environment(role_name(len(data.model_names) - 1))
     script, style = asset(environment, "script.js"), asset(environment, "style.css")
     if many is not None:
-        script = f"{script}\n{asset(environment, 'many.js')}"
-        style = f"{style}\n{asset(environment, 'many.css')}"
+        script = Markup("\n").join((script, asset(environment, "many.js")))
+        style = Markup("\n").join((style, asset(environment, "many.css")))
         style = style.replace("calc(var(--models) + 1)", str(len(data.model_names) + 1))  # grids count no variables
     shown = gallery.make_gallery(data)
     listed = len(data.class_names) > MATRIX_CLASSES
     generated_pairs, real_pairs = _pair_lists(data) if listed else _matrices(data)
     page = environment.get_template("report.html.j2").render(
         data=data,
-        style=Markup(style),
-        script=Markup(script),
+        style=style,
+        script=script,
         many=many,
         script_hash=_hash_for_policy(script),
         picture_size=_picture_size(data),
@@ -127,7 +127,7 @@ def render_verdict(data: VerdictData) -> str:
     pictures = [picture for each in data.gate.behaviours for picture in each.pictures]
     page = environment.get_template("verdict.html.j2").render(
         data=data,
-        style=Markup(asset(environment, "style.css")),
+        style=asset(environment, "style.css"),
         script_hash="",
         picture_size=display_size(pictures[0].image, _THUMBNAIL) if pictures else (_THUMBNAIL, _THUMBNAIL),
         long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
@@ -178,10 +178,10 @@ def make_environment(last: str = "C") -> Environment:
     return environment
 
 
-def asset(environment: Environment, name: str) -> str:
-    """The text of a template file that is no template; the loader also finds it inside a zipped package."""
+def asset(environment: Environment, name: str) -> Markup:
+    """A template file that is no template, which no page escapes; the loader also finds it inside a zipped package."""
     assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0].strip().replace("\r\n", "\n")
+    return Markup(environment.loader.get_source(environment, name)[0].strip().replace("\r\n", "\n"))
 
 
 def _hash_for_policy(script: str) -> str:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from diffgen.errors import UserError
 from diffgen.report.html import asset, make_environment
 from diffgen.runs.files import write_text
@@ -104,7 +102,7 @@ def write_table(outcomes: Sequence[Outcome], folder: Path) -> Path:
         warned=warned(outcomes),
         figures=_FIGURES,
         runs={each.run: Path(each.run).relative_to(folder).as_posix() for each in outcomes},
-        style=Markup(asset(environment, "style.css")),
+        style=asset(environment, "style.css"),
     )
     write_text(folder / "report.html", page)
     return folder / "report.html"
