@@ -16,7 +16,7 @@ import pytest
 from lxml import etree
 
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, RemoteConfig, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.gate.conditions import Status
@@ -25,7 +25,6 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.store import read_store
-from diffgen.techniques.random_latent import RandomLatent
 from diffgen.testing import assert_no_regression, failure_message
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.accept import accept
@@ -33,7 +32,6 @@ from diffgen.workflows.check import check, resume_check
 from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
-from tests.models.remote.oip_server import OipServer, onnx_model
 from tests.recording import Recording
 from tests.workflows.breaking import InSearch
 
@@ -366,37 +364,6 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     written = (run / "results.json").stat().st_mtime_ns
     assert resume_check(run) == again
     assert (run / "results.json").stat().st_mtime_ns == written
-
-
-def test_a_search_cut_short_by_the_candidates_own_query_budget_is_an_error(
-    model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
-) -> None:
-    limited = ModelSpec(opening=Opening(remote=RemoteConfig(query_budget=1_700)))
-    short = replace(config, variations=0, compare=replace(config.compare, models=(ModelSpec(), limited)))
-    with OipServer({"a": onnx_model(model_files["a_onnx"])}, binary=True) as server:
-        address = f"http://127.0.0.1:{server.port}/v2/models/a"
-        result = check(model_files["a"], address, data="digits:test", config=short, output=tmp_path / "short")
-    assert 0 < result.values.search.queries < 600
-    assert "no more images" in result.values.search.problem
-    assert result.status is Status.ERROR
-
-
-class Short(RandomLatent):
-    """Has nothing more to ask about after its first batch."""
-
-    @property
-    def finished(self) -> bool:
-        return self._batches > 0
-
-
-def test_a_technique_that_has_asked_about_everything_has_come_to_its_end(
-    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
-) -> None:
-    long = replace(quick, compare=replace(quick.compare, budget=Budget(queries=10_000)))
-    models = model_files["a"], model_files["a_onnx"]
-    result = check(*models, data="digits:test", technique=Short, config=long, output=tmp_path / "run")
-    assert 0 < result.values.search.queries < 10_000
-    assert (result.values.search.problem, result.exit_code) == ("", 0)
 
 
 def test_failure_message_names_the_worst_and_the_report(failed: tuple[CheckResult, Path]) -> None:
