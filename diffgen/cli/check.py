@@ -234,7 +234,7 @@ def print_verdict(result: CheckResult) -> None:
         print(f"new: {sentence}")
     if left := len(result.values.new) - len(result.worst):
         print(f"new: and {left:,} more, in the report")
-    worse = [each for each in result.conditions if each.name in AGAINST_ACCEPTED and each.status.value == "FAIL"]
+    worse = any(each.name in AGAINST_ACCEPTED and each.status.value == "FAIL" for each in result.conditions)
     if (result.values.new or worse) and not result.values.search.problem:
         words = ["diffgen", "check", "--accept", result.run, "--store", result.store or "regressions"]
         print(f"accept: {shlex.join(words)}")

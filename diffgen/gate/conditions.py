@@ -90,11 +90,11 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _new("new_faults", len(values.new_faults), values, limits.max_new_faults)
     elif limits.max_new_faults is not None:
         yield _missing("new_faults", f"{limits.max_new_faults:,}", "there is no jury that says who is wrong")
-    # a technique that asks about the real images alone draws none
-    random = values.drawn > 0 or bool(values.search.problem)
+    # a technique that asks about the real images alone draws no random picture
+    draws = values.drawn > 0 or bool(values.search.problem)
     if limits.max_disagreement is not None:
         yield _rate("disagreement_real", values.real, limits.max_disagreement, percent)
-        if random:
+        if draws:
             yield _rate("disagreement_random", values.random, limits.max_disagreement, percent)
     elif values.accuracy is None:
         # nothing says who is wrong, so that nothing else would ask about the answers
@@ -122,7 +122,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield from _with_accuracy("variation_drop", values.variations, GROSS_VARIATION_DROP, limits)
     if limits.max_shift is not None:
         yield _shift("shift_real", values.shift_real, limits.max_shift)
-        if random:
+        if draws:
             yield _shift("shift_random", values.shift_random, limits.max_shift)
 
 

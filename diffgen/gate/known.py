@@ -31,9 +31,10 @@ def nearest_known(
     for pair, known in rows_by_key(known_said):
         rows = met.get(pair)
         if rows is not None:
-            size = max(1, _AT_ONCE // known_features[known].size)
+            stored = known_features[known]
+            size = max(1, _AT_ONCE // stored.size)
             for some in np.split(rows, range(size, len(rows), size)):
-                apart = np.linalg.norm(features[some][:, None] - known_features[known][None], axis=2)
+                apart = np.linalg.norm(features[some][:, None] - stored[None], axis=2)
                 nearest[some] = known[apart.argmin(axis=1)]
                 distance[some] = apart.min(axis=1)
     return distance, nearest

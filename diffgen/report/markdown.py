@@ -55,7 +55,6 @@ def _numbers(data: ReportData) -> list[str]:
             "behaviours",
             f"{wording.number(found.behaviours)} in {count_of(found.label_pairs, 'label pair')}",
         ),
-        *_of_agreement(data),
         *_discovery(data),
         ("queries", f"{wording.number(found.queries)} in {wording.duration(found.seconds)}"),
         ("agreement on real images", f"{wording.percent(pre.agreement)} of {wording.number(pre.images)}"),
@@ -65,13 +64,6 @@ def _numbers(data: ReportData) -> list[str]:
         of = ", of ".join(role_name(index) for index in range(len(pre.accuracy)))
         rows.append((f"accuracy of {of}", ", ".join(wording.percent(value) for value in pre.accuracy)))
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
-
-
-def _of_agreement(data: ReportData) -> list[tuple[str, str]]:
-    found = data.results.behaviours_of_agreement
-    if found is None or data.results.behaviours == 0:
-        return []
-    return [("of these, not made from a real image on which the models disagree", wording.number(found))]
 
 
 def _discovery(data: ReportData) -> list[tuple[str, str]]:

@@ -85,14 +85,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
 # arrays of numbers of triggers
 _OF_TRIGGERS = {"report": ("shown", "rejected"), "shrunk": ("numbers",), "selection": ("shown", "rows")}
 _MAY_BE_MISSING = {"diversity", "scores", "shown_scores", "accuracy"}  # NaN stands for what was not asked
-_MAY_BE_MISSING_VERDICTS = (
-    "near_duplicate_of",
-    "seed_labels",
-    "seed_differs",
-    "named",
-    "certainty",
-    "recognised",
-)
+_MAY_BE_MISSING_VERDICTS = ("near_duplicate_of", "seed_labels", "seed_differs", "named", "certainty", "recognised")
 _CONFIRMATIONS = 2  # the highest number that says how a trigger was confirmed
 
 

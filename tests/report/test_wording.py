@@ -138,7 +138,7 @@ def test_what_begins_where_the_models_disagree_already_is_told_apart(report_data
         "already."
     )
     assert said in headline(data).notes
-    assert "| of these, not made from a real image on which the models disagree | 60 |" in render_markdown(data)
+    assert render_markdown(data).count(said) == 1
     unknown = changed(data, behaviours_of_agreement=None)
     assert "disagree already" not in " ".join(headline(unknown).notes)
 

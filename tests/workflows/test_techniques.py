@@ -185,10 +185,10 @@ def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> No
 def test_a_source_that_a_technique_draws_nothing_from_is_warned_of(technique: str) -> None:
     plain = CompareConfig(technique=technique)
     assert not unused_source(settled_generator(plain))
-    for family in ("vae", "denoiser", "gan"):
-        said = unused_source(settled_generator(replace(plain, source=SourceConfig(family=family))))  # type: ignore[arg-type]
+    for source in (SourceConfig(family="vae"), SourceConfig(family="denoiser"), SourceConfig(family="gan")):
+        said = unused_source(settled_generator(replace(plain, source=source)))
         assert said.startswith(f"The technique {technique} makes its pictures from the real images itself")
-        assert f"draws none from the source {family}; leave --source out" in said
+        assert f"draws none from the source {source.family}; leave --source out" in said
     # a file's discriminator is of use
     own = GeneratorConfig(file="g.onnx", latent_dim=8, discriminator="d.onnx")
     assert not unused_source(replace(plain, generator=own, source=SourceConfig(family="file")))

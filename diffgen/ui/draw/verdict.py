@@ -13,7 +13,7 @@ _MOST = 12  # behaviours that are listed
 _WORDS = "shift: the largest change of a probability; cell: a group of real images that look alike"
 _MEANING = {
     "PASS": "The candidate may replace the base.",
-    "WARN": "No limit is broken, but so few images cannot show that all are kept.",
+    "WARN": "No limit is broken, but look at what is marked WARN.",
     "FAIL": "The candidate may not replace the base.",
     "ERROR": "The check did not come to its end.",
 }
