@@ -78,8 +78,10 @@ class FilePile:
 
     def __exit__(self, *about: object) -> None:
         if self._file is not None:
-            self._file.close()
-            self._other.unlink(missing_ok=True)
+            try:
+                self._file.close()  # writes what is buffered, which fails once more where the disk is full
+            finally:
+                self._other.unlink(missing_ok=True)
 
     @property
     def size(self) -> Size:

@@ -72,7 +72,6 @@ class RunLock:
             self._file.seek(0)
             self._file.truncate()
             self._file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
-            self._file.flush()
         except OSError as error:
             if self._file is not None:
                 self.release()
@@ -90,10 +89,8 @@ class RunLock:
     def _unusable(self, error: OSError) -> UserError:
         if error.filename == str(self._path) and error.errno in (errno.EINVAL, errno.EMLINK):
             return _no_lock(self._path, error)
-        return UserError(
-            f"The {self._what} {self._path.parent} cannot be written ({error.strerror}); name another with "
-            f"{self._option}."
-        )
+        mend = "free some space" if error.errno == errno.ENOSPC else f"name another with {self._option}"
+        return UserError(f"The {self._what} {self._path.parent} cannot be written ({error.strerror}); {mend}.")
 
     def _busy(self, holder: dict[str, object]) -> UserError:
         who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"

@@ -66,6 +66,8 @@ def open_regular(path: Path, *, links: bool = True) -> BinaryIO:
 def open_in_place(path: Path) -> BinaryIO:
     """Open a file of ours for reading and for writing over it; it is made if it is missing.
 
+    It has no buffer: closing one after a full disk would write, and fail, once more.
+
     Raises:
         OSError: it is a link, no regular file, or known by a second name, under which it may be another's file.
     """
@@ -156,4 +158,4 @@ def _checked(descriptor: int, path: Path, mode: Literal["rb", "r+b"]) -> BinaryI
     except OSError:
         os.close(descriptor)
         raise
-    return os.fdopen(descriptor, mode)
+    return os.fdopen(descriptor, mode) if mode == "rb" else os.fdopen(descriptor, mode, buffering=0)

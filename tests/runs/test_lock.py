@@ -75,6 +75,23 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         RunLock(tmp_path / "file" / "run").acquire()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files")
+def test_a_disk_that_takes_nothing_more(tmp_path: Path) -> None:
+    """A buffer that is written once more when the file is closed would hide the sentence behind a traceback."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(UserError, match=r"cannot be written .*; name another"):
+            RunLock(tmp_path).acquire()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+    with RunLock(tmp_path):
+        pass
+
+
 def test_where_the_system_has_no_locks_the_number_of_the_process_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
