@@ -13,6 +13,8 @@ import os
 import re
 import secrets
 import stat
+import sys
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from diffgen.runs.opening import read_text
 
 MARKER = ".diffgen-made-this.json"
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/[^/]")  # as pathlib writes one; a drive has one letter
+_SECONDS_TO_HOLD = 10.0
 _LONGEST_MARK = 2**30  # bytes; of a million pictures it has 50 million
 
 
@@ -169,10 +172,13 @@ def filled(output: OutputFolder) -> Iterator[Path]:
         UserError: something appeared at that place meanwhile, and stays; or the folder cannot be written.
     """
     target = output.path
+    held: int | None = None
     try:
         target.absolute().parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(target.absolute())
         unfinished = _beside(target, "unfinished")
         unfinished.mkdir()
+        held = _hold(unfinished)
     except OSError as error:
         raise UserError(
             f"The folder {target} cannot be written ({error.strerror}); name another with {output.option}."
@@ -192,6 +198,35 @@ def filled(output: OutputFolder) -> Iterator[Path]:
         # after the renaming there is none; all that is in it was made here
         if unfinished.is_dir():
             _remove_listed(unfinished, {name for name, _, _ in _all_in(unfinished)})
+        if held is not None:
+            os.close(held)
+
+
+def _hold(folder: Path) -> int | None:
+    """Lock a folder until the handle is closed or its process ends, however; None where another process holds it."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # also a file system without locks
+        os.close(handle)
+        return None
+    return handle
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove the folders that killed processes left while they filled them for this output."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.unfinished")
+    for folder in target.parent.iterdir():
+        if not name.fullmatch(folder.name) or folder.is_symlink():
+            continue
+        # one that was made just now may not be held yet
+        if time.time() - folder.stat().st_mtime > _SECONDS_TO_HOLD and (handle := _hold(folder)) is not None:
+            _remove_listed(folder, {each for each, _, _ in _all_in(folder)})
+            os.close(handle)
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from diffgen.errors import UserError
+from diffgen.runs import outputs
 from diffgen.runs.outputs import MARKER, filled, output_file, output_folder, resolved_output, write_new
 
 
@@ -171,6 +174,40 @@ def test_one_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         (folder / "file").write_text("half")
         raise KeyboardInterrupt
     assert snapshot(tmp_path) == {"a": None}
+
+
+_FILLS = """
+import sys, time
+from pathlib import Path
+from diffgen.runs.outputs import filled, output_folder
+with filled(output_folder(Path(sys.argv[1]), kind="export")) as folder:
+    (folder / "deep").mkdir()
+    (folder / "deep" / "file").write_text("half")
+    print("half", flush=True)
+    time.sleep(300)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be locked there")
+def test_what_a_killed_process_left_is_removed_by_the_next_and_what_another_fills_is_not(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "_SECONDS_TO_HOLD", -1.0)
+    out = tmp_path / "out"
+    with subprocess.Popen(
+        [sys.executable, "-c", _FILLS, str(out)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "half\n"
+        (theirs,) = tmp_path.iterdir()
+        with pytest.raises(KeyboardInterrupt), filled(output_folder(out, kind="export")):
+            raise KeyboardInterrupt
+        assert (theirs / "deep" / "file").read_text() == "half"
+        other.kill()
+    make(out, "whole")
+    assert list(tmp_path.iterdir()) == [out]
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
