@@ -38,7 +38,7 @@ def begun(side: SideBySide, work: Callable[[Progress], T], threads: int) -> Call
         return work(own)
 
     result = side.begin(noted)
-    assert threads == 1 or at_it.wait(60)
+    assert threads == 1 or at_it.wait(1200)
     return result
 
 
@@ -64,7 +64,7 @@ def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
 def test_who_asks_does_what_no_thread_has_begun() -> None:
     go = threading.Event()
     with own_threads(2), SideBySide(CPU, Progress()) as side:
-        first = side.begin(lambda own: go.wait(30))  # keeps the only other thread
+        first = side.begin(lambda own: go.wait(1200))  # keeps the only other thread
         last = side.begin(lambda own: threading.current_thread())
         assert last() is threading.current_thread()
         go.set()
@@ -74,7 +74,7 @@ def test_who_asks_does_what_no_thread_has_begun() -> None:
 def test_what_was_given_up_with_the_block_is_not_begun_afterwards() -> None:
     go, asked = threading.Event(), list[int]()
     with own_threads(2), SideBySide(CPU, Progress()) as side:
-        begun(side, lambda own: go.wait(30), threads=2)
+        begun(side, lambda own: go.wait(1200), threads=2)
         last = side.begin(lambda own: asked.append(1))
         threading.Timer(0.1, go.set).start()
     with pytest.raises(CancelledError):
@@ -130,7 +130,7 @@ def test_what_nobody_waited_for_ends_with_the_block() -> None:
 
     with own_threads(2), SideBySide(CPU, Progress()) as side:
         side.begin(work)
-        assert began.wait(60)
+        assert began.wait(1200)
     assert ended.is_set()
 
 
@@ -155,6 +155,6 @@ def test_waiting_is_ended_by_the_users_stop() -> None:
 
     with own_threads(2), pytest.raises(Stopped), SideBySide(CPU, Progress(stop=stop)) as side:
         answer = side.begin(work)
-        assert began.wait(60)
+        assert began.wait(1200)
         stop.stop()
         answer()

@@ -90,10 +90,13 @@ def make_folder(path: Path) -> None:
     """Make a folder, and those above it.
 
     Raises:
+        UserError: there is a file in its way.
         RunError: the disk is full or the folder above cannot be written.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UserError(f"The folder {path} cannot be made, since a file is in its way; name another.") from error
     except OSError as error:
         raise RunError(f"The folder {path} cannot be made ({error.strerror}); free some space and resume.") from error
 

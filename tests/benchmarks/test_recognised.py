@@ -77,7 +77,7 @@ def test_processor_time_is_that_of_the_children_too() -> None:
     outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}], timeout=30)"
     process = subprocess.Popen([sys.executable, "-c", outer])
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 1200
         while processor_seconds(process.pid) < 0.5 and time.monotonic() < until:
             time.sleep(0.1)
         own = sum(map(int, Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]))

@@ -24,7 +24,7 @@ def completed(script: Path, *words: str) -> set[str]:
         f"COMP_LINE='{' '.join(words)}'; COMP_POINT=${{#COMP_LINE}}; "
         "$(complete -p diffgen | sed 's/.*-F \\([^ ]*\\).*/\\1/') diffgen; printf '%s\\n' \"${COMPREPLY[@]}\""
     )
-    shell = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True, timeout=60)
+    shell = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True, timeout=1200)
     return set(shell.stdout.split())
 
 

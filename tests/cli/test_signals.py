@@ -63,7 +63,7 @@ def test_the_second_signal_ends_the_program_while_a_model_of_its_own_process_loo
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(timeout=4)
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=60) == INTERRUPTED
+        assert child.wait(timeout=1200) == INTERRUPTED
 
 
 def test_one_signal_ends_nothing_by_itself_and_signals_are_as_before_afterwards() -> None:

@@ -70,7 +70,7 @@ def broken(argv):
 cli._verb = broken
 raise SystemExit(cli.main([]))
 """
-    done = subprocess.run([sys.executable, "-c", program], env=PLAIN, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], env=PLAIN, capture_output=True, timeout=1200, check=False)
     assert (done.returncode, done.stderr) == (130, b"diffgen: interrupted\n")
 
 
@@ -89,7 +89,7 @@ def broken(argv):
 cli._verb = broken
 raise SystemExit(cli.main([]))
 """
-    done = subprocess.run([sys.executable, "-c", program], env=PLAIN, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], env=PLAIN, capture_output=True, timeout=1200, check=False)
     assert done.returncode == 3
     assert done.stderr.startswith(b"Traceback") and b"when the triggers were judged" in done.stderr
 
@@ -109,7 +109,7 @@ def test_a_terminal_obeys_nothing_that_a_file_says():
     script = (
         "from diffgen.cli.streams import lenient_streams\nwith lenient_streams():\n    print('a\\x1b[2J\\tb\\r\\nc')"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=PLAIN, capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], env=PLAIN, capture_output=True, timeout=1200, check=True)
     assert done.stdout == b"a\\u001b[2J\tb\r\nc\n"
 
 

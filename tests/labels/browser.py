@@ -24,7 +24,7 @@ _OPTIONS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )
-_PATIENCE = 60.0
+_PATIENCE = 1200.0
 
 
 def find_browser() -> str | None:

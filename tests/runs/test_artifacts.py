@@ -128,7 +128,7 @@ def test_two_processes_on_one_data_set_train_once(repository: Path, tmp_path: Pa
     for mine, others in (ready, ready[::-1]):
         command = [sys.executable, "-c", SCRIPT, str(mine), str(others)]
         both.append(subprocess.Popen(command, text=True, env=environment, cwd=repository, stdout=subprocess.PIPE))
-    outputs = [process.communicate(timeout=120)[0] for process in both]
+    outputs = [process.communicate(timeout=1200)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     said = [output.splitlines() for output in outputs]
     assert sum("trained" in lines for lines in said) == 1

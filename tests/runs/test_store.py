@@ -171,7 +171,7 @@ def test_four_processes_put_things_into_a_new_store_at_once(tmp_path: Path, repo
     for each in processes:
         assert each.stdout is not None and each.stdout.readline() == "ready\n"
     go.touch()
-    said = [each.communicate(timeout=120) for each in processes]
+    said = [each.communicate(timeout=1200) for each in processes]
     assert [each.returncode for each in processes] == [0, 0, 0, 0], said
     assert sum(int(out) for out, _ in said) == 8 + 4
     found = read_store(store)

@@ -64,7 +64,7 @@ def test_isolated_models_are_asked_at_the_same_time(
         predict = model.predict
 
         def meet(batch: torch.Tensor, predict: object = predict) -> torch.Tensor:
-            both.wait(60)  # raises where the other is asked only afterwards
+            both.wait(1200)  # raises where the other is asked only afterwards
             assert callable(predict)
             found: torch.Tensor = predict(batch)
             return found
@@ -78,7 +78,7 @@ def test_an_error_is_told_when_all_others_have_answered(
 ) -> None:
     asking, batch = Asking(models, BatchHalver()), torch.from_numpy(images)
     goes_on, predict = threading.Event(), models[2].predict
-    monkeypatch.setattr(models[2], "predict", lambda images: goes_on.wait(60) and predict(images))
+    monkeypatch.setattr(models[2], "predict", lambda images: goes_on.wait(1200) and predict(images))
     child_of(models[0]).close()
     with ThreadPoolExecutor(1) as caller:
         said = caller.submit(asking.about, batch)
@@ -86,7 +86,7 @@ def test_an_error_is_told_when_all_others_have_answered(
             said.result(timeout=0.5)
         goes_on.set()
         with pytest.raises(RunError, match="closed"):
-            said.result(timeout=60)
+            said.result(timeout=1200)
 
 
 def test_of_several_errors_the_first_models_is_told(

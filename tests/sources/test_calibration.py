@@ -80,7 +80,7 @@ def test_what_loses_too_many_names_is_not_drawn_to_the_end(scene: Scene) -> None
 
 def test_several_threads_find_what_one_finds(scene: Scene) -> None:
     images, asking = scene.seeds[:60], set[int]()
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=1200)
 
     def together(pictures: torch.Tensor) -> Int64Array:
         if len(asking) < 2 and len(pictures) < len(images) and threading.get_ident() not in asking:

@@ -40,7 +40,7 @@ def test_the_number_of_threads_changes_no_image(source: SeedsSource, monkeypatch
     def watched(*arguments: object) -> torch.Tensor:
         workers.add((threading.current_thread().name, torch.get_num_threads()))
         if threading.current_thread() is not threading.main_thread() and not met.is_set():
-            both.wait(timeout=60)
+            both.wait(timeout=1200)
             met.set()
         return original(*arguments)
 

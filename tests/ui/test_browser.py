@@ -200,7 +200,7 @@ def test_a_page_that_was_used_in_a_hurry_comes_to_rest(opened: Callable[..., Any
         page.get_by_role("option", name=name, exact=True).click()
         go(page, "Behaviours")
         go(page, "Label")
-    until = time.monotonic() + 120
+    until = time.monotonic() + 1200
     while time.monotonic() - asked[-1] < 5:
         assert time.monotonic() < until, "it still asks"
         page.wait_for_timeout(500)

@@ -133,13 +133,13 @@ def test_a_late_drawing_takes_no_count_back(
     def known(shared: Shared, name: str | None) -> Markup:  # the last of what is drawn: people were counted
         if drawn.count("Ada") == 3:
             counted.set()
-            assert shown.wait(60)
+            assert shown.wait(1200)
         return known_html(shared, name)
 
     monkeypatch.setattr(tab_label, "sheet_html", drawing)
     monkeypatch.setattr(tab_label, "known_html", known)
     _begin(page, "Ada")
-    assert counted.wait(60)
+    assert counted.wait(1200)
     page.keyboard.press("3")
     _until_said(page, sheets, "late", "Ada", {sheets.ids("late")[0]: "3"})
     page.wait_for_timeout(1000)

@@ -34,7 +34,7 @@ def test_one_job_a_run_and_a_stopped_one_ends(here: Place) -> None:
     first = jobs.start("compare", "run", words)
     with pytest.raises(UserError, match="'diffgen compare' works on the run run"):
         jobs.start("replay", "run", [])
-    until = time.monotonic() + 120
+    until = time.monotonic() + 1200
     while not first.state():
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -57,7 +57,7 @@ def test_a_stop_is_heard_however_early_it_comes(here: Place, waits: float) -> No
     assert (job.was_stopped, job.stopping) == (False, False)
     job.stop()
     assert job.stopping
-    until = time.monotonic() + 120
+    until = time.monotonic() + 1200
     while job.alive:
         assert time.monotonic() < until
         time.sleep(0.05)

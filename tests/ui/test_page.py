@@ -43,13 +43,13 @@ def client(page: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def http(page: str) -> Iterator[Any]:
-    with httpx.Client(base_url=page, timeout=60, headers=known(page)) as found:
+    with httpx.Client(base_url=page, timeout=1200, headers=known(page)) as found:
         yield found
 
 
 def known(page: str) -> dict[str, str]:
     """What a browser sends that has opened the address with the token."""
-    answer = httpx.get(page, params={"token": TOKEN}, timeout=60)
+    answer = httpx.get(page, params={"token": TOKEN}, timeout=1200)
     return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
 
 
@@ -222,7 +222,7 @@ def test_a_body_is_refused_before_its_end(page: str) -> None:
     """Of a body that says to be a gigabyte, no more is waited for than a vote can be."""
     host = page.removeprefix("http://").rstrip("/")
     head = f"POST /labels/done/Ada HTTP/1.1\r\nHost: {host}\r\nCookie: {known(page)['Cookie']}\r\n"
-    with socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), timeout=60) as wire:
+    with socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), timeout=1200) as wire:
         wire.sendall(f"{head}Content-Length: {1 << 30}\r\n\r\n".encode() + b" " * 10_000)
         assert wire.recv(100).startswith(b"HTTP/1.1 413")
 
@@ -317,18 +317,18 @@ def test_the_command_serves_on_this_machine_alone(place: Place) -> None:
         found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=\S{20,}", said)
         assert found, said
         try:
-            assert httpx.get(f"http://127.0.0.1:{found[1]}/", timeout=60).status_code == 401
-            answer = httpx.get(found[0], timeout=60)
+            assert httpx.get(f"http://127.0.0.1:{found[1]}/", timeout=1200).status_code == 401
+            answer = httpx.get(found[0], timeout=1200)
             assert answer.status_code == 200
             ports = Path("/proc/net/tcp").read_text(encoding="ascii")
             bound = [line.split()[1] for line in ports.splitlines() if f":{int(found[1]):04X} 00000000:0000" in line]
             assert bound == [f"0100007F:{int(found[1]):04X}"]
             # an open tab listens to the page's heart for ever
             heart = found[0].replace("?", "gradio_api/heartbeat/tab?")
-            with httpx.stream("GET", heart, timeout=60) as tab:
+            with httpx.stream("GET", heart, timeout=1200) as tab:
                 assert tab.status_code == 200
                 process.send_signal(signal.SIGINT)
-                process.wait(60)
+                process.wait(1200)
         finally:
             process.kill()
     assert process.returncode in (0, 130, -signal.SIGINT)

@@ -292,7 +292,7 @@ def test_four_commands_accept_at_once(failed: tuple[CheckResult, Path], tmp_path
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         for _ in range(4)
     ]
-    said = [each.communicate(timeout=300) for each in processes]
+    said = [each.communicate(timeout=1200) for each in processes]
     assert [each.returncode for each in processes] == [0, 0, 0, 0], said
     added = [int(out.split()[0]) for out, _ in said]
     assert sum(added) == max(added) == len(failed[0].values.new) == len(read_store(store).behaviours)

@@ -62,7 +62,7 @@ def test_a_comparison_is_watched_and_stopped_from_another_thread(
         stop=stop,
     )
     worker.start()
-    assert seen.wait(100), worker.error
+    assert seen.wait(1200), worker.error
     found = [event for event in recording.events if isinstance(event, TriggersFound)]
     images = RunFolder.open(found[-1].run).read_triggers().images
     assert worker.is_alive()

@@ -140,6 +140,15 @@ def test_an_output_of_others_is_left_as_it_is(tmp_path: Path, told: Callable[...
     told("Sweeps", "an output with a table.csv of somebody else", caught.value)
 
 
+def test_an_output_that_is_a_file(tmp_path: Path, told: Callable[..., None]) -> None:
+    file = plan_of(tmp_path)
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(UserError) as caught:
+        sweep(file)
+    told("Sweeps", "an output that is a file", caught.value)
+    assert (tmp_path / "out").read_text() == "mine"
+
+
 def test_a_machine_with_other_versions_or_without_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Callable[..., None]
 ) -> None:

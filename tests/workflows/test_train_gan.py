@@ -187,7 +187,7 @@ def test_two_processes_share_one_journal(repository: Path, tmp_path: Path, digit
     journal = tmp_path / "study.log"
     both = [start(repository, journal, 4) for _ in range(2)]
     for process in both:
-        _, err = process.communicate(timeout=280)
+        _, err = process.communicate(timeout=1200)
         assert process.returncode == 0, err
     result = tuned_until(4, str(journal))
     trials = read_header(Path(result.gan))["tuning"]["trials"]

@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
         if self._upstream is None:
-            self._upstream = http.client.HTTPConnection(urlsplit(self.proxy.origin).netloc, timeout=60)
+            self._upstream = http.client.HTTPConnection(urlsplit(self.proxy.origin).netloc, timeout=1200)
             self._upstream.connect()
             self._upstream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}

@@ -21,7 +21,7 @@ from pathlib import Path
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
 _RUNTIME = Path(__file__).with_name("mlserver_runtime.py")
-_PATIENCE = 60.0
+_PATIENCE = 1200.0
 
 
 def mlserver_python() -> Path | None:
