@@ -26,10 +26,6 @@ class UserError(DiffgenError):
     exit_code = 2
 
 
-class SomeAnswersError(UserError):
-    """A model gives no finite answer to some of the images that it was tried on, though it does to others."""
-
-
 class RunError(DiffgenError):
     """A run broke off for a reason that lies outside the user's arguments: a model raised, a disk is full, ...
 

@@ -37,12 +37,14 @@ class ImageSet:
         labels: int64 (N,) with values 0..K-1, or None.
         class_names: K names in label order, or None.
         source: where the images came from, as the user wrote it.
+        names: N names of files below the source, or None: they are in none of their own.
     """
 
     images: UInt8Array
     labels: Int64Array | None
     class_names: tuple[str, ...] | None
     source: str
+    names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.images)

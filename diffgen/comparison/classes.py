@@ -235,7 +235,7 @@ def with_known_labels(
 
 def without_labels(data: ImageSet) -> ImageSet:
     """The same images, of which nobody says what they show."""
-    return ImageSet(data.images, None, None, data.source)
+    return replace(data, labels=None, class_names=None)
 
 
 def _why_not_known(models: Sequence[BlackBox], data: ImageSet) -> str:

@@ -16,7 +16,7 @@ from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury
 from diffgen.comparison.operator_curves import write_operator_curves
-from diffgen.comparison.preflight import RealAnswers, inspect_real_images
+from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
@@ -289,6 +289,7 @@ def _assembled(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
 
 def _search_and_judge(prepared: Prepared) -> CompareResult:
     models, folder, progress = prepared.models, prepared.folder, prepared.progress
+    unanswered = [model.unanswered for model in models]
     prepared.hooks.search_ready(prepared)
     outcome = (prepared.search or run_search)(prepared)
     prepared = replace(prepared, source=outcome.source or prepared.source)
@@ -307,6 +308,8 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     )
     if not outcome.interrupted:
         write_operator_curves(prepared, outcome.queries)
+    for silence in silences_since(models, unanswered):
+        progress.warn(silence)
     for model in models:
         if model.answers.cost_summary:
             progress.say(model.answers.cost_summary)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from math import prod
 
@@ -15,7 +15,7 @@ from diffgen.comparison.classes import background_remarks, settle_background
 from diffgen.comparison.model_times import ModelTimes
 from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
-from diffgen.errors import RunError, SomeAnswersError, UserError
+from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.metrics.calibration_error import calibration_error
 from diffgen.metrics.intervals import exact_interval
@@ -25,8 +25,8 @@ from diffgen.models.noise import NumericNoise, probe_rows, probed, settle_batche
 from diffgen.runs.figures import Preflight
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.types import Float32Array, ImageSet, Int64Array
-from diffgen.wording import percent
+from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array, UInt8Array
+from diffgen.wording import count_of, percent
 
 _NOISE_FACTOR = 10  # a margin this many times the noise that was seen
 _SMALLEST_MARGIN, _LARGEST_MARGIN = 1e-6, 0.1
@@ -36,6 +36,8 @@ _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024, 128  # images asked about between two steps of the bar
 _SMALL = 3 * 64 * 64  # values of an image; each of 224 pixels can take a model a tenth of a second
+_NO_LABEL = -1  # of an image without an answer: no image has it
+_NAMED = 10  # images without an answer
 _RELABELLED = 0.02  # share of the real images; dynamic 8-bit quantization moves far fewer
 
 
@@ -52,6 +54,8 @@ class RealAnswers:
         batched: a sentence about each model that follows its batch, and is therefore asked one image at a time.
         doubts: those of the summary's warnings that wrong pre-processing, or another order of classes, would explain.
         milliseconds: that one image takes each model; None where a server answers.
+        unanswered: bool (N, M), which images a model has no finite answer to.
+        silences: a sentence about each model that has none to some, which names these.
     """
 
     summary: Preflight
@@ -62,6 +66,18 @@ class RealAnswers:
     batched: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     milliseconds: tuple[float | None, ...] | None = None
+    unanswered: BoolArray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.bool_))
+    silences: tuple[str, ...] = ()
+
+
+def silences_since(models: Sequence[BlackBox], before: Sequence[int]) -> tuple[str, ...]:
+    """A sentence about each model that has given no finite answer to pictures since it was ``unanswered`` so often."""
+    return tuple(
+        f"Model {role} ({model.name}) gives NaN or infinity for {count_of(model.unanswered - known, 'picture')} beside "
+        "the real images; on such a picture it disagrees with nobody."
+        for role, model, known in zip(roles(models), models, before, strict=True)
+        if model.unanswered > known
+    )
 
 
 def _as_many(limits: tuple[int, int], data: ImageSet) -> int:
@@ -75,18 +91,15 @@ def prepare_model(model: BlackBox, data: ImageSet) -> None:
 
     Raises:
         UserError: it does not take these images.
-        RunError: it gives no finite answer to some of them.
     """
     rows = np.linspace(0, len(data) - 1, min(len(data), _as_many(_PREPARED, data))).astype(np.int64)
-    try:
-        model.prepare(torch.from_numpy(data.images[rows]))
-    except SomeAnswersError as error:
-        # It is chance whether such an image is among these few; when all are asked about, it breaks the run off.
-        raise RunError(str(error)) from None
+    model.prepare(torch.from_numpy(data.images[rows]))
 
 
 def prepare_models(models: Sequence[BlackBox], data: ImageSet, progress: Progress | None = None) -> None:
     """Let each model look at some real images, and see that they fit each other.
+
+    From then on they are lenient: an image that is answered with NaN or infinity is a find, and ends no comparison.
 
     Raises:
         UserError: a model does not take these images, or the numbers of classes differ.
@@ -96,6 +109,7 @@ def prepare_models(models: Sequence[BlackBox], data: ImageSet, progress: Progres
         for model in models:
             if isinstance(model, AnswerTable):
                 model.bind(data)
+            model.lenient = True
             prepare_model(model, data)
             task.advance()
     settle_background(models, data, progress)
@@ -127,7 +141,8 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
     """
     times = ModelTimes(models)
     answers, noises = asked_once(models, data, lambda: _asked(models, data, times, progress), progress)
-    labels = answers.labels
+    silent = no_answers(models, data.images, answers)
+    labels = np.where(silent, _NO_LABEL, answers.labels)
 
     noise = max(each.remaining for each in noises)
     for one, other in combinations(range(len(models)), 2):
@@ -146,10 +161,12 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         sure = answers.probabilities.max(axis=2)
         errors = tuple(calibration_error(sure[:, index], right[:, index]) for index in range(len(models)))
     asked = list(zip(models, roles(models), noises, strict=True))
-    smells = tuple(smells_of(model, role, data, labels, index) for index, (model, role, _) in enumerate(asked))
+    smells = tuple(smells_of(model, role, data, answers.labels, index) for index, (model, role, _) in enumerate(asked))
     unsteady = tuple(_unsteady(model, role, noise, len(data)) for model, role, noise in asked)
     batched = tuple(_follows_its_batch(model, role, noise, len(data)) for model, role, noise in asked if noise.alone)
-    doubted = tuple(doubts(models, labels, accuracy, list(chain.from_iterable(smells))))
+    silences = tuple(_silence(model, role, data, silent[:, index]) for index, (model, role, _) in enumerate(asked))
+    silences = tuple(filter(None, silences))
+    doubted = tuple(doubts(models, answers.labels, accuracy, list(chain.from_iterable(smells))))
     summary = Preflight(
         images=len(data),
         agreement=float(1 - differ(labels).mean()),
@@ -160,6 +177,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         warnings=(
             *(remark for model in models for remark in model.remarks),
             *background_remarks(models),
+            *silences,
             *batched,
             *filter(None, unsteady),
             *doubted,
@@ -167,7 +185,43 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         calibration_error=errors,
     )
     return RealAnswers(
-        summary, answers, np.flatnonzero(counts), smells, unsteady, batched, doubted, times.milliseconds(data)
+        summary,
+        answers,
+        np.flatnonzero(counts),
+        smells,
+        unsteady,
+        batched,
+        doubted,
+        times.milliseconds(data),
+        silent,
+        silences,
+    )
+
+
+def no_answers(models: Sequence[BlackBox], images: UInt8Array, answers: KeptAnswers) -> BoolArray:
+    """bool (N, M): which images the M models have no finite answer to; of all that are answered, ``answers``.
+
+    A model is asked again about those alone of which it calls all classes alike, as it does of such an image.
+    """
+    found = answers.probabilities.max(axis=2) == answers.probabilities.min(axis=2)
+    for index, model in enumerate(models):
+        rows = np.flatnonzero(found[:, index])
+        if len(rows):
+            found[rows, index] = model.without_answer(images[rows])
+    return np.asarray(found)
+
+
+def _silence(model: BlackBox, role: str, data: ImageSet, silent: BoolArray) -> str:
+    """The sentence about a model that has no finite answer to some real images, bool (N,), or nothing."""
+    rows = np.flatnonzero(silent).tolist()
+    if not rows:
+        return ""
+    shown = [str(row) if data.names is None else repr(data.names[row]) for row in rows[:_NAMED]]
+    more = f" and {len(rows) - _NAMED:,} more" if len(rows) > _NAMED else ""
+    number, counted = ("number ", ", counted from 0") if data.names is None else ("", "")
+    return (
+        f"Model {role} ({model.name}) gives NaN or infinity for {len(rows):,} of {count_of(len(data), 'real image')}: "
+        f"{number}{', '.join(shown)}{more}{counted}."
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -79,14 +79,20 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
         for path in found.paths:
             yield "/".join(path), partial(_decoded, tree, path, source, notes)
 
+    kept = np.arange(len(found.paths))
+
     def facts(rows: Int64Array) -> Facts:
+        nonlocal kept
+        kept = rows
         return Facts(None if labels is None else labels[rows], found.class_names)
 
     def made_from() -> list[object]:
         names = "\n".join("/".join(path) for path in found.paths).encode(errors="surrogateescape")
         return [tree.stamp(found.paths), hashlib.sha256(names).hexdigest(), found.class_names]
 
-    return read_pictures(Pictures(len(found.paths), each, facts, made_from), reading)
+    made = read_pictures(Pictures(len(found.paths), each, facts, made_from), reading)
+    # which ones of a large set were broken when it was decoded, the cache does not say
+    return made if len(kept) != len(made) else replace(made, names=tuple("/".join(found.paths[row]) for row in kept))
 
 
 def _decoded(tree: FileTree, path: Parts, source: str, notes: PictureNotes) -> UInt8Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def from_image_set(given: ImageSet) -> ImageSet:
     """
     made = checked(given.images, given.labels, given.class_names, given.source)
     unchanged = made.images is given.images and made.labels is given.labels and made.class_names is given.class_names
-    return given if unchanged else made
+    return given if unchanged else replace(made, names=given.names)
 
 
 def from_arrays(images: Any, labels: Any = None) -> ImageSet:

@@ -9,7 +9,7 @@ pictures in whole numbers, so the result is the same on every machine.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -167,7 +167,7 @@ def resized(given: ImageSet, resizer: Resizer, progress: Progress) -> ImageSet:
             images[position] = resized_image(image, resizer)
             task.advance()
     progress.say(resizer.report(count))
-    return ImageSet(images=images, labels=given.labels, class_names=given.class_names, source=given.source)
+    return replace(given, images=images)
 
 
 def resized_image(image: UInt8Array, resizer: Resizer) -> UInt8Array:

@@ -81,6 +81,11 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
     yield _steady(values)
     yield _smells(values)
     yield from _gross("undecided_real", values.undecided, GROSS_UNDECIDED, points)
+    if values.silences:
+        only_candidate = 0 if values.unanswered is None else values.unanswered.count
+        yield Condition(
+            "unanswered_real", Status.FAIL if only_candidate else Status.WARN, "", " ".join(values.silences)
+        )
     yield from _gross("background_real", values.background, GROSS_BACKGROUND, points)
     yield from _classes(values)
     yield from _outputs(values)

@@ -15,6 +15,7 @@ TITLES = {
     "steadiness": "numeric noise",
     "smells": "signs of wrong pre-processing",
     "undecided_real": "real images on which only the candidate is undecided",
+    "unanswered_real": "real images that only the candidate answers with NaN or infinity",
     "background_real": "real images that are background to the candidate alone",
     "outputs": "values that each model answers with",
     "classes": "classes that the labelled real images show",
@@ -82,6 +83,7 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     of_base = f", base {len(values.base_smells):,}" if values.base_smells else ""
     yield Measured("smells", f"{len(values.smells) + len(values.faint_smells):,}{of_base}")
     yield from _undecided("undecided_real", values.undecided)
+    yield from _undecided("unanswered_real", values.unanswered)
     yield from _undecided("background_real", values.background)
     if values.classes is not None:
         yield Measured("classes", "{:,} of {:,}".format(*values.classes))

@@ -78,6 +78,8 @@ def make_record(
             "faint_smells": list(values.faint_smells),
             "base_smells": list(values.base_smells),
             "undecided_real": _rate(values.undecided),
+            "unanswered_real": _rate(values.unanswered),
+            "silences": list(values.silences),
             "background_real": _rate(values.background),
             "classes": None if values.classes is None else list(values.classes),
             "new_behaviours": len(values.new),
@@ -200,8 +202,8 @@ _check_record = fields(
             # the first records had no word of these
             {
                 "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, dict.fromkeys(_SAID_OF_MODELS, rows(text))),
-                **dict.fromkeys(("smells", "faint_smells", "base_smells"), rows(text)),
-                **dict.fromkeys(("undecided_real", "background_real"), or_none(_check_undecided)),
+                **dict.fromkeys(("smells", "faint_smells", "base_smells", "silences"), rows(text)),
+                **dict.fromkeys(("undecided_real", "unanswered_real", "background_real"), or_none(_check_undecided)),
                 "classes": or_none(rows(whole(), least=2, most=2)),
                 **dict.fromkeys(("labels_alone", "left_out"), rows(flag, least=2, most=2)),
                 **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
@@ -246,6 +248,8 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         faint_smells=tuple(values.get("faint_smells", ())),
         base_smells=tuple(values.get("base_smells", ())),
         undecided=_read(Undecided, values.get("undecided_real")),
+        unanswered=_read(Undecided, values.get("unanswered_real")),
+        silences=tuple(values.get("silences", ())),
         background=_read(Undecided, values.get("background_real")),
         classes=_pair(values.get("classes")),
         labels_alone=_pair(values.get("labels_alone")) or (False, False),

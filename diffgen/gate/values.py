@@ -277,6 +277,8 @@ class GateValues:
         faint_smells: the same of what is not shown to be worse than in the base's.
         base_smells: the same of the base's answers: then limits on accuracy say little.
         undecided: on the real images.
+        unanswered: real images that are answered with NaN or infinity; they count as wrong. None where there are none.
+        silences: a sentence about each model that answers images so, or other pictures.
         background: real images that are answered with the value that is left out for the background; they count as
             wrong. None where no such value is left out.
         classes: how many of the models' classes the labelled real images show, and how many there are; None without
@@ -306,6 +308,8 @@ class GateValues:
     faint_smells: tuple[str, ...] = ()
     base_smells: tuple[str, ...] = ()
     undecided: Undecided | None = None
+    unanswered: Undecided | None = None
+    silences: tuple[str, ...] = ()
     background: Undecided | None = None
     classes: tuple[int, int] | None = None
     class_accuracy: ClassDrop | None = None

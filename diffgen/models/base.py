@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
-from diffgen.errors import DiffgenError, RunError, SomeAnswersError, UserError
+from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, names_without
 from diffgen.models.class_order import in_order, inverse, own_order
@@ -31,6 +31,7 @@ from diffgen.models.outputs import (
     decide_outputs,
     find_fault,
     find_first_fault,
+    leave_unanswered,
     picked,
     to_probabilities,
 )
@@ -71,6 +72,8 @@ class BlackBox(ABC):
         alone: images are handed over one at a time; see :meth:`ask_alone`.
         remarks: sentences for whoever opens it.
         answers: what asking it costs, and which of its answers are remembered.
+        lenient: a row with NaN or infinity is no answer, and not an error: ``predict`` gives all classes alike for it.
+        unanswered: how many such rows there were.
         isolated: it computes in a process of its own, behind the second wall (:mod:`diffgen.models.isolation`).
     """
 
@@ -100,6 +103,8 @@ class BlackBox(ABC):
         self._transform: PixelTransform | None = None
         self._kind: OutputKind = "logits"
         self.alone = False
+        self.lenient = False
+        self.unanswered = 0
         self.answers = AnswerStore()
         self._columns = 0  # of the raw outputs; one for two classes is possible
         self._all_names: tuple[str, ...] = ()  # in the model's own order, with that of the background
@@ -216,8 +221,7 @@ class BlackBox(ABC):
 
         Raises:
             UserError: the model doesn't take them (the message names what it takes), or doesn't answer with one row
-                of at least two finite values per image; SomeAnswersError where values for some images alone are not
-                finite.
+                of at least two finite values per image; a ``lenient`` one has to for some of them only.
         """
         check_images(images, self.name)
         if len(images) == 0:
@@ -234,11 +238,12 @@ class BlackBox(ABC):
             check_single(self, images)
         said = self.preprocessing.outputs
         given: OutputKind | None = None if said == "auto" else said
+        finite = torch.isfinite(raw).all(dim=1)
+        if self.lenient and finite.any():
+            raw = raw[finite]
         fault = find_first_fault(raw, given)
         if fault is not None:
-            finite = torch.isfinite(raw).all(dim=1)
-            kind = SomeAnswersError if finite.any() and not finite.all() else UserError
-            raise kind(f"On real images, model {self.name} {fault}")
+            raise UserError(f"On real images, model {self.name} {fault}")
         self._kind = given or decide_outputs(raw)
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
         self._columns = raw.shape[1]
@@ -310,7 +315,8 @@ class BlackBox(ABC):
         Raises:
             UserError: the images are not such images, ``prepare`` was not called, or the model's answer is not one
                 row of values per image.
-            RunError: the model raised, or gave values that are not finite or not what its outputs were found to be.
+            RunError: the model raised, or gave values that are not what its outputs were found to be, or not finite
+                where it is not ``lenient``.
         """
         raw = self._checked_outputs(images)
         if len(raw) > 0:
@@ -349,12 +355,32 @@ class BlackBox(ABC):
         best = self._all_outputs(images).argmax(dim=1).cpu().numpy()
         return np.equal(best, 0 if where == "first" else self._columns - 1)
 
+    def without_answer(self, images: UInt8Array) -> NDArray[np.bool_]:
+        """Of which images not all values are finite; bool (N,). The model is asked.
+
+        Raises:
+            UserError, RunError: as :meth:`predict`.
+        """
+        return (~torch.isfinite(self._asked(images)).all(dim=1)).cpu().numpy()
+
     def _checked_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         """The raw outputs but that for the background, float32 (N, columns), without fault; in memory of their own."""
         raw, where = self._all_outputs(images), self.preprocessing.background
         return raw if where == "none" else (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
 
     def _all_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
+        raw = self._asked(images)
+        if len(raw) == 0:
+            return raw
+        fault = find_fault(raw, self._kind)
+        if fault is not None and self.lenient:
+            self.unanswered += leave_unanswered(raw, self._kind)
+            fault = find_fault(raw, self._kind)
+        if fault is not None:
+            raise RunError(f"Model {self.name} {fault}")
+        return raw
+
+    def _asked(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         check_images(images, self.name)
         if self.num_classes == 0:
             raise UserError(f"Model {self.name} is not prepared; call prepare with some real images first.")
@@ -368,9 +394,6 @@ class BlackBox(ABC):
         if len(raw) > 0:
             with torch.inference_mode():
                 self._fill(raw, images)
-            fault = find_fault(raw, self._kind)
-            if fault is not None:
-                raise RunError(f"Model {self.name} {fault}")
         return raw
 
     def _fill(self, raw: torch.Tensor, images: torch.Tensor | UInt8Array) -> None:

@@ -177,6 +177,13 @@ def find_first_fault(raw: torch.Tensor, given: OutputKind | None) -> str | None:
     return fault
 
 
+def leave_unanswered(raw: torch.Tensor, kind: OutputKind) -> int:
+    """Make each row of float32 (N, K) that is not finite one of which all classes are alike; returns how many were."""
+    broken = ~torch.isfinite(raw).all(dim=1)
+    raw[broken] = 0.5 if raw.shape[1] == 1 and kind != "logits" else 0.0
+    return int(broken.sum())
+
+
 def to_probabilities(raw: torch.Tensor, kind: OutputKind) -> torch.Tensor:
     """Class probabilities; each row depends on the same row of ``raw`` only.
 

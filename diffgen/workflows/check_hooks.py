@@ -13,7 +13,7 @@ import torch
 
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.jury import PreparedJury
-from diffgen.comparison.preflight import RealAnswers
+from diffgen.comparison.preflight import RealAnswers, silences_since
 from diffgen.comparison.prepared import ComparisonHooks, Prepared
 from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
@@ -68,6 +68,7 @@ class CheckHooks(ComparisonHooks):
         self._answers: KeptAnswers | None = None
         self._shown: dict[str, np.ndarray[Any, Any]] = {}
         self._triggers: TriggerTable | None = None
+        self._unanswered: list[int] = []
         self._met = np.zeros(len(self.store.behaviours), dtype=np.int64)
 
     def about(self) -> dict[str, Any]:
@@ -92,6 +93,7 @@ class CheckHooks(ComparisonHooks):
 
     def search_ready(self, prepared: Prepared) -> None:
         self.prepared = prepared
+        self._unanswered = [model.unanswered for model in prepared.models]
         if self.store.behaviours:
             stored = self._stored_images(prepared.images.image_shape)
             self._answers = _ask(prepared.models, stored, "Replaying the store", self.progress)
@@ -122,7 +124,7 @@ class CheckHooks(ComparisonHooks):
         self.values = replace(self.values, varied=made.drawn)
         if len(made.labels):
             answers = _ask(prepared.models, made.images, "Asking about variations of real images", self.progress)
-            said = what_counts(answers.labels, unanswered(prepared.models, made.images, self.progress))
+            said = what_counts(answers.labels, unanswered(prepared.models, made.images, answers, self.progress))
             self.values = replace(self.values, variations=accuracy_drop(said, made.labels))
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
@@ -146,7 +148,7 @@ class CheckHooks(ComparisonHooks):
                     continue
                 said = np.stack([model.predict(valid.numpy()) for model in prepared.models], axis=1)
                 answers.append(KeptAnswers.of(said))
-                left_out.append(unanswered(prepared.models, valid.numpy()))
+                left_out.append(unanswered(prepared.models, valid.numpy(), answers[-1], Progress()))
                 count += len(valid)
                 task.reach(count)
         if count < wanted:
@@ -189,7 +191,11 @@ class CheckHooks(ComparisonHooks):
         found = [] if triggers is None or finished is None else [found_by_search(triggers, met)]
         behaviours = self._behaviours([*found, *((each, _wrong_alone(each)) for each in changed)], prepared)
         self.values = replace(
-            self.values, search=SearchState(queries, problem), behaviours=behaviours, known=self._known()
+            self.values,
+            search=SearchState(queries, problem),
+            behaviours=behaviours,
+            known=self._known(),
+            silences=(*prepared.real.silences, *silences_since(prepared.models, self._unanswered)),
         )
         files = folder.manifest["files"]
         record = make_record(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diffgen.comparison.preflight import RealAnswers
+from diffgen.comparison.preflight import RealAnswers, no_answers
 from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.results import class_names
 from diffgen.comparison.smells import Smell, shown_worse
@@ -25,10 +25,11 @@ from diffgen.gate.answers import (
 from diffgen.gate.classes import worst_classes
 from diffgen.gate.values import GateValues, Shift, Steadiness
 from diffgen.models import BlackBox
+from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Int64Array, UInt8Array
 
 _BATCH = 1024
-_BACKGROUND = -1  # a label that is never right
+_NO_CLASS = -1  # a label that is never right
 
 
 def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progress: Progress) -> GateValues:
@@ -42,8 +43,8 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
     """
     real, labels, models = prepared.real, prepared.images.labels, prepared.models
     kept, margin = real.answers.probabilities, real.summary.margin
-    missing = unanswered(models, prepared.images.images, progress)
-    said = what_counts(real.answers.labels, missing)
+    missing = _background(models, prepared.images.images, progress)
+    said = what_counts(real.answers.labels, missing | real.unanswered)
     worse, faint = _smells(real, limits)
     values = replace(
         values,
@@ -54,6 +55,7 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         faint_smells=faint,
         base_smells=tuple(each.sentence for each in real.smells[0] if each.sentence),
         undecided=undecided(kept, margin),
+        unanswered=only_one(*real.unanswered.T) if real.silences else None,
         background=only_one(*missing.T) if any(map(_leaves_out, models)) else None,
         left_out=(_leaves_out(models[0]), _leaves_out(models[1])),
         real=rate(kept, margin, said),
@@ -62,7 +64,7 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
     )
     names = class_names(models, prepared.images)
     if labels is None:
-        named = said[said[:, 0] != _BACKGROUND]
+        named = said[said[:, 0] != _NO_CLASS]
         return replace(values, class_disagreement=(worst_classes(named, named[:, 0], names) or (None,))[0])
     shown, largest = worst_classes(said, labels, names) or (None, None)
     base, candidate = (
@@ -92,15 +94,17 @@ def _smells(real: RealAnswers, limits: Limits) -> tuple[tuple[str, ...], tuple[s
     return tuple(worse), tuple(faint)
 
 
-def unanswered(models: Sequence[BlackBox], images: UInt8Array, progress: Progress | None = None) -> BoolArray:
-    """bool (N, M): which images a model answers with the value that is left out for the background.
-
-    A model of which none is left out is not asked.
+def unanswered(models: Sequence[BlackBox], images: UInt8Array, answers: KeptAnswers, progress: Progress) -> BoolArray:
+    """bool (N, M): which images a model says no class of: it answers that they are background, or NaN or infinity.
 
     Raises:
         RunError: a model raised.
     """
-    progress = progress or Progress()
+    return _background(models, images, progress) | no_answers(models, images, answers)
+
+
+def _background(models: Sequence[BlackBox], images: UInt8Array, progress: Progress) -> BoolArray:
+    """A model of which no value is left out for the background is not asked."""
     found = np.zeros((len(images), len(models)), dtype=np.bool_)
     for index, model in enumerate(models):
         if not _leaves_out(model):
@@ -118,5 +122,5 @@ def _leaves_out(model: BlackBox) -> bool:
 
 
 def what_counts(labels: Int64Array, missing: BoolArray) -> Int64Array:
-    """int64 (N, M), the labels with -1 for the background: it is never right, and is not the second-best answer."""
-    return np.where(missing, _BACKGROUND, labels)
+    """int64 (N, M), the labels with -1 where a model says no class: that is never right, nor is the second-best."""
+    return np.where(missing, _NO_CLASS, labels)

@@ -125,6 +125,7 @@ def test_three_broken_files_of_many(
     expected = load(make.write_folder(tmp_path / "good", {n: c for n, c in good.items() if n not in BROKEN}), resize=32)
     assert np.array_equal(found.images, expected.images)
     assert np.array_equal(found.labels, expected.labels)
+    assert found.names == expected.names
 
 
 def test_all_are_broken(tmp_path: Path, make: Any) -> None:

@@ -28,6 +28,7 @@ def test_class_folders(tmp_path: Path, make: Any) -> None:
     found = load(make.write_folder(tmp_path, make.classes(("dog", "cat"))))
     assert found.images.shape == (50, 1, 8, 8)
     assert found.class_names == ("cat", "dog")
+    assert found.names is not None and found.names[::49] == ("cat/000.png", "dog/024.png")
     assert found.labels is not None
     assert found.labels.tolist() == [0] * 25 + [1] * 25
     assert found.images[:, 0, 0, 0].tolist() == [*range(100, 125), *range(25)]
