@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,12 +20,23 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.errors import UserError
-from diffgen.ui.place import HIDDEN, Place
+from diffgen.runs.creation import UNREADABLE, read_json
+from diffgen.runs.opening import open_regular
+from diffgen.runs.schema import fields, names_to, number, or_none, rows, text, whole
+from diffgen.ui.place import Place
 
 _KEPT = 200  # folders of jobs; the oldest that are over are removed
 INTERRUPTED = "interrupted"  # how the problem of a job that was stopped begins
 _STOP = "stop"  # file of a job that somebody has stopped
 _TAIL = 20_000  # bytes of what a job printed
+# the folder of the runs, and with it what the page keeps there, may come from a stranger
+_ABOUT = fields({"verb": text, "run": text, "words": rows(text), "pid": whole(1, 2**31 - 1)})
+_STATE = fields(
+    {},
+    {"stage": or_none(text), "problem": text, "exit_code": or_none(whole(0, 255)), "figures": names_to(number())}
+    | {"messages": rows(fields({"level": text, "text": text}))}
+    | dict.fromkeys(("updated", "since", "done", "total"), or_none(number())),
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Job:
         import fcntl
 
         try:
-            with (self.folder / "alive").open("rb") as file:
+            with open_regular(self.folder / "alive", links=False) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -87,10 +99,11 @@ class Job:
     def state(self) -> dict[str, Any]:
         """How far it is, as :mod:`diffgen.cli.state` keeps it; empty at the very beginning."""
         try:
-            found = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = read_json(self.folder, "state.json")
+            _STATE(found)
+        except (*UNREADABLE, UserError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return found
 
     @property
     def problem(self) -> str:
@@ -117,7 +130,7 @@ class Job:
     def tail(self, name: str) -> str:
         """The end of what it wrote to ``out`` or ``err``."""
         try:
-            with (self.folder / name).open("rb") as file:
+            with open_regular(self.folder / name, links=False) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
                 return file.read().decode("utf-8", "replace")
         except OSError:
@@ -140,10 +153,6 @@ class Jobs:
     _own: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    @property
-    def _folder(self) -> Path:
-        return self.place.runs / HIDDEN / "jobs"
-
     def start(self, verb: str, run: str, words: Sequence[str]) -> Job:
         """Start ``diffgen VERB WORDS``.
 
@@ -164,7 +173,7 @@ class Jobs:
     def _started(self, verb: str, run: str, words: Sequence[str]) -> Job:
         import fcntl
 
-        folder = self._folder / f"{time.time_ns():020d}"
+        folder = self.place.own("jobs", f"{time.time_ns():020d}")
         folder.mkdir(parents=True)
         said = (verb, *words)
         talk = ("--json", "--state-file", str(folder / "state.json"))
@@ -195,10 +204,12 @@ class Jobs:
         with self._lock:
             self._own = [each for each in self._own if each.poll() is None]
         found = []
-        for folder in sorted(self._folder.glob("*"), reverse=True):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                about = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-                found.append(Job(folder, about["verb"], about["run"], tuple(about["words"]), int(about["pid"])))
+        for name in sorted((each.name for each in self.place.own("jobs").glob("*")), reverse=True):
+            with contextlib.suppress(*UNREADABLE, UserError):
+                folder = self.place.own("jobs", name)
+                about = read_json(folder, "job.json")
+                _ABOUT(about)
+                found.append(Job(folder, about["verb"], about["run"], tuple(about["words"]), about["pid"]))
         return found
 
     def of(self, run: str, *verbs: str) -> Job | None:
@@ -231,6 +242,4 @@ def _remove(jobs: Iterable[Job]) -> None:
     """Those that are over."""
     for job in jobs:
         if not job.alive:
-            for file in job.folder.iterdir():
-                file.unlink()
-            job.folder.rmdir()
+            shutil.rmtree(job.folder)

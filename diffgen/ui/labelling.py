@@ -6,7 +6,8 @@ import csv
 import io
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from diffgen import api
 from diffgen.config import LabelConfig
 from diffgen.errors import UserError
 from diffgen.labels.reading import INVALID_WORD, label_values
+from diffgen.runs.creation import UNREADABLE
 from diffgen.runs.files import write_text
-from diffgen.ui.place import HIDDEN, Place
+from diffgen.runs.opening import read_text
+from diffgen.ui.place import Place
 
 _PERSON = re.compile(r"[\w][\w .@+-]{0,39}")
+_VOTES = re.compile(rf"by-({_PERSON.pattern})\.csv")
 _IDENTIFIER = re.compile(r"t[0-9a-f]{12}")
 
 
@@ -40,20 +44,26 @@ class Sheets:
     _lock: FileLock = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lock = FileLock(self.place.runs / HIDDEN / "labels.lock")
+        self._lock = FileLock(self.place.own("labels.lock"))
 
-    def folder(self, run: str) -> Path:
-        """Where the sheet of a run lies: one that was made later under the same name has another place.
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        self.place.own("labels.lock")  # as it is now: taking the lock would follow a link
+        with self._lock:
+            yield
+
+    def folder(self, run: str, *names: str) -> Path:
+        """Where the sheet of a run lies, or something of it: of a later run of the same name it is another place.
 
         Raises:
-            UserError: there is no such run.
+            UserError: there is no such run; or see :meth:`Place.own`.
         """
         begun = re.sub(r"\W", "", api.describe_run(self.place.known(run)).created)
-        return self.place.runs / HIDDEN / "labels" / run / f"of-{begun}"
+        return self.place.own("labels", run, f"of-{begun}", *names)
 
     def ids(self, run: str) -> tuple[str, ...]:
         """The pictures of the sheet, in their order; none: there is no sheet."""
-        return tuple(_read(self.folder(run) / "labels.csv"))
+        return tuple(_read(self.folder(run, "labels.csv")))
 
     def make(self, run: str, count: int | None) -> int:
         """Draw a sheet, in place of one that nobody has labelled; how many pictures it has.
@@ -62,7 +72,7 @@ class Sheets:
             UserError: see :func:`diffgen.label_export`; or somebody has begun to label.
         """
         folder = self.folder(run)
-        with self._lock:
+        with self._held():
             if self.people(run):
                 raise UserError("Somebody has begun with the present sheet; label its pictures, or clear its labels.")
             self.clear(run)
@@ -71,26 +81,19 @@ class Sheets:
 
     def clear(self, run: str) -> None:
         """Forget the sheet and what was said on it; labels that were put into the run stay there."""
-        folder = self.folder(run)
-        with self._lock:
-            for pattern in ("pictures/*.png", "*.csv", ".by-*.tmp", "label.html", ".diffgen-made-this.json"):
-                for file in folder.glob(pattern):
-                    file.unlink()
-            for each in (folder / "pictures", folder):
-                if each.is_dir():
-                    each.rmdir()
+        with self._held():
+            _remove(self.folder(run))
 
     def forget(self, run: str) -> None:
         """A run was deleted: nobody can ask for its sheet any more."""
-        folder = self.place.runs / HIDDEN / "labels" / self.place.run(run).name
-        with self._lock:
-            if folder.is_dir():
-                shutil.rmtree(folder)
+        with self._held():
+            _remove(self.place.own("labels", self.place.run(run).name))
 
     def people(self, run: str) -> dict[str, int]:
         """Who has labelled, and how many pictures."""
-        files = sorted(self.folder(run).glob("by-*.csv"))
-        return {file.stem.removeprefix("by-"): sum(map(bool, _read(file).values())) for file in files}
+        folder = self.folder(run)
+        people = sorted(match[1] for each in folder.glob("by-*.csv") if (match := _VOTES.fullmatch(each.name)))
+        return {person: len(self.said(run, person)) for person in people}
 
     def said(self, run: str, person: str) -> dict[str, str]:
         """What a person said: picture -> name of a class, or "invalid"."""
@@ -98,7 +101,7 @@ class Sheets:
 
     def drawn(self, run: str) -> int:
         """When the sheet was drawn, in milliseconds: tells it from another one of the run."""
-        return _written(self.folder(run) / "labels.csv")
+        return _written(self.folder(run, "labels.csv"))
 
     def version(self, run: str, person: str) -> int:
         """When a person's votes were last written, in milliseconds; 0: never."""
@@ -111,7 +114,7 @@ class Sheets:
             WrongLabel: it is no class of the run.
             UserError: there is no such picture, or the name of the person is none.
         """
-        with self._lock:
+        with self._held():
             rows = dict.fromkeys(self.ids(run), "")
             if identifier not in rows:
                 raise UserError("There is no such picture on the sheet.")
@@ -139,7 +142,7 @@ class Sheets:
         Raises:
             UserError: nobody has labelled, or see :func:`diffgen.label_import`.
         """
-        with self._lock:
+        with self._held():
             files = [self._file(run, person) for person, count in self.people(run).items() if count]
             if not files:
                 raise UserError(
@@ -153,7 +156,7 @@ class Sheets:
         Raises:
             UserError: there is none.
         """
-        file = self.folder(run) / "pictures" / f"{identifier}.png"
+        file = self.folder(run, "pictures", f"{identifier}.png")
         if not _IDENTIFIER.fullmatch(identifier) or not file.is_file():
             raise UserError("There is no such picture on the sheet.")
         return file
@@ -161,7 +164,7 @@ class Sheets:
     def _file(self, run: str, person: str) -> Path:
         if not _PERSON.fullmatch(person or ""):
             raise UserError("Who labels? Write a short name of letters and digits.")
-        return self.folder(run) / f"by-{person}.csv"
+        return self.folder(run, f"by-{person}.csv")
 
 
 def _written(file: Path) -> int:
@@ -170,7 +173,14 @@ def _written(file: Path) -> int:
 
 def _read(file: Path) -> dict[str, str]:
     try:
-        text = file.read_text(encoding="utf-8")
+        rows = csv.DictReader(read_text(file, links=False).splitlines())
+        return {row["id"]: row["label"] or "" for row in rows}
     except FileNotFoundError:
         return {}
-    return {row["id"]: row["label"] or "" for row in csv.DictReader(text.splitlines())}
+    except (*UNREADABLE, csv.Error) as error:
+        raise UserError(f"The labels {file} cannot be read ({error}); remove them.") from error
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_dir():
+        shutil.rmtree(folder)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from gradio.themes.utils.fonts import Font
+from gradio.utils import get_upload_folder
 from markupsafe import Markup
 
 import diffgen
+from diffgen.errors import UserError
 from diffgen.ui import tab_behaviours, tab_check, tab_label, tab_live, tab_run, tab_runs
 from diffgen.ui.draw.parts import badge
-from diffgen.ui.shared import EACH, QUIET, Shared, choice
+from diffgen.ui.shared import EACH, QUIET, Shared, choice, told
 
 _SECONDS = 5.0  # between two looks at which runs there are
 _FONTS = [Font(name) for name in ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")]
@@ -61,9 +65,51 @@ def look() -> dict[str, Any]:
     return {"theme": theme, "css": (assets / "page.css").read_text(encoding="utf-8")}
 
 
+class _Page(gr.Blocks):  # type: ignore[misc]
+    """Lets no call name a file but one that was dropped onto the page: Gradio would copy it to where it is served.
+
+    Gradio has such a check of its own, but not for a page that is mounted in an application.
+    """
+
+    def __init__(self, **about: Any) -> None:
+        super().__init__(**about)
+        self._uploads = Path(get_upload_folder())
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], *rest: Any, **more: Any) -> Any:
+        told(refuse_files)(inputs, self._uploads)
+        return await super().preprocess_data(block_fn, inputs, *rest, **more)
+
+
+def refuse_files(given: Any, uploads: Path) -> None:
+    """See that JSON values name no file, as Gradio writes one, that does not lie in a folder.
+
+    Raises:
+        UserError: one does not, or is gone.
+    """
+    left = [given]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            left += value.values()
+            if "path" in value and not _is_below(str(value["path"]), uploads):
+                raise UserError(
+                    f"The file {str(value['path'])[:200]!r} was not dropped onto this page, or is gone; drop it again, "
+                    "or write its path."
+                )
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    try:
+        return os.path.isfile(path) and Path(path).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError):  # no such path can be
+        return False
+
+
 def build(shared: Shared) -> gr.Blocks:
     """Everything that is on the page."""
-    with gr.Blocks(title="diffgen", analytics_enabled=False, fill_width=False) as page:
+    with _Page(title="diffgen", analytics_enabled=False, fill_width=False) as page:
         with gr.Row(elem_id="dg-head", equal_height=True):
             gr.HTML(_brand(), padding=False, label="brand")
             run = choice(

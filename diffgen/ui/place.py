@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from diffgen import api
 from diffgen.config import is_address
 from diffgen.errors import UserError
+from diffgen.runs.opening import inside
 
 _WORD = re.compile(r"digits(:train|:test)?|torchvision:[A-Za-z0-9]+(:train|:test)?")
 _NAME = re.compile(r"[\w][\w.+@ -]{0,119}")
@@ -51,10 +53,13 @@ class Place:
             raise UserError(f"The folder {runs} cannot be made ({error.strerror}); name another.") from error
         return cls(folder, found), first
 
-    @property
-    def uploads(self) -> Path:
-        """Where files lie that were dropped onto the page."""
-        return self.runs / HIDDEN / "uploads"
+    def own(self, *names: str) -> Path:
+        """Where the page keeps something of its own; it need not exist.
+
+        Raises:
+            UserError: a link or a special file is on the way: the runs may come from a stranger.
+        """
+        return inside(self.runs, HIDDEN, *names)
 
     def run(self, name: str) -> Path:
         """The folder of a run, by its name.
@@ -73,7 +78,7 @@ class Place:
             UserError: there is none of that name.
         """
         folder = self.run(name)
-        if folder.is_symlink() or not (folder / "manifest.json").is_file():
+        if folder.is_symlink() or not os.path.isfile(folder / "manifest.json"):
             raise UserError(f"There is no run {name!r} in {self.runs}.")
         return folder
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
@@ -18,7 +19,7 @@ from diffgen.errors import UserError
 from diffgen.ui.guard import LOCAL_NAMES, Guard
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
-from diffgen.ui.place import HIDDEN, Place
+from diffgen.ui.place import Place
 from diffgen.ui.seen import Seen
 
 # before gradio is imported: it asks for its newest version and counts its users otherwise
@@ -85,7 +86,10 @@ def application(place: Place, address: Address, *, first: str = "") -> Any:
     """
     jobs = Jobs(place)  # they start with the environment as it was
     os.environ.update(_SILENT)
-    os.environ["GRADIO_TEMP_DIR"] = str(place.uploads)
+    folder = place.own("uploads")
+    folder.mkdir(parents=True, exist_ok=True)
+    uploads = tempfile.TemporaryDirectory(prefix="page-", dir=folder)
+    os.environ["GRADIO_TEMP_DIR"] = uploads.name
     import fastapi
     import gradio
 
@@ -95,7 +99,13 @@ def application(place: Place, address: Address, *, first: str = "") -> Any:
 
     seen = Seen(place)
     shared = Shared(place, jobs, seen, Sheets(place), first)
-    app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @asynccontextmanager
+    async def serving(_: Any) -> AsyncIterator[None]:
+        with uploads:
+            yield
+
+    app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=serving)
     add_routes(app, seen, shared.sheets)
     mounted = gradio.mount_gradio_app(
         app,
@@ -152,7 +162,7 @@ def opened(place: Place, address: Address) -> Iterator[None]:
 
     Every account sees the command line of a browser, so that the token must not stand in it.
     """
-    file = place.runs / HIDDEN / f"open-{address.port}.html"
+    file = place.own(f"open-{address.port}.html")
     file.parent.mkdir(exist_ok=True)
     file.unlink(missing_ok=True)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as page:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.config import MAX_MODELS, Budget, CompareConfig
 from diffgen.errors import DiffgenError, UserError
+from diffgen.runs.files import write_whole
 from diffgen.tasks.classification import role_name
 from diffgen.ui import form
 from diffgen.ui.draw.models import inspected, previewed
@@ -284,6 +285,7 @@ def added(models: str, paths: list[str]) -> str:
 def kept(shared: Shared, file: str) -> str:
     """Where a dropped file stays: beside the runs, since a run that is resumed opens it again."""
     source = Path(file)
-    folder = shared.place.uploads / "kept" / source.parent.name
-    folder.mkdir(parents=True, exist_ok=True)
-    return str(shutil.copyfile(source, folder / source.name))
+    target = shared.place.own("uploads", "kept", source.parent.name, source.name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, lambda temporary: shutil.copyfile(source, temporary), durable=False)
+    return str(target)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -124,6 +126,33 @@ def test_what_is_over_about_a_deleted_run_is_forgotten(here: Place) -> None:
         assert [each.run for each in Jobs(here).every()] == ["kept", "gone"]
     Jobs(here).forget("gone")
     assert [each.run for each in Jobs(here).every()] == ["kept"]
+
+
+def test_what_a_stranger_put_among_the_jobs_is_no_job(here: Place, tmp_path: Path) -> None:
+    """Neither files behind a link are removed, nor is a pipe waited for, nor a process stopped that is none of ours."""
+    (theirs := tmp_path / "theirs").mkdir()
+    about = {"verb": "compare", "run": "run", "words": [], "pid": 1}
+    (theirs / "job.json").write_text(json.dumps(about), encoding="utf-8")
+    (theirs / "picture.png").write_bytes(b"theirs")
+    jobs = here.runs / HIDDEN / "jobs"
+    for number, said in enumerate((about, {**about, "pid": -1}, {**about, "words": [1]}, {**about, "verb": {}}, [])):
+        (jobs / str(number)).mkdir(parents=True)
+        (jobs / str(number) / "job.json").write_text(json.dumps(said), encoding="utf-8")
+    os.mkfifo(jobs / "0" / "alive")
+    (jobs / "0" / "folder").mkdir()
+    (jobs / "0" / "state.json").write_text('{"messages": [1], "stage": {}}', encoding="utf-8")
+    (jobs / "0" / "err").symlink_to(theirs / "picture.png")
+    (jobs / "9").symlink_to(theirs)
+    (found,) = Jobs(here).every()
+    assert (found.folder.name, found.alive, found.state(), found.tail("err")) == ("0", False, {}, "")
+    Jobs(here).forget("run")
+    assert Jobs(here).every() == []
+    assert (theirs / "picture.png").read_bytes() == b"theirs"
+    shutil.rmtree(jobs)
+    jobs.symlink_to(theirs)
+    with pytest.raises(UserError, match="symbolic link"):
+        Jobs(here).start("compare", "run", [])
+    assert sorted(each.name for each in theirs.iterdir()) == ["job.json", "picture.png"]
 
 
 def test_two_who_start_at_once_start_one(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:

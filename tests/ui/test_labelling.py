@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from diffgen import api
+from diffgen.errors import UserError
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
@@ -37,6 +39,51 @@ def test_a_vote_replaces_the_file_whole(tmp_path: Path) -> None:
     (file.parent / ".by-Ada.csv.1.0123456789abcdef.tmp").write_text("left by a power cut", encoding="utf-8")
     sheets.clear("run")
     assert not file.parent.exists()
+
+
+@pytest.mark.parametrize("where", [".ui", ".ui/labels", ".ui/labels/run", "{sheet}", "{sheet}/pictures"])
+def test_a_sheet_is_neither_drawn_nor_removed_through_a_link(tmp_path: Path, where: str) -> None:
+    """A folder of runs may come from a stranger, and with it what the page keeps there."""
+    runs, theirs = tmp_path / "runs", tmp_path / "theirs"
+    place = Place(runs, (runs,))
+    take("run-0.1.0-near-duplicates", runs / "run")
+    sheets = Sheets(place)
+    sheets.make("run", 1)
+    identifier, *_ = sheets.ids("run")
+    sheet = sheets.folder("run")
+    link = runs / where.format(sheet=sheet.relative_to(runs))
+    shutil.move(link, theirs)  # what is found behind it looks as it should
+    link.symlink_to(theirs)
+    before = {each: each.read_bytes() for each in theirs.rglob("*") if each.is_file()}
+    for act in (
+        lambda: sheets.make("run", 1),
+        lambda: sheets.clear("run"),
+        lambda: sheets.vote("run", "Ada", identifier, "3"),
+        lambda: sheets.picture("run", identifier),
+        lambda: sheets.forget("run"),
+    ):
+        with contextlib.suppress(UserError):
+            act()
+    assert {each: each.read_bytes() for each in theirs.rglob("*") if each.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "by-Ada.csv", "pictures"])
+def test_a_sheet_shows_no_file_behind_a_link(tmp_path: Path, name: str) -> None:
+    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    sheets = Sheets(Place(tmp_path, (tmp_path,)))
+    sheets.make("run", 1)
+    identifier, *_ = sheets.ids("run")
+    sheets.vote("run", "Ada", identifier, "3")
+    place = sheets.folder("run", *(["pictures", f"{identifier}.png"] if name == "pictures" else [name]))
+    shutil.move(place, tmp_path / "theirs")
+    place.symlink_to(tmp_path / "theirs")
+    look = {
+        "labels.csv": sheets.ids,
+        "by-Ada.csv": sheets.people,
+        "pictures": lambda run: sheets.picture(run, identifier),
+    }
+    with pytest.raises(UserError, match="symbolic link"):
+        look[name]("run")
 
 
 def test_a_run_of_a_name_that_was_used_before_starts_anew(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
 from tests.ui.conftest import HOSTILE, TOKEN
+from tests.ui.serving import served
 
 pytest.importorskip("gradio_client", reason="pip install 'diffgen[test]' brings it")
 httpx = pytest.importorskip("httpx", reason="it comes with gradio")
@@ -332,3 +333,48 @@ def test_the_command_serves_on_this_machine_alone(place: Place) -> None:
         finally:
             process.kill()
     assert process.returncode in (0, 130, -signal.SIGINT)
+
+
+def test_no_function_takes_a_file_that_nobody_dropped_onto_the_page(page: str, place: Place, tmp_path: Path) -> None:
+    """Who knows the token may pick from the folders that were named, and read no other file of the account."""
+    (secret := tmp_path / "secret.txt").write_text("a secret of the account", encoding="utf-8")
+    runs = {each.name for each in place.runs.iterdir()}
+    with httpx.Client(base_url=page, timeout=60, headers=known(page)) as client:
+        (dropped,) = client.post("gradio_api/upload", files={"files": ("b.onnx", b"b")}).json()
+        paths = [str(secret), f"{Path(dropped).parent}/../../../../../{secret}", "http://127.0.0.1:9/x", dropped + "x"]
+        functions = [each for each in client.get("config").json()["dependencies"] if each["backend_fn"]]
+        taking = [each for each in functions if each["inputs"]]
+        assert len(taking) > 40
+        calls = []
+        for number, each in enumerate(taking):
+            file = {"path": paths[number % len(paths)], "meta": {"_type": "gradio.FileData"}}
+            nested = (file, [file], {"a": [file]})[number % 3]
+            calls.append({"fn_index": each["id"], "data": [nested] * len(each["inputs"])})
+        assert [text for text in _said(client, calls) if "was not dropped onto this page" not in text] == []
+        upload = next(each["id"] for each in functions if ["upload"] in [target[1:] for target in each["targets"]])
+        file = {"path": dropped, "meta": {"_type": "gradio.FileData"}, "orig_name": "b.onnx"}
+        assert "/kept/" in _said(client, [{"fn_index": upload, "data": [[file], ""]}])[0]
+    assert not [each for each in place.own("uploads").rglob("*") if each.is_file() and b"secret" in each.read_bytes()]
+    assert {each.name for each in place.runs.iterdir()} == runs
+
+
+def _said(client: Any, calls: list[dict[str, Any]]) -> list[str]:
+    """What came of calls, in the order in which they ended: each whole answer."""
+    session, found = {"session_hash": f"session-{time.monotonic_ns()}"}, []
+    for each in calls:
+        client.post("gradio_api/queue/join", json={**each, **session}).raise_for_status()
+    with client.stream("GET", "gradio_api/queue/data", params=session) as lines:
+        for line in lines.iter_lines():
+            if '"process_completed"' in line:
+                found.append(line)
+                if len(found) == len(calls):
+                    break
+    return found
+
+
+def test_what_was_dropped_is_gone_when_the_page_ends(tmp_path: Path) -> None:
+    place = Place(tmp_path, (tmp_path,))
+    with served(place, TOKEN) as address:
+        answer = httpx.post(f"{address}gradio_api/upload", files={"files": ("b.onnx", b"b")}, headers=known(address))
+        assert Path(answer.json()[0]).read_bytes() == b"b"
+    assert [*place.own("uploads").iterdir()] == []
