@@ -16,10 +16,9 @@ from diffgen.models.identity import file_sha256
 from diffgen.models.loading import file_digest
 from diffgen.models.sidecar import sidecar_path
 from diffgen.runs.files import write_json
-from diffgen.runs.opening import read_text
+from diffgen.runs.opening import inside, read_text
 from diffgen.sweeps.plan import Cell
 
-RUNS = "runs"
 _MARK = "sweep.json"
 _BYTES = 16  # of a digest
 _SMALL = 2**29  # bytes of the images up to which they are read, in seconds
@@ -38,6 +37,15 @@ class Begun:
 
     digests: dict[str, str] = field(default_factory=dict)
     files: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def place_of(folder: Path, cell: Cell) -> Path:
+    """The run folder of a comparison in the folder of its sweep.
+
+    Raises:
+        UserError: a link is on the way: the sweep may come from a stranger.
+    """
+    return inside(folder, "runs", cell.name)
 
 
 def begun_with(folder: Path) -> Begun:
@@ -76,7 +84,7 @@ def mark(folder: Path, cells: Sequence[Cell]) -> None:
     now: dict[str, str] = {}
     files = dict(known.files)
     for cell in cells:
-        run, places = folder / RUNS / cell.name, list(_places(cell))
+        run, places = place_of(folder, cell), list(_places(cell))
         now.update({place: digest(Path(place)) for place, digest in places if place not in now})
         before, files[cell.name] = files.get(cell.name, {}), {place: now[place] for place, _ in places}
         if not os.path.lexists(run):

@@ -53,7 +53,7 @@ def export_to_store(
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: no finished run there, the store does not answer, or something is there already.
+        UserError: no finished run there, or a link in it; the store does not answer, or something is there already.
         RunError: the store fails on the way.
     """
     if not is_url(url):
@@ -62,10 +62,12 @@ def export_to_store(
         )
     progress, folder = Progress(events, stop), RunFolder.open(run)
     read_finished(folder)
-    names = [name for name in OWN if not name.startswith(_LEFT_OUT) and (folder.path / name).is_file()]
+    names = [name for name in OWN if not name.startswith(_LEFT_OUT) and folder.file(name).is_file()]
     for name, pattern in FOLDERS.items():
-        if (folder.path / name).is_dir():
-            names += [f"{name}/{each.name}" for each in own_files(folder.path / name, pattern)]
+        if (place := folder.file(name)).is_dir():
+            names += [f"{name}/{each.name}" for each in own_files(place, pattern)]
+    for name in names:
+        folder.file(*name.split("/"))  # no link, as a stranger may have put it, sends what lies elsewhere
     target = store_folder(f"{url.rstrip('/')}/{folder.path.absolute().name}", kind="run", force=force, option="--to")
     send(folder.path, sorted(names), target, progress)
     return StoredRun(str(folder.path), target.url, len(names))

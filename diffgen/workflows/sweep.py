@@ -17,7 +17,7 @@ from diffgen.runs.creation import OWN
 from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
-from diffgen.sweeps.mark import RUNS, begun_with, mark
+from diffgen.sweeps.mark import begun_with, mark, place_of
 from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, warnings_of, write_table
 from diffgen.sweeps.plan import Cell, Plan, read_plan
 from diffgen.threads import all_threads
@@ -82,7 +82,7 @@ def sweep(
         from diffgen.workers.ray_cluster import check
 
         check(ray)
-    done = [results_of(made.output / RUNS / cell.name) is not None for cell in made.cells]
+    done = [results_of(place_of(made.output, cell)) is not None for cell in made.cells]
     left = [cell for cell, each in zip(made.cells, done, strict=True) if not each]
     check_comparisons(left)
     warn_of_twins(left, progress)
@@ -107,7 +107,6 @@ class _Sweep:
         left = deque(number for number, each in enumerate(done) if not each)
         if any(done):
             self._progress.say(f"{sum(done):,} of {len(done):,} comparisons are done already.")
-        make_folder(self._folder / RUNS)
         if left:
             self._run(left)
         outcomes = tuple(
@@ -162,7 +161,7 @@ class _Sweep:
         return RayCalls(cluster, cores=cores, gpus=of_a_gpu), at_once, max(1, int(cores))
 
     def _place(self, number: int) -> Path:
-        return self._folder / RUNS / self._cells[number].name
+        return place_of(self._folder, self._cells[number])
 
     def _end(self, number: int, event: Ended) -> None:
         name, run = self._cells[number].name, self._place(number)

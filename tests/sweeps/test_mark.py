@@ -55,6 +55,20 @@ def test_a_comparison_stays_what_it_was_begun_with(tmp_path: Path, told: Callabl
     assert marked(tmp_path, other) == before
 
 
+def test_no_comparison_is_made_behind_a_link(tmp_path: Path) -> None:
+    """The folder of a sweep may come from a stranger."""
+    (theirs := tmp_path / "theirs").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "runs").symlink_to(theirs)
+    with pytest.raises(UserError, match="symbolic link"):
+        marked(tmp_path, _PLAN)
+    (tmp_path / "out" / "runs").unlink()
+    (tmp_path / "out" / "runs").mkdir()
+    (tmp_path / "out" / "runs" / "one-diffgan-60s-0").symlink_to(theirs)
+    with pytest.raises(UserError, match="symbolic link"):
+        marked(tmp_path, _PLAN)
+
+
 def test_what_the_sweep_leaves_out_is_remembered(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     first = marked(tmp_path, f"seeds = [1, 2]\n{_PLAN}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 
 from diffgen.cli import main
 from diffgen.data import load
+from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export_dataset import export_dataset
+from diffgen.workflows.export_to_store import export_to_store
 
 
 @pytest.fixture
@@ -30,6 +33,22 @@ def test_into_a_store(run: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(images.images, triggers.images[triggers.confirmed])
     assert result.folder == f"memory://bucket/finds/run={run.name}"
     store.rm("/bucket", recursive=True)
+
+
+@pytest.mark.parametrize("name", ["summary.md", "images", "images/trigger-000001-A1-B2.png"])
+def test_what_a_link_in_a_run_leads_to_is_not_sent(run: Path, tmp_path: Path, name: str) -> None:
+    """The run may come from a stranger."""
+    mine = tmp_path / "mine" / "trigger-000001-A1-B2.png"
+    mine.parent.mkdir()
+    mine.write_text("a secret of the account")
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    shutil.rmtree(copy / "images", ignore_errors=True)
+    (copy / "summary.md").unlink(missing_ok=True)
+    (copy / name).parent.mkdir(exist_ok=True)
+    (copy / name).symlink_to(mine.parent if name == "images" else mine)
+    with pytest.raises(UserError, match="symbolic link"):
+        export_to_store(copy, f"file://{tmp_path}/bucket")
+    assert not (tmp_path / "bucket").exists()
 
 
 def test_a_run_in_a_store_is_a_run_when_it_is_fetched(
