@@ -7,7 +7,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,20 @@ def _pictures(**files: bytes) -> Callable[[Path, Path], None]:
                 _png(random.integers(0, 256, (28, 28), dtype=np.uint8), folder / "d" / label / f"{number}.png")
         for name, content in files.items():
             (folder / "d" / "one" / name).write_bytes(content)
+
+    return prepare
+
+
+def _class_folders(names: Sequence[str], *, missing: int) -> Callable[[Path, Path], None]:
+    """The good images in one folder for each class but one."""
+
+    def prepare(folder: Path, victim: Path) -> None:
+        with np.load(folder / "data.npz") as good:
+            for number, (image, label) in enumerate(zip(good["images"], good["labels"].tolist(), strict=True)):
+                if label != missing:
+                    (folder / "d" / names[label]).mkdir(parents=True, exist_ok=True)
+                    _png(image[0], folder / "d" / names[label] / f"{number}.png")
+        (folder / "names.txt").write_text("\n".join(names), encoding="utf-8")
 
     return prepare
 
@@ -78,7 +92,7 @@ def _archive(names: dict[str, bytes]) -> Callable[[Path, Path], None]:
 
 
 def cases() -> Iterator[Case]:
-    """About thirty-five data sets."""
+    """About fifty data sets."""
     sound = np.zeros((40, 28, 28), np.uint8)
     for name, prepare in {
         "objects in place of images": _arrays(images=np.asarray([{}] * 3, dtype=object)),
@@ -147,3 +161,21 @@ def cases() -> Iterator[Case]:
         images=np.random.default_rng(0).integers(0, 256, (60, 28, 28), np.uint8), labels=np.zeros(60, np.int64)
     )
     yield Case("data", "one class only", run, one, codes=(0, 2))
+
+    words, numbers = [f"class {letter}" for letter in "abcdefghij"], [str(number) for number in range(10)]
+    check = "diffgen check a.pt b.onnx --data d --filters none --budget 200q --variations 0 -q -o out"
+    for missing in (0, 4, 9):
+        prepare = _class_folders(words, missing=missing)
+        for verb, command in (("check", check), ("compare", run)):
+            name = f"class folder {missing} is missing ({verb})"
+            yield Case("data", name, command, prepare, says="name 9 classes and not the 10 of.*--class-names")
+    prepare = _class_folders(words, missing=4)
+    named = f"{run} --class-names names.txt"
+    yield Case("data", "class folder 4 is missing, and the models' names tell", named, prepare, codes=(0,))
+    prepare = _class_folders([*numbers[1:], "10"], missing=4)
+    yield Case("data", "of folders called 1 to 10 the fifth is missing", check, prepare, says="--class-names")
+    told = run.replace(" -q", "")
+    prepare = _class_folders(numbers, missing=4)
+    yield Case(
+        "data", "of folders called 0 to 9 the fifth is missing", told, prepare, codes=(0,), says="'5' is class 5"
+    )

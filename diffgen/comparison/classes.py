@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from diffgen.comparison.label_order import namer, names_of_classes, names_tell
+from diffgen.comparison.label_order import namer, names_of_classes, names_tell, shifted
 from diffgen.config import CompareConfig, roles
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -58,13 +58,19 @@ def settle_background(models: Sequence[BlackBox], data: ImageSet, progress: Prog
         known = other.predict(images).argmax(axis=1)
         for model in larger:
             _settle(model, images, known, f"model {other.name}", progress)
-    # where names tell the classes, one of them has no images: leaving out another would shift all before it
-    elif (
-        labels is not None
-        and classes_of(data) == fewest - 1 >= _FEWEST_CLASSES
-        and not names_tell(data, names_of_classes(namer(models)))
-    ):
+    elif labels is not None and labels_lack_one(data, names_of_classes(namer(models))):
         _settle_by_labels(models, images, labels, progress)
+
+
+def labels_lack_one(data: ImageSet, names: Sequence[str]) -> bool:
+    """Whether labels have one class less than there are names, and it may be the background that they lack.
+
+    Where names tell the classes, it is one without images: leaving out another would shift all before it. So it may be
+    where folders are numbered in the order of their names; but TensorFlow's nets for ImageNet have a background.
+    """
+    if data.labels is None or not classes_of(data) == len(names) - 1 >= _FEWEST_CLASSES or names_tell(data, names):
+        return False
+    return len(names) == _IMAGENET + 1 or not shifted(data, names, "")
 
 
 def _settle_by_labels(models: Sequence[BlackBox], images: UInt8Array, labels: Int64Array, progress: Progress) -> None:
@@ -199,6 +205,7 @@ def with_known_labels(
 ) -> tuple[ImageSet, CompareConfig]:
     """The real images without labels that are not the models' classes, and the settings that say which it is.
 
+    Nobody guesses where the data name more or fewer classes than the models have, and no names tell which they are.
     Labels are not the models' when there are more of them than classes, and no model is right where there are not; or
     when they are few of the models' classes, the models hardly ever say any of these, and none of them is right more
     often than guessing among them would be.
@@ -209,11 +216,17 @@ def with_known_labels(
         config: says of ``data_labels`` whether to use them, to ignore them, or to find out.
 
     Raises:
-        UserError: there are more of them than classes, and they are to be used, or a model is right on the others.
+        UserError: the data name another number of classes, which nobody has said to use or to ignore; or there are more
+            labels than classes, and they are to be used, or a model is right on the others.
     """
     if data.labels is None:
         return data, config
     if config.data_labels == "auto":
+        if doubt := shifted(data, names_of_classes(namer(models)), "the models"):
+            raise UserError(
+                f"{doubt}; name the models' classes with --class-names FILE, or say --data-labels ignore to go without "
+                "labels."
+            )
         why = _why_not_known(models, data)
         if why:
             progress.warn(
@@ -268,8 +281,7 @@ def _refuse_strays(models: Sequence[BlackBox], data: ImageSet) -> None:
     right = max(int((model.predict(data.images[rows]).argmax(axis=1) == data.labels[rows]).sum()) for model in models)
     if exact_interval(right, len(rows))[0] <= 1 / classes:
         return
-    names = data.class_names or range(int(data.labels.max()) + 1)
-    strange = [str(names[int(label)]) for label in np.unique(data.labels[data.labels >= classes])]
+    strange = list(map(str, np.unique(data.labels[data.labels >= classes]).tolist()))
     shown = listed(strange) if len(strange) <= _STRAYS_NAMED else f"{', '.join(strange[:_STRAYS_NAMED])} and more"
     raise UserError(
         f"Of the {len(data):,} images in {data.source}, {len(data) - len(known):,} have labels ({shown}) that are none "

@@ -52,6 +52,29 @@ def names_tell(data: ImageSet, names: Sequence[str]) -> bool:
     return bool(_places(data, names))
 
 
+def shifted(data: ImageSet, names: Sequence[str], whose: str) -> str:
+    """Why the numbers of the labels are probably wrong: the data name more or fewer classes, and nothing tells which.
+
+    Args:
+        data: real images, whose labels are not in another order yet.
+        names: of the K classes; see :func:`order_of_labels`.
+        whose: these are, as in "model b".
+
+    Returns:
+        A sentence without its end, or nothing. Classes that are called 0, 1, 2, ... have these numbers.
+    """
+    own = data.class_names or ()
+    counted = [int(name) for name in own if name.isdecimal()] == list(range(len(own)))
+    if data.labels is None or len(own) in (0, len(names)) or counted or names_tell(data, names):
+        return ""
+    few = len(own) < len(names)
+    return (
+        f"The data {data.source} name {len(own):,} classes and not the {len(names):,} of {whose}: probably "
+        f"{'a class has no folder' if few else 'a folder is no class of these'}, which shifts the labels of all "
+        "classes behind it"
+    )
+
+
 def _places(data: ImageSet, names: Sequence[str]) -> tuple[int, ...]:
     return () if data.labels is None else places_of(data.class_names or (), names)
 

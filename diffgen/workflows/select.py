@@ -14,7 +14,7 @@ from torch import nn
 
 from diffgen.comparison.classes import without_labels
 from diffgen.comparison.domain_encoder import prepare_encoder
-from diffgen.comparison.label_order import announce_order, in_order, order_of_labels
+from diffgen.comparison.label_order import announce_order, in_order, order_of_labels, shifted
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.real_data import load_stored
 from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, roles, to_dict
@@ -126,6 +126,8 @@ def select(
     own = own_data(folder, opened.config, progress)
     more = None if data is None else load_stored(data, opened.config, progress)
     if more is not None:
+        if doubt := shifted(more, finds.class_names, "the run"):
+            raise UserError(f"{doubt}; call the folders of its classes as the run calls these.")
         order = order_of_labels(more, finds.class_names)
         announce_order(more, order, finds.class_names, "the run", progress)
         more = in_order(more, order)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.label_order import in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.preflight import prepare_models
+from diffgen.config import CompareConfig
 from diffgen.errors import UserError
+from diffgen.events import Progress
 from diffgen.models import load
-from diffgen.types import ImageSet
+from diffgen.types import ImageSet, Int64Array
 
 WORDS = ("zero", "one", "two", "three")
 
@@ -68,6 +74,7 @@ def test_nothing_is_put_in_order_without_labels() -> None:
 
 
 NAMES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+DIGITS = tuple(map(str, range(10)))
 
 
 class Answers:
@@ -79,25 +86,64 @@ class Answers:
         return (20.0 * np.eye(10)[shown] + np.linspace(1, 0, 10)).astype(np.float32)
 
 
+def shown_without(missing: Sequence[int], names: Sequence[str]) -> tuple[ImageSet, Int64Array]:
+    """20 images of each class that has a folder, numbered in the order of these; and what the images show."""
+    here = sorted({*range(10)} - {*missing}, key=names.__getitem__)
+    shown = np.repeat(here, 20)
+    images = np.zeros((len(shown), 1, 16, 16), np.uint8)
+    images[:, 0, 0, 0] = shown
+    return ImageSet(images, np.repeat(np.arange(len(here)), 20), tuple(names[label] for label in here), "some"), shown
+
+
 @pytest.mark.parametrize("missing", range(10))
 @pytest.mark.parametrize("named", [False, True])
 def test_a_folder_that_is_missing_is_no_background(missing: int, named: bool) -> None:
     """One folder less than the model has classes: each of these has its own label, and no class is left out."""
     if missing == 0 and not named:
         return  # 1 to 9 may be all that there are
-    shown = np.array([label for label in range(10) for _ in range(20) if label != missing])
-    images = np.zeros((len(shown), 1, 16, 16), np.uint8)
-    images[:, 0, 0, 0] = shown
-    here = sorted({NAMES[label] if named else str(label) for label in shown.tolist()})
-    labels = np.array([here.index(NAMES[label] if named else str(label)) for label in shown.tolist()])
-    some = ImageSet(images, labels, tuple(here), "some")
+    some, shown = shown_without([missing], NAMES if named else DIGITS)
     models = [load(Answers(), class_names=NAMES if named else ()) for _ in range(2)]
     prepare_models(models, some)
     assert [model.num_classes for model in models] == [10, 10]
     found = in_order(some, order_of_labels(some, names_of_classes(models[0])))
     assert found.labels is not None
     np.testing.assert_array_equal(found.labels, shown)
-    assert (models[0].predict(images).argmax(axis=1) == found.labels).all()
+    assert (models[0].predict(some.images).argmax(axis=1) == found.labels).all()
+
+
+@pytest.mark.parametrize("missing", [(0,), (5,), (9,), (3, 8)])
+@pytest.mark.parametrize("names", [NAMES, tuple(map(str, range(1, 11)))])
+def test_a_folder_that_is_missing_is_refused_where_nothing_tells_which(
+    missing: tuple[int, ...], names: tuple[str, ...]
+) -> None:
+    """All labels behind it would be shifted, in the eyes of every model alike; so they may be the other way round."""
+    some, _ = shown_without(missing, names)
+    models = [load(Answers()) for _ in range(2)]
+    for data_labels in ("auto", "use", "ignore"):
+        config = CompareConfig(data_labels=data_labels)  # type: ignore[arg-type]
+        prepare_models(models, some)
+        assert [model.num_classes for model in models] == [10, 10]
+        assert order_of_labels(some, names_of_classes(models[0])) == ()
+        if data_labels == "auto":
+            with pytest.raises(UserError, match=f"name {10 - len(missing)} classes and not the 10 .*--class-names"):
+                with_known_labels(models, some, config, Progress())
+        else:  # somebody has said what they are
+            found, _ = with_known_labels(models, some, config, Progress())
+            assert (found.labels is None) == (data_labels == "ignore")
+    # one more than the models know, wherever it stands
+    more = replace(some, class_names=(*(some.class_names or ()), *(f"x{n}" for n in range(1 + len(missing)))))
+    with pytest.raises(UserError, match="name 11 classes and not the 10 of the models: probably a folder is no class"):
+        with_known_labels(models, more, CompareConfig(), Progress())
+
+
+def test_folders_called_by_their_own_numbers_are_these() -> None:
+    for missing in ((9,), (8, 9), (2,), (4, 9)):
+        some, shown = shown_without(missing, DIGITS)
+        models = [load(Answers()) for _ in range(2)]
+        prepare_models(models, some)
+        some = in_order(some, order_of_labels(some, names_of_classes(models[0])))
+        found, _ = with_known_labels(models, some, CompareConfig(), Progress())
+        np.testing.assert_array_equal(found.labels, shown)
 
 
 def test_the_first_model_that_has_names_tells_and_a_label_map_does_not() -> None:

@@ -107,11 +107,13 @@ def test_labels_are_not_left_out_unasked(
     candidate = Candidates(model_files["a_onnx"]).another_order
     one = digits.labels.copy()
     one[5] = CLASSES
-    for labels, part, case in (
-        (one, "leave those images out", "one label that is none of the models'"),
-        (digits.labels + CLASSES, "no accuracy is checked", "labels that are none of the models'"),
+    lacking = tuple("abcdefgh"), np.minimum(digits.labels, 7)
+    for (names, labels), part, case in (
+        ((None, one), "leave those images out", "one label that is none of the models'"),
+        ((None, digits.labels + CLASSES), "no accuracy is checked", "labels that are none of the models'"),
+        (lacking, "shifts the labels", "a folder less than the models have classes"),
     ):
-        data = ImageSet(digits.images, labels, None, "digits of others")
+        data = ImageSet(digits.images, labels, names, "digits of others")
         with pytest.raises(UserError, match=part) as caught:
             check(model_files["a"], candidate, data=data, config=quick, output=tmp_path / "run")
         assert not (tmp_path / "run").exists()

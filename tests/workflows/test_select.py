@@ -334,6 +334,7 @@ def test_images_that_cannot_judge_are_refused_before_a_model_is_opened(
     for data, message in (
         (replace(load("digits:train"), labels=None), "have no labels"),
         ("digits:test", "All images"),
+        (replace(load("digits:train"), class_names=tuple("abcdefghijk")), "name 11 classes and not the 10 of the run"),
     ):
         with pytest.raises(UserError, match=message):
             select(run, config=OTHER, data=data, force=True)
