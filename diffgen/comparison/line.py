@@ -20,7 +20,7 @@ from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silen
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
-from diffgen.comparison.same_models import check_same_models
+from diffgen.comparison.same_models import check_same_models, drifts
 from diffgen.comparison.technique_run import real_images, run_search
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.split import DataSplit
@@ -236,7 +236,7 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
 
 def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
     """Note in the manifest what the search will work with, and prepare the rest."""
-    check_same_models(given.models, looked.real, folder)
+    check_same_models(given.models, looked.real, given.images.images, folder)
     source, jury = looked.source, looked.jury
     gan = None if source.artifact is None else file_digest(source.artifact)
     if source.join is not None:
@@ -308,6 +308,7 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     )
     if not outcome.interrupted:
         write_operator_curves(prepared, outcome.queries)
+        prepared = _asked_again(prepared, outcome.queries)
     for silence in silences_since(models, unanswered):
         progress.warn(silence)
     for model in models:
@@ -323,3 +324,14 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     verb, config = prepared.hooks.verb, prepared.config
     go_on = resume_command(verb, folder, config, models) if outcome.interrupted else ""
     return CompareResult.of(folder, results, go_on)
+
+
+def _asked_again(prepared: Prepared, queries: int) -> Prepared:
+    """What is prepared, with a warning of each model that has drifted since it was asked about the real images."""
+    found, real = drifts(prepared, queries), prepared.real
+    unsteady = tuple(before or now for before, now in zip(real.unsteady, found, strict=True))
+    drifted = [each for each in found if each]
+    for sentence in drifted:
+        prepared.progress.warn(sentence)
+    summary = replace(real.summary, warnings=(*real.summary.warnings, *drifted))
+    return replace(prepared, real=replace(real, summary=summary, unsteady=unsteady))

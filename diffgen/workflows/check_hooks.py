@@ -168,6 +168,9 @@ class CheckHooks(ComparisonHooks):
 
     def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
         self._triggers = triggers  # the report is drawn with the verdict
+        self.prepared = prepared
+        unsteady = tuple(filter(None, prepared.real.unsteady))
+        self.values = replace(self.values, steadiness=replace(self.values.steadiness, unsteady=unsteady))
 
     # -- after it ------------------------------------------------------------------------------------------------------
 

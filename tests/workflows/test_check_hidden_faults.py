@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-from diffgen.config import CheckConfig, Limits, ModelSpec, Preprocessing
+from diffgen.config import Budget, CheckConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.events import Event, StageStarted
 from diffgen.gate.conditions import Condition, Status
 from diffgen.gate.result import CheckResult
 from diffgen.types import Float32Array, ImageSet
@@ -138,3 +141,61 @@ def test_data_of_one_class_are_said_to_be(model_files: dict[str, Path], quick: C
     result = check(model_files["a"], model_files["a_onnx"], data=data, config=quick, output=tmp_path / "run")
     assert result.status is Status.WARN and result.values.classes == (1, CLASSES)
     assert "show 1 of 10 classes; nothing is said of the others" in condition(result, "classes").sentence
+
+
+class FromTheSearchOn:
+    """Answers as the base until the search begins, by when every rate is measured, and negates the logits from then."""
+
+    def __init__(self, model_file: Path) -> None:
+        self._base, self._sign = Candidates(model_file), np.float32(1)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted) and event.name == "Searching for disagreements":
+            self._sign = np.float32(-1)
+
+    def model(self, images: np.ndarray) -> Float32Array:
+        return self._sign * self._base._logits(images)
+
+
+class Leaking(nn.Module):
+    """Each image that it has seen adds a little to a buffer, and the buffer to the logits of one class."""
+
+    seen: torch.Tensor
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.seen += len(images) * 2e-5
+        logits: torch.Tensor = self.network(images)
+        return logits + self.seen * torch.eye(CLASSES)[3]
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_answers_that_change_after_they_were_measured_are_an_error(
+    labelled: bool, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    digits, turns = load("digits:test"), FromTheSearchOn(model_files["a_onnx"])
+    data = digits if labelled else ImageSet(digits.images, None, (), "digits without labels")
+    result = check(model_files["a_onnx"], turns.model, data=data, config=quick, output=tmp_path / "run", events=turns)
+    assert [each.name for each in result.conditions if each.status is Status.ERROR] == ["steadiness"]
+    found = condition(result, "steadiness").sentence
+    assert found.startswith("Model B (") and "no longer answers as it did at the beginning" in found
+    assert "no longer answers" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_buffer_that_leaks_is_an_error(model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path) -> None:
+    """So little with each image that asking twice shows nothing."""
+    network = Leaking(torch.jit.load(str(model_files["a"]))).eval()
+
+    def leaks(images: np.ndarray) -> Float32Array:
+        with torch.inference_mode():
+            return network(torch.from_numpy(images)).numpy()
+
+    longer = replace(quick, compare=replace(quick.compare, budget=Budget(queries=4_000)))
+    result = check(model_files["a"], leaks, data="digits:test", config=longer, output=tmp_path / "run")
+    assert result.real is not None and result.real.numeric_noise < 0.01
+    assert "no longer answers as it did at the beginning" in condition(result, "steadiness").sentence
+    assert result.exit_code == 3
