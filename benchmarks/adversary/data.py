@@ -55,6 +55,24 @@ def _class_folders(names: Sequence[str], *, missing: int) -> Callable[[Path, Pat
     return prepare
 
 
+def _turned(exif: bytes | None = None) -> Callable[[Path, Path], None]:
+    """The good images in class folders; 120 of 200 lie on their side, and their EXIF data say so, or what is given."""
+
+    def prepare(folder: Path, victim: Path) -> None:
+        from PIL import Image
+
+        note = Image.Exif()
+        note[0x0112] = 6
+        with np.load(folder / "data.npz") as good:
+            for number, (image, label) in enumerate(zip(good["images"], good["labels"].tolist(), strict=True)):
+                place = folder / "d" / str(label) / "inner" / f"{number}.jpg"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                turned = Image.fromarray(np.rot90(image[0]) if number < 120 else image[0])
+                turned.save(place, quality=95, exif=exif or (note if number < 120 else b""))
+
+    return prepare
+
+
 def _png(pixels: np.ndarray, path: Path) -> None:
     from PIL import Image
 
@@ -179,3 +197,12 @@ def cases() -> Iterator[Case]:
     yield Case(
         "data", "of folders called 0 to 9 the fifth is missing", told, prepare, codes=(0,), says="'5' is class 5"
     )
+    for name, options, says in (
+        ("EXIF orientations, of which nobody says anything", "", "120 of the 200 images.*not followed.*--exif apply"),
+        ("EXIF orientations that are followed", " --exif apply", "120 of the 200 images.*are turned as it says"),
+    ):
+        yield Case("data", name, _DATA + options, _turned(), codes=(0,), says=says)
+    damaged = _turned(b"Exif\0\0MM\0*\0")
+    yield Case("data", "EXIF data that are damaged", f"{_DATA} --exif apply", damaged, codes=(0,))
+    part = "count as part of their class"
+    yield Case("data", "folders within class folders", _DATA, _turned(), codes=(0,), says=part)

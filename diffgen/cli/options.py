@@ -48,7 +48,7 @@ def add_machine(parser: argparse.ArgumentParser, *, default: str | None = "auto"
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """--resize, --fit and --skip-broken: how real images are read."""
+    """--resize, --fit, --skip-broken and --exif: how real images are read."""
     parser.add_argument("--resize", metavar="N|HxW", help="resize all images to this size first")
     parser.add_argument(
         "--fit",
@@ -61,11 +61,19 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-broken", action="store_true", help="leave out image files that cannot be used, and name them"
     )
+    parser.add_argument(
+        "--exif",
+        choices=("ignore", "apply"),
+        default="ignore",
+        metavar="ignore|apply",
+        help="whether image files are turned as their EXIF orientation says (default: ignore, as torchvision's "
+        "ImageFolder)",
+    )
 
 
 def reading(arguments: argparse.Namespace) -> dict[str, Any]:
     """What these options say, by the names of the settings."""
-    return {"resize": arguments.resize, "fit": arguments.fit, "skip_broken": arguments.skip_broken}
+    return {name: getattr(arguments, name) for name in ("resize", "fit", "skip_broken", "exif")}
 
 
 def batch_size(text: str) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 from diffgen.config import replace, roles
-from diffgen.config.sizes import FitRule
+from diffgen.config.sizes import ExifRule, FitRule
 from diffgen.data.loading import load_with
 from diffgen.data.resize import LARGEST, Resizer, Usual, size_text
 from diffgen.errors import UserError
@@ -24,6 +24,8 @@ class ReadingSettings(Protocol):
     def fit(self) -> FitRule: ...
     @property
     def skip_broken(self) -> bool: ...
+    @property
+    def exif(self) -> ExifRule: ...
 
 
 _Settings = TypeVar("_Settings", bound=ReadingSettings)
@@ -35,8 +37,7 @@ def load_stored(source: Any, config: ReadingSettings, progress: Progress) -> Ima
     Raises:
         UserError: see :func:`diffgen.data.load`.
     """
-    resizer = Resizer(config.resize, config.fit)
-    return load_with(source, resizer, skip_broken=config.skip_broken, progress=progress)
+    return _read(source, Resizer(config.resize, config.fit), config, progress)
 
 
 def load_for(
@@ -53,7 +54,7 @@ def load_for(
     """
     usual = None if config.resize is not None else usual_size(models)
     resizer = Resizer(config.resize, config.fit, usual)
-    images = load_with(source, resizer, skip_broken=config.skip_broken, progress=progress)
+    images = _read(source, resizer, config, progress)
     if config.resize is None and resizer.size is not None:
         height, width = resizer.size
         progress.say(
@@ -62,6 +63,10 @@ def load_for(
         )
         config = replace(config, resize=height if height == width else resizer.size)  # type: ignore[type-var]
     return images, config
+
+
+def _read(source: Any, resizer: Resizer, config: ReadingSettings, progress: Progress) -> ImageSet:
+    return load_with(source, resizer, skip_broken=config.skip_broken, exif=config.exif, progress=progress)
 
 
 def usual_size(models: Sequence[BlackBox]) -> Usual | None:

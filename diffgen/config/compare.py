@@ -13,7 +13,7 @@ from diffgen.config.islands import IslandConfig
 from diffgen.config.models import MAX_MODELS, ModelSpec
 from diffgen.config.schema import FileName, Many, Maybe, setting, settings
 from diffgen.config.search import SearchConfig
-from diffgen.config.sizes import FitRule, Sides
+from diffgen.config.sizes import ExifRule, FitRule, Sides
 from diffgen.config.sources import SourceConfig
 from diffgen.config.split import SEEDS, SplitConfig
 from diffgen.errors import UserError
@@ -137,6 +137,12 @@ class CompareConfig:
     )
     skip_broken: bool = setting(
         False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
+    )
+    exif: ExifRule = setting(
+        "ignore",
+        "Whether image files are turned as their EXIF orientation says: apply it, or ignore it, as torchvision's "
+        "ImageFolder does.",
+        option="--exif",
     )
     gan_file: FileName = setting(
         None,

@@ -32,6 +32,7 @@ class NamedSettings(TypedDict, total=False):
     ray: str | None
     fit: Literal["crop", "pad", "stretch"] | None
     skip_broken: bool | None
+    exif: Literal["ignore", "apply"] | None
     source: str | None
     gan: str | os.PathLike[str] | None
     gan_schedule: Literal["quick", "default", "thorough"] | None

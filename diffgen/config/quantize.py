@@ -6,7 +6,7 @@ from typing import Literal
 
 from diffgen.config.models import Preprocessing
 from diffgen.config.schema import FileName, Maybe, setting, settings
-from diffgen.config.sizes import FitRule, Sides
+from diffgen.config.sizes import ExifRule, FitRule, Sides
 
 
 @settings()
@@ -60,6 +60,12 @@ class QuantizeConfig:
     fit: FitRule = setting("crop", "How images of other proportions are brought to that size.", option="--fit")
     skip_broken: bool = setting(
         False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
+    )
+    exif: ExifRule = setting(
+        "ignore",
+        "Whether image files are turned as their EXIF orientation says: apply it, or ignore it, as torchvision's "
+        "ImageFolder does.",
+        option="--exif",
     )
     preprocessing: Preprocessing = setting(factory=Preprocessing)
     class_names_file: FileName = setting(

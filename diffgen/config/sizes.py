@@ -1,4 +1,4 @@
-"""Height and width as a setting: ``224``, ``"192x256"``, ``[192, 256]``."""
+"""How pictures are read: height and width as a setting (``224``, ``"192x256"``, ``[192, 256]``), and rules."""
 
 from __future__ import annotations
 
@@ -30,3 +30,4 @@ def _sides(value: Any) -> Any:
 
 Sides: TypeAlias = Annotated[Maybe[int | tuple[int, int]], BeforeValidator(_sides)]
 FitRule: TypeAlias = Literal["crop", "pad", "stretch"]
+ExifRule: TypeAlias = Literal["ignore", "apply"]

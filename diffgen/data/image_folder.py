@@ -39,12 +39,14 @@ class Arrangement:
         paths: below the root, by class and name.
         labels: one for each path, or None.
         class_names: names of the class folders in label order, or None.
+        inner: folders within class folders that pictures lie in.
         left_out: files among them that are no pictures.
     """
 
     paths: tuple[Parts, ...]
     labels: tuple[int, ...] | None
     class_names: tuple[str, ...] | None
+    inner: tuple[Parts, ...] = ()
     left_out: tuple[Parts, ...] = ()
 
 
@@ -61,6 +63,11 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
     found = arrange(tree, split, source)
     if found.class_names is not None:
         say_order(found.class_names, f"The class folders of {source!r}", progress)
+    if found.inner:
+        progress.say(
+            f"{'Folders' if len(found.inner) > 1 else 'A folder'} within class folders of {source!r} "
+            f"({some(['/'.join(folder) for folder in found.inner])}) count as part of their class."
+        )
     tables = ["/".join(path) for path in found.left_out if _suffix(path[-1]) in _TABLES]
     if found.labels is None and tables:
         progress.warn(
@@ -113,13 +120,14 @@ def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str)
     """Find the class folders of a tree.
 
     Single folders around everything are stepped over. Of folders ``train`` and ``test`` that divide everything one is
-    chosen, ``test`` unless ``split`` says otherwise. What remains is either ``class/picture`` or pictures only.
+    chosen, ``test`` unless ``split`` says otherwise. What remains is pictures only, or a folder for each class, in
+    which pictures may lie at any depth, as for torchvision's ImageFolder.
     Classes are numbered in the order of their names, by value if all names are numbers, alphabetically otherwise. A
     class folder without any file keeps its number. A single class folder cannot be told from a folder of
     pictures and gives no labels.
 
     Raises:
-        UserError: no pictures, no such split, or pictures at different depths.
+        UserError: no pictures, no such split, or pictures beside class folders.
     """
     files = pictures_of(tree)
     if not files:
@@ -141,12 +149,17 @@ def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str)
         raise UserError(f"The data set {source!r} has no folder {wanted!r}; leave out ':{wanted}'.")
     if all(len(path) == len(root) + 1 for path in files):
         return Arrangement(paths=tuple(files), labels=None, class_names=None, left_out=_others(tree, root, files))
-    _check_depth(files, len(root), source)
+    beside = next((path for path in files if len(path) == len(root) + 1), None)
+    if beside is not None:
+        raise UserError(
+            f"The image {'/'.join(beside)!r} in {source!r} lies beside the class folders; move it into one, or away."
+        )
     names = sorted_names({path[len(root)] for path in files} | _empty_folders(tree, root, files, source))
     label_of = {name: label for label, name in enumerate(names)}
     files.sort(key=lambda path: (label_of[path[len(root)]], path))
     labels = tuple(label_of[path[len(root)]] for path in files)
-    return Arrangement(paths=tuple(files), labels=labels, class_names=names, left_out=_others(tree, root, files))
+    inner = tuple(sorted({path[:-1] for path in files if len(path) > len(root) + 2}))
+    return Arrangement(tuple(files), labels, names, inner, _others(tree, root, files))
 
 
 def pictures_of(tree: FileTree) -> list[Parts]:
@@ -200,19 +213,6 @@ def _empty_folders(tree: FileTree, root: Parts, files: list[Parts], source: str)
             f"({_suffixes()}); move it away if it is not a class."
         )
     return beside - filled
-
-
-def _check_depth(files: list[Parts], depth: int, source: str) -> None:
-    for path in files:
-        if len(path) == depth + 1:
-            raise UserError(
-                f"The image {'/'.join(path)!r} in {source!r} lies beside the class folders; move it into one, or away."
-            )
-        if len(path) > depth + 2:
-            raise UserError(
-                f"The image {'/'.join(path)!r} in {source!r} lies too deep; arrange the images as class/name.png, "
-                "or give the folder that holds the class folders."
-            )
 
 
 def _no_pictures(tree: FileTree, source: str) -> UserError:

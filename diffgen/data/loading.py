@@ -17,6 +17,7 @@ from diffgen.runs.opening import open_regular
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 if TYPE_CHECKING:
+    from diffgen.config.sizes import ExifRule
     from diffgen.data.reading import Reading
     from diffgen.data.resize import Resizer
 
@@ -40,6 +41,7 @@ def load(
     resize: int | tuple[int, int] | None = None,
     fit: Literal["crop", "pad", "stretch"] = "crop",
     skip_broken: bool = False,
+    exif: ExifRule = "ignore",
     progress: Progress | None = None,
 ) -> ImageSet:
     """Read real images, with their labels when they are known.
@@ -63,6 +65,7 @@ def load(
             have one size, and keep it.
         fit: how images of other proportions are brought to it; see :mod:`diffgen.data.resize`.
         skip_broken: leave out picture files that cannot be used, instead of refusing all.
+        exif: "apply" turns pictures as their EXIF orientation says, "ignore" does not, as torchvision's ImageFolder.
         progress: is told how far the reading is, or None.
 
     Returns:
@@ -80,10 +83,13 @@ def load(
     # Every source is imported where it is used, so that importing this package costs nothing.
     from diffgen.data.resize import Resizer
 
-    return load_with(source, Resizer(resize, fit), skip_broken=skip_broken, progress=progress or Progress())
+    resizer = Resizer(resize, fit)
+    return load_with(source, resizer, skip_broken=skip_broken, exif=exif, progress=progress or Progress())
 
 
-def load_with(source: Source, resizer: Resizer, *, skip_broken: bool, progress: Progress) -> ImageSet:
+def load_with(
+    source: Source, resizer: Resizer, *, skip_broken: bool = False, exif: ExifRule = "ignore", progress: Progress
+) -> ImageSet:
     """As :func:`load`, with sizes as a resizer says; its ``size`` says afterwards what pictures were brought to.
 
     Where it only says what is usual, arrays keep the size that they have.
@@ -96,7 +102,7 @@ def load_with(source: Source, resizer: Resizer, *, skip_broken: bool, progress: 
     from diffgen.data.resize import resized
 
     named = os.fsdecode(source) if isinstance(source, str | os.PathLike) else ""
-    reading = Reading(named, resizer, skip_broken, progress)
+    reading = Reading(named, resizer, skip_broken, exif, progress)
     images = _read(source, reading)
     warn_of_one_shade(images.images, images.source, progress)
     return resized(images, resizer, progress)

@@ -25,6 +25,16 @@ _MAX_PIXELS = 2**26  # what cameras make has fewer; of a decompression bomb noth
 _KEPT_BITS = 8
 _SIXTEEN_BITS = 2**16
 _OPAQUE = 255
+_ORIENTATION = 0x0112  # in EXIF data; 1 and what is not listed: as it is
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 _GREY_MODES = ("1", "L", "LA", "La")
 _PALETTE_MODES = ("P", "PA")
 _COLOUR_MODES = ("RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
@@ -41,8 +51,8 @@ def decode(content: bytes, name: str, source: str, notes: PictureNotes | None = 
     Black and white, grey, 16-bit grey (the upper 8 of the bits that the notes say are kept) and a palette of which only
     greys are used give one channel, everything else three. A palette has no number of channels, and GIF and tools that
     shrink PNG files write grey pictures with one; an RGB file keeps its three channels even if all of them are equal.
-    Transparent parts show white, as a viewer would show them. An orientation in the EXIF data is not followed, because
-    the data loaders of the training frameworks do not follow it either.
+    Transparent parts show white, as a viewer would show them. An orientation in the EXIF data is followed where the
+    notes say so: the loaders of torchvision and Keras do not follow it, OpenCV's does. (Pillow itself turns TIFF.)
 
     Args:
         content: of the file.
@@ -64,7 +74,8 @@ def decode(content: bytes, name: str, source: str, notes: PictureNotes | None = 
                 )
             if getattr(image, "n_frames", 1) > 1:
                 raise UserError(f"The image {name!r} in {source!r} has several frames; save one of them as a picture.")
-            return _pixels(image, name, source, PictureNotes() if notes is None else notes)
+            notes = PictureNotes() if notes is None else notes
+            return _pixels(_turned(image, notes), name, source, notes)
     except UserError:
         raise
     except UnidentifiedImageError as error:  # its own text names an address in memory
@@ -78,6 +89,19 @@ def encode_png(image: UInt8Array) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(buffer, format="PNG")
     return buffer.getvalue()
+
+
+def _turned(image: Image.Image, notes: PictureNotes) -> Image.Image:
+    """The picture as its EXIF orientation says, where the notes want it so."""
+    image.load()
+    try:
+        way = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # damaged EXIF data, about which Pillow raises several types, say nothing; the pixels are whole
+        return image
+    if way is None:
+        return image
+    notes.note_orientation()
+    return image.transpose(way) if notes.upright else image
 
 
 def _pixels(image: Image.Image, name: str, source: str, notes: PictureNotes) -> UInt8Array:

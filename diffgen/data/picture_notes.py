@@ -1,4 +1,4 @@
-"""What is only known of a set of pictures once all of them were decoded: depth of 16-bit pictures, transparency."""
+"""What is only known of a set of pictures once all were decoded: depth of 16-bit ones, transparency, orientation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ class PictureNotes:
 
     Args:
         bits: that 16-bit pictures are read as; the upper 8 of them are kept.
+        upright: whether pictures are turned as their EXIF orientation says.
     """
 
-    def __init__(self, bits: int = DEEPEST) -> None:
-        self.bits = bits
-        self._highest, self._deep, self._transparent = 0, 0, 0
+    def __init__(self, bits: int = DEEPEST, *, upright: bool = False) -> None:
+        self.bits, self.upright = bits, upright
+        self._highest, self._deep, self._transparent, self._turned = 0, 0, 0, 0
         self._lock = Lock()
 
     def note_levels(self, highest: int) -> None:
@@ -30,6 +31,11 @@ class PictureNotes:
         """Take note of a picture with transparent parts."""
         with self._lock:
             self._transparent += 1
+
+    def note_orientation(self) -> None:
+        """Take note of a picture whose EXIF data say that it is to be turned or mirrored."""
+        with self._lock:
+            self._turned += 1
 
     @property
     def bits_held(self) -> int:
@@ -55,4 +61,16 @@ class PictureNotes:
             f"{self._transparent:,} of the {count:,} images of {source!r} have transparent parts, which are read as "
             "white; torchvision's ImageFolder shows the colours below them, so save the images without transparency "
             "as the models know them."
+        )
+
+    def about_orientation(self, count: int, source: str) -> str:
+        """How many of ``count`` pictures have an EXIF orientation, in a sentence; empty for none."""
+        if not self._turned:
+            return ""
+        have = f"{self._turned:,} of the {count:,} images of {source!r} have an EXIF orientation"
+        if self.upright:
+            return f"{have}, and are turned as it says (--exif apply)."
+        return (
+            f"{have}, which is not followed, as in torchvision's ImageFolder; say --exif apply if the models are fed "
+            "upright images, as OpenCV and Hugging Face's datasets read them."
         )

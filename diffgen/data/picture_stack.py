@@ -90,7 +90,7 @@ def read_pictures(pictures: Pictures, reading: Reading) -> ImageSet:
             facts = _pile_up(pictures, pile, reading)
             return pile.finish(reading.progress), facts
 
-    made_from = [*pictures.made_from(), resizer.key, reading.skip_broken]
+    made_from = [*pictures.made_from(), resizer.key, reading.skip_broken, reading.exif]
     images_set = decoded_once(source, made_from, fill, reading.progress, expected=expected)
     if resizer.size is None and resizer.usual is not None and images_set.image_shape[1:] == resizer.usual.size:
         resizer.size = resizer.usual.size  # as when they were decoded
@@ -116,20 +116,22 @@ def _pile_up(pictures: Pictures, pile: MemoryPile | FilePile, reading: Reading) 
     Raises:
         UserError: see :func:`read_pictures`.
     """
-    notes = PictureNotes()
+    upright = reading.exif == "apply"
+    notes = PictureNotes(upright=upright)
     while True:
         broken = Broken(reading, pictures.count)
         kept = _piled(_usable(pictures, broken, reading.resizer, notes), pile, broken, reading, pictures.count)
         left_out = broken.check()
         if notes.bits == notes.bits_held:
             break
-        notes = PictureNotes(notes.bits_held)
+        notes = PictureNotes(notes.bits_held, upright=upright)
         pile.clear()
         reading.resizer.begin()
     facts, count = pictures.facts(kept), len(kept)
     depth, transparency = notes.about_depth(count, reading.source), notes.about_transparency(count, reading.source)
-    sentences = real(reading.resizer.report(count), left_out, depth)
-    return Facts(facts.labels, facts.class_names, sentences, real(transparency))
+    turned = notes.about_orientation(count, reading.source)
+    said = real(reading.resizer.report(count), left_out, depth, turned if upright else "")
+    return Facts(facts.labels, facts.class_names, said, real(transparency, "" if upright else turned))
 
 
 def _usable(pictures: Pictures, broken: Broken, resizer: Resizer, notes: PictureNotes) -> Iterator[_Picture]:
@@ -180,7 +182,8 @@ def _expected(pictures: Pictures, reading: Reading) -> int:
     shrunk are counted as what they become, and kept under the key of whoever names that size.
     """
     resizer = reading.resizer
-    first = next(_usable(pictures, Broken(reading, pictures.count), resizer, PictureNotes()), None)
+    notes = PictureNotes(upright=reading.exif == "apply")
+    first = next(_usable(pictures, Broken(reading, pictures.count), resizer, notes), None)
     if first is None:
         return 0
     resizer.look(first.size, first.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from diffgen.config.sizes import ExifRule
 from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -20,12 +21,14 @@ class Reading:
         source: as the user wrote it.
         resizer: says what size pictures are brought to.
         skip_broken: leave out pictures that cannot be used, instead of refusing the set.
+        exif: whether pictures are turned as their EXIF orientation says.
         progress: is told how far the reading is.
     """
 
     source: str
     resizer: Resizer = field(default_factory=Resizer)
     skip_broken: bool = False
+    exif: ExifRule = "ignore"
     progress: Progress = field(default_factory=Progress)
 
 

@@ -25,10 +25,11 @@ SHOWN = (
     "resize",
     "fit",
     "skip_broken",
+    "exif",
     "device",
 )
 # the same for a check, beside its limits
-SHOWN_OF_CHECK = ("data_labels", "resize", "fit", "skip_broken", "device")
+SHOWN_OF_CHECK = ("data_labels", "resize", "fit", "skip_broken", "exif", "device")
 # settings that name a file, which is read when the run begins
 FILES = ("gan_file", "generator.file", "generator.discriminator", "generator.encoder", "filters.learned.answers")
 Look = Literal["choice", "slider", "number", "switch", "text"]

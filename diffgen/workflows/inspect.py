@@ -16,7 +16,7 @@ from diffgen.comparison.label_order import announce_order, names_of_classes, ord
 from diffgen.comparison.preprocessings import Candidate, alike, try_all, without_unknown_labels
 from diffgen.comparison.real_data import load_for
 from diffgen.config import CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
-from diffgen.config.sizes import FitRule
+from diffgen.config.sizes import ExifRule, FitRule
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.home import expanded
@@ -91,6 +91,7 @@ def inspect(
     resize: int | tuple[int, int] | str | None = None,
     fit: FitRule = "crop",
     skip_broken: bool = False,
+    exif: ExifRule = "ignore",
     write: bool = False,
     force: bool = False,
     events: Listener | None = None,
@@ -103,7 +104,7 @@ def inspect(
         data: see :func:`diffgen.data.load`.
         options: what is known of the model, which is not varied, and how it is opened. What the model's sidecar says is
             one candidate among the others.
-        device, batch_size, resize, fit, skip_broken: see :class:`diffgen.config.CompareConfig`.
+        device, batch_size, resize, fit, skip_broken, exif: see :class:`diffgen.config.CompareConfig`.
         write: write the best into the model's sidecar.
         force: also when there is one.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
@@ -117,7 +118,7 @@ def inspect(
     place = resolve_device(device)
     size = resolve_batch_size(batch_size, place)
     box = load_spec(model, options, device=place, batch_size=size, sidecar=False)
-    reading = applied(CompareConfig(fit=fit, skip_broken=skip_broken), {"resize": resize})
+    reading = applied(CompareConfig(fit=fit, skip_broken=skip_broken, exif=exif), {"resize": resize})
     images, _ = load_for(data, (box,), reading, progress)
     rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
     known = replace(images, images=images.images[rows], labels=None if images.labels is None else images.labels[rows])

@@ -149,7 +149,8 @@ def _read(
 
     try:
         resizer = Resizer(config.resize, config.fit)
-        images = stack(Pictures(len(files), each), Reading(str(place), resizer, progress=progress))
+        reading = Reading(str(place), resizer, exif=config.exif, progress=progress)
+        images = stack(Pictures(len(files), each), reading)
     except OSError as error:
         raise UserError(f"A picture in {place} cannot be read ({error.strerror}); check who owns it.") from error
     if images.shape[1] == 1 and image_shape[0] == 3:

@@ -52,7 +52,7 @@ def preview(
     Args:
         data: see :func:`diffgen.data.load`.
         count: how many are shown at most.
-        config: how they are read (``resize``, ``fit``, ``skip_broken``).
+        config: how they are read (``resize``, ``fit``, ``skip_broken``, ``exif``).
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
+from torchvision.datasets import ImageFolder
 
-from diffgen.data import file_tree, load
+from diffgen.data import file_tree, load, picture_stack
 from diffgen.data.picture_file import decode
+from diffgen.data.picture_notes import PictureNotes
 from diffgen.errors import UserError
 from tests.recording import Recording
 
@@ -135,9 +137,24 @@ def test_a_picture_beside_the_class_folders(tmp_path: Path, make: Any, refused: 
     refused(tmp_path, "'preview.png'", "lies beside the class folders", case="a picture beside the class folders")
 
 
-def test_pictures_too_deep(tmp_path: Path, make: Any, refused: Any) -> None:
-    make.write_folder(tmp_path, {f"cat/a/{n}.png": make.picture(n) for n in range(50)} | make.classes(("dog",)))
-    refused(tmp_path, "too deep")
+@pytest.mark.parametrize("zipped", [False, True])
+def test_folders_within_class_folders_are_read_as_torchvision_reads_them(
+    tmp_path: Path, make: Any, zipped: bool
+) -> None:
+    """At any depth, beside pictures or not; but folders around all classes, and halves, are no classes."""
+    deep = {f"cat/{'a/b' if n % 2 else 'c'}/{n:02}.png": make.picture(n) for n in range(30)}
+    files = {f"set/test/{name}": content for name, content in (deep | make.classes(("cat", "dog"))).items()}
+    root = make.write_folder(tmp_path / "all", files | {"set/train/dog/x/y.png": make.picture(0)})
+    wanted = ImageFolder(root / "set" / "test")
+    heard = Recording()
+    source = make.write_zip(tmp_path / "all.zip", files) if zipped else root
+    found = load(source, progress=heard.progress)
+    assert found.class_names == tuple(wanted.classes) == ("cat", "dog")
+    assert found.labels is not None and found.labels.tolist() == wanted.targets
+    read = [(int(image[0, 0, 0]), label) for image, label in zip(found.images, found.labels.tolist(), strict=True)]
+    assert sorted(read) == sorted((image.getpixel((0, 0))[0], label) for image, label in wanted)
+    (said,) = heard.heard
+    assert "('set/test/cat/a/b', 'set/test/cat/c') count as part of their class" in said
 
 
 def test_a_link_in_a_circle(tmp_path: Path, make: Any, refused: Any) -> None:
@@ -347,6 +364,65 @@ def test_pictures_with_transparent_parts_are_counted(tmp_path: Path, make: Any) 
     assert found.images[:, 0, 0, 0].tolist() == [255] * 7 + [9] * 43
     assert [warning.startswith("7 of the 50 images") for warning in heard.warnings] == [True]
     assert "transparent parts, which are read as white" in heard.warnings[0]
+
+
+def with_orientation(number: int, kind: str = "JPEG") -> bytes:
+    """A picture of 12 x 8 pixels, bright above and to the left, that is to be turned in one of eight ways."""
+    levels = np.add.outer(np.arange(8)[::-1] * 20, np.arange(12)[::-1] * 9).astype(np.uint8)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = number
+    return encoded(Image.fromarray(levels), kind, exif=exif)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("number", [0, *range(1, 9), 99])
+def test_an_orientation_is_followed_where_it_is_asked_for(kind: str, number: int) -> None:
+    """As Pillow turns them, and otherwise as torchvision's ImageFolder reads them."""
+    content = with_orientation(number, kind)
+    notes = {upright: PictureNotes(upright=upright) for upright in (False, True)}
+    found = {upright: decode(content, "x", "s", notes[upright]) for upright in (False, True)}
+    grey = found[False].ndim == 2  # WebP has no grey
+    as_it_is, turned = (image.convert("L" if grey else "RGB") for image in (opened(content), upright_of(content)))
+    assert np.array_equal(found[False], as_it_is) and np.array_equal(found[True], turned)
+    counted = kind != "TIFF" and 2 <= number <= 8  # Pillow itself turns TIFF files
+    assert [bool(each.about_orientation(1, "s")) for each in notes.values()] == [counted, counted]
+
+
+def opened(content: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(content))
+
+
+def upright_of(content: bytes) -> Image.Image:
+    return ImageOps.exif_transpose(opened(content))
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0", b"nonsense", b"Exif\0\0MM\0*\0\0\0\x08\0\x09\x01\x12"])
+def test_damaged_exif_data_leave_a_picture_whole(exif: bytes) -> None:
+    image = Image.new("L", (4, 6), 9)
+    for kind in ("JPEG", "PNG"):
+        content = encoded(image, kind, exif=exif)
+        assert decode(content, "x", "s", PictureNotes(upright=True)).tolist() == [[9] * 4] * 6
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_pictures_with_an_orientation_are_counted(
+    tmp_path: Path, make: Any, cache: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    if large:  # decoded into the cache, one set for each rule; what was said is said again
+        monkeypatch.setattr(picture_stack, "LARGE_BYTES", 1000)
+    plain = [with_orientation(1), encoded(Image.new("L", (8, 12)), "JPEG")]  # as large as the others when these lie
+    for rule, other in (("ignore", plain[0]), ("apply", plain[1])):
+        files = {f"{n:02}.jpg": with_orientation(6) if n < 7 else other for n in range(50)}
+        folder = make.write_folder(tmp_path / rule, files)
+        for _ in range(2):
+            heard = Recording()
+            found = load(folder, exif=rule, progress=heard.progress)
+            assert found.images.shape[2:] == ((8, 12) if rule == "ignore" else (12, 8))
+            told = [line for line in heard.heard if "7 of the 50 images" in line and "EXIF orientation" in line]
+            assert len(told) == 1 and (told == heard.warnings) == (rule == "ignore")
+            assert ("say --exif apply" in told[0]) == (rule == "ignore")
+    with pytest.raises(UserError, match="differ in size"):
+        load(tmp_path / "ignore", exif="apply")
 
 
 def test_palettes_become_colours() -> None:
