@@ -85,7 +85,7 @@ class PreparedJury:
     @property
     def reason(self) -> str:
         """Why there is none, as part of a sentence."""
-        return self.missing.removeprefix("No jury: ").removesuffix(".")
+        return self.missing.removeprefix("No jury: ").removesuffix(".").partition("; nothing says who is wrong")[0]
 
 
 def prepare_jury(
@@ -98,15 +98,25 @@ def prepare_jury(
     its settings allow; of pictures that it has to name with no help it is to be surer, where that is needed for
     19 of 20 names to be right.
     """
-    rows, held_out = _learned_rows(split), split.rows[1].numpy()
-    rows, held_out = rows[known.values[rows] != NO_LABEL], held_out[known.values[held_out] != NO_LABEL]
-    missing = _why_none(known, known.values[rows])
+    rows, held_out = _known_rows(split, known)
+    missing = _why_none(known, rows)
     if not missing and len(held_out) == 0:
         missing = "No jury: the models agree on none of the held-out real images, and there are no labels."
     if missing:
         return PreparedJury(missing=missing)
     jury, path = _obtain(split, rows, known, config, device=device, progress=progress)
     return _calibrated(jury, path, split, (len(rows), held_out), known, config)
+
+
+def why_no_jury(split: DataSplit) -> str:
+    """Why the labels that were given teach no jury, as one sentence; empty where they do, or there are none.
+
+    It takes no model, so that nobody waits for it.
+    """
+    if split.data.labels is None:
+        return ""
+    known = RealLabels(split.data.labels, _GIVEN)
+    return _why_none(known, _known_rows(split, known)[0])
 
 
 def stored_jury(
@@ -149,21 +159,27 @@ def announce(made: PreparedJury, folder: RunFolder, progress: Progress) -> None:
         )
 
 
-def _why_none(known: RealLabels, labels: Int64Array) -> str:
-    """Why no jury can be trained on these labels, as one sentence; empty where one can."""
-    present = np.unique(labels)
+def _known_rows(split: DataSplit, known: RealLabels) -> tuple[Int64Array, Int64Array]:
+    """The images to learn from whose labels are known, and those held out."""
+    rows, held_out = _learned_rows(split), split.rows[1].numpy()
+    return rows[known.values[rows] != NO_LABEL], held_out[known.values[held_out] != NO_LABEL]
+
+
+def _why_none(known: RealLabels, rows: Int64Array) -> str:
+    """Why no jury can be trained on the labels of these images, as one sentence; empty where one can."""
+    present = np.unique(known.values[rows])
     whose = "the real images" if known.given else "the real images on which the models agree"
-    if len(labels) == 0:
+    if len(rows) == 0:
         return (
             "No jury: there are no labels, and the models agree on none of the real images; nothing says who is wrong."
         )
     if len(present) < 2:
         return f"No jury: {whose} have one label only, so that there is nothing to tell apart."
     fewest = max(_FEWEST, _FEWEST_A_LABEL * len(present))
-    if len(labels) < fewest:
+    if len(rows) < fewest:
         return (
-            f"No jury: {len(labels):,} of {whose} are left to learn from, and {len(present)} labels take {fewest:,}; "
-            "nothing says who is wrong."
+            f"No jury: {len(present):,} classes take {fewest:,} images to learn from, and {whose} are {len(rows):,} "
+            "without those held out; nothing says who is wrong until you give more images, or those of fewer classes."
         )
     return ""
 

@@ -14,7 +14,7 @@ from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
-from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury
+from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
 from diffgen.comparison.prepared import Given, Prepared
@@ -183,9 +183,19 @@ def prepare_again(given: Given, folder: RunFolder, real: RealAnswers) -> Prepare
 def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
     """Everything before the search: the models on the real images, the jury, the source, the cells."""
     images, config, device, progress = given.images, given.config, given.device, given.progress
+    unknown, split = config.data_labels == "ignore", DataSplit(images, config.split)
+
+    def settled(jury: PreparedJury) -> PreparedJury:
+        progress.say(jury.missing or str(jury.figures))
+        check_jury(config, jury.reason)
+        given.hooks.jury_ready(jury)
+        return jury
+
+    # what the models agree on may be as far from the truth as such labels: these are pictures of something else
+    missing = NO_JURY_WITHOUT_LABELS if unknown else why_no_jury(split)
+    jury = settled(PreparedJury(missing=missing)) if missing else None
     if real is None:
         real = inspect_real_images(given.models, images, progress=progress)
-    unknown = config.data_labels == "ignore"
     if unknown:
         real = replace(real, summary=replace(real.summary, warnings=(LABELS_NOT_USED, *real.summary.warnings)))
     summary, letters = real.summary, roles(given.models)
@@ -201,21 +211,15 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
         progress.warn(warning)
     given.hooks.real_ready(images, real)
     check_seeds(config, real_images(images, real), images.source)
-    split = DataSplit(images, config.split)
     # of a large set each network holds some hundred megabytes of what it learns from
     with SideBySide(device, progress, at_once=images.images.nbytes <= LARGE_BYTES) as side:
         make_cells = side.begin(lambda own: cell_store.prepare(images, device=device, progress=own))
         learn_to_redraw = None
         if uses_auto_encoder(config, jury=not unknown):
             learn_to_redraw = side.begin(lambda own: prepare_auto_encoder(split, config, device=device, progress=own))
-        if unknown:
-            # what the models agree on may be as far from the truth as the labels: these are pictures of something else
-            jury = PreparedJury(missing=NO_JURY_WITHOUT_LABELS)
-        else:
-            jury = prepare_jury(split, RealLabels.of(images, real), config, device=device, progress=progress)
-        progress.say(jury.missing or str(jury.figures))
-        check_jury(config, jury.reason)
-        given.hooks.jury_ready(jury)
+        if jury is None:
+            known = RealLabels.of(images, real)
+            jury = settled(prepare_jury(split, known, config, device=device, progress=progress))
         cells = make_cells()
         if learn_to_redraw is not None:
             learn_to_redraw()  # source and filters find it in the cache

@@ -120,7 +120,7 @@ def capitalised(text: str) -> str:
 
 def nobody_named(no_jury: str) -> str:
     """Why there is no jury, as a sentence about its verdict; nothing for nothing."""
-    why = no_jury.removeprefix("No jury: ").removesuffix(".").removesuffix("; nothing says who is wrong")
+    why = no_jury.removeprefix("No jury: ").removesuffix(".").partition("; nothing says who is wrong")[0]
     return f"Nobody could be named wrong: {why}." if why else ""
 
 

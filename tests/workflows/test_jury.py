@@ -17,6 +17,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
+from tests.recording import Recording
 
 
 def changing_real_data(name: str) -> CompareConfig:
@@ -84,10 +85,19 @@ def test_the_filter_is_refused_without_a_jury(
     assert digits.labels is not None
     fours = digits.labels == 4
     alike = ImageSet(digits.images[fours], digits.labels[fours], None, "digits of one label")
-    with pytest.raises(UserError, match="one label only") as caught:
-        compare(*given, data=alike, config=config, output=tmp_path / "none")
-    told("`diffgen compare`", "the filter jury for images of one label", caught.value)
-    assert not (tmp_path / "none").exists()
+    few = ImageSet(digits.images[:79], digits.labels[:79], None, "few digits")
+    for data, part, case in (
+        (alike, "one label only", "the filter jury for images of one label"),
+        (few, "10 classes take 100 images .* are 71 without those held out", "the filter jury for too few images"),
+    ):
+        heard = Recording()
+        with pytest.raises(UserError, match=part) as caught:
+            compare(*given, data=data, config=config, output=tmp_path / "none", events=heard)
+        told("`diffgen compare`", case, caught.value)
+        assert not (tmp_path / "none").exists()
+        # nobody waits for it: the labels tell, before the models are asked about them
+        assert "Asking the models about the real images" not in heard.totals
+        assert any(line.startswith("No jury: ") for line in heard.lines)
 
 
 def test_answers_that_nothing_learns_from_are_said(told: Callable[[str, str, object], None]) -> None:
