@@ -39,7 +39,11 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
             worth = gr.HTML(label="selector", padding=False, elem_id="dg-selector")
             with gr.Accordion("The sheet", open=False):
                 count = gr.Number(
-                    label="Pictures", precision=0, minimum=1, info="Empty: as many as a margin of 5 points asks for."
+                    0,  # Gradio shows a number that has no value as 0, too
+                    label="Pictures",
+                    precision=0,
+                    minimum=0,
+                    info="0: as many as a margin of 5 points asks for.",
                 )
                 with gr.Row():
                     draw = gr.Button("Draw a sheet", size="sm")

@@ -64,6 +64,17 @@ def test_labels_by_keyboard_survive_a_reload(labelling: Callable[..., tuple[Any,
     playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture 4 of 6")
 
 
+def test_a_sheet_is_drawn_by_the_first_click(opened: Callable[..., Any], place: Place) -> None:
+    """By who has typed nothing: of as many pictures as a margin asks for."""
+    shutil.copytree(place.runs / "done", place.runs / "first")
+    page = opened("first", another=True)
+    go(page, "Label")
+    page.get_by_role("button", name="The sheet").click()
+    page.get_by_role("button", name="Draw a sheet").click()
+    playwright.expect(page.locator("#dg-sheet")).to_contain_text("Write who labels")
+    assert len(Sheets(place).ids("first")) > 10
+
+
 def test_a_sheet_drawn_anew_keeps_its_place_and_its_votes(
     labelling: Callable[..., tuple[Any, Sheets]],
 ) -> None:

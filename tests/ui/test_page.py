@@ -94,6 +94,14 @@ def test_the_page_comes_from_here_alone(http: Any) -> None:
         assert not re.findall(r"url\([\"']?https?:", http.get(sheet).text)
 
 
+def test_a_number_is_shown_with_the_value_that_it_has(http: Any) -> None:
+    """The browser shows 0, and sends it, where a number has none."""
+    components = [each["props"] for each in http.get("/config").json()["components"] if each["type"] == "number"]
+    shown = [each for each in components if each["visible"] is True]
+    assert {each["label"] for each in shown} >= {"Seed", "Pictures"}
+    assert [each["label"] for each in shown if each.get("value") is None] == []
+
+
 def test_a_foreign_page_is_refused(http: Any, place: Place) -> None:
     foreign = {"Origin": "http://evil.example"}
     assert http.post("/gradio_api/queue/join", json={}, headers=foreign).status_code == 403
