@@ -24,29 +24,9 @@ _FONTS = [Font(name) for name in ("system-ui", "-apple-system", "Segoe UI", "Rob
 _MONO = [Font(name) for name in ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")]
 # a screen reader hears what changes in it; the piece stays while what is in it is drawn anew
 _READ_OUT = "element.setAttribute('role', 'status'); element.setAttribute('aria-atomic', 'true');"
-# the chosen run stands in the address, so that a reload and a second browser show the same
-_IN_ADDRESS = """(run) => {
-  const at = new URL(location);
-  if (run) at.searchParams.set('run', run); else at.searchParams.delete('run');
-  history.replaceState(null, '', at);
-}"""
-
-# The tab stands behind the # of the address, for the same reason; what the address says is read before it is written.
-# The buttons themselves are watched: that a tab is selected Gradio says only when it has come to it.
-_TAB_IN_ADDRESS = """() => {
-  const wanted = location.hash.slice(1);
-  const tabs = document.querySelector('#dg-tabs');
-  let shown = tabs.querySelector('[role=tab][aria-selected=true]')?.dataset.tabId;
-  new MutationObserver(() => {
-    const now = tabs.querySelector('[role=tab][aria-selected=true]')?.dataset.tabId;
-    if (!now || now === shown) return;
-    shown = now;
-    const at = new URL(location);
-    at.hash = now;
-    history.replaceState(null, '', at);
-  }).observe(tabs, {subtree: true, childList: true, attributes: true, attributeFilter: ['aria-selected']});
-  return wanted;
-}"""
+# what the address begins with is read here, and written by assets/history.js
+_TAB_IN_ADDRESS = "() => location.hash.slice(1)"
+_ARRIVED, _CHOSEN = ("() => window.dispatchEvent(new Event('dg-%s'))" % each for each in ("arrived", "run"))
 
 # before there is a chosen run: the address still says which
 _WITHOUT_TOKEN = """() => {
@@ -57,12 +37,14 @@ _WITHOUT_TOKEN = """() => {
 
 
 def look() -> dict[str, Any]:
-    """Theme and style sheet, for whoever mounts the page."""
+    """Theme, style sheet and words, for whoever mounts the page."""
     theme = gr.themes.Default(
         primary_hue="indigo", neutral_hue="slate", radius_size="lg", font=_FONTS, font_mono=_MONO
     ).set(body_text_size="15px", block_shadow="none", block_label_text_weight="600")
     assets = files("diffgen.ui") / "assets"
-    return {"theme": theme, "css": (assets / "page.css").read_text(encoding="utf-8")}
+    # a word that Gradio reads out and has in no language; English is what it falls back to
+    words = gr.I18n(en={"common.complete": "done"})
+    return {"theme": theme, "css": (assets / "page.css").read_text(encoding="utf-8"), "i18n": words}
 
 
 class _Page(gr.Blocks):  # type: ignore[misc]
@@ -122,6 +104,7 @@ def build(shared: Shared) -> gr.Blocks:
                 allow_custom_value=False,
             )
             state = gr.HTML(label="run status", padding=False, elem_id="dg-status", js_on_load=_READ_OUT)
+        script = (files("diffgen.ui") / "assets" / "history.js").read_text(encoding="utf-8")
         wanted_tab = gr.Textbox(label="Tab", visible="hidden")  # as the address names it
         listed = gr.State([])  # all runs, and how it stands with each
         with gr.Tabs(elem_id="dg-tabs") as tabs:
@@ -137,6 +120,8 @@ def build(shared: Shared) -> gr.Blocks:
                 tab_check.build(shared, run, tabs, check)
             with gr.Tab("Runs", id="runs") as runs:
                 tab_runs.build(shared, run, tabs, runs, listed)
+        # after the tabs, which it watches
+        steps = gr.HTML(label="history", padding=False, js_on_load=script, visible="hidden")
         shown = [each.id for each in (begin, live, behaviours, label, check, runs)]
         timer = gr.Timer(_SECONDS)
 
@@ -159,11 +144,21 @@ def build(shared: Shared) -> gr.Blocks:
                 changed = gr.Dropdown(choices=names) if names != [name for name, _ in known] else gr.skip()
             return changed, states, _status(shared, chosen)
 
-        page.load(arrive, [wanted_tab], [run, tabs], api_name=False, js=_TAB_IN_ADDRESS)
+        arrived = page.load(arrive, [wanted_tab], [run, tabs], api_name=False, js=_TAB_IN_ADDRESS)
+        arrived.then(None, None, None, js=_ARRIVED)
         page.load(None, None, None, js=_WITHOUT_TOKEN)
         timer.tick(again, [run, listed], [run, listed, state], **QUIET)
         run.change(lambda name: _status(shared, name), [run], [state], **{**EACH, "api_name": "status"})
-        run.change(None, [run], None, js=_IN_ADDRESS)
+        run.change(None, None, None, js=_CHOSEN)
+
+        def go(event: gr.EventData) -> tuple[Any, Any]:
+            names = shared.names(event.run)
+            return (
+                gr.Dropdown(choices=names, value=event.run if event.run in names else None),
+                gr.Tabs(selected=event.tab) if event.tab in shown else gr.skip(),
+            )
+
+        steps.select(go, None, [run, tabs], **EACH)
     page.queue(default_concurrency_limit=4)
     return page
 

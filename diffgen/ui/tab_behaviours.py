@@ -12,7 +12,7 @@ from diffgen.tasks.classification import role_name, who_is_wrong
 from diffgen.ui import one_picture
 from diffgen.ui.draw.found import BEHAVIOURS, PICTURES, behaviours, pictures
 from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.parts import note, nothing, section
+from diffgen.ui.draw.parts import loading, note, nothing, section
 from diffgen.ui.shared import EACH, LAST, Shared, choice, html
 from diffgen.wording import count_of
 
@@ -41,7 +41,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
             with gr.Row(visible=False) as pairs:
                 rows = choice([("A", 0)], value=0, label="Down", min_width=100)
                 columns = choice([("B", 1)], value=1, label="Across", min_width=100)
-            table = html(label="matrix", elem_id="dg-matrix")
+            table = html(loading(), label="matrix", elem_id="dg-matrix")
             clear = gr.Button("Show all fields", size="sm", visible=False)
         with gr.Column(scale=6, min_width=320):
             groups = html(label="behaviours", elem_id="dg-behaviours")

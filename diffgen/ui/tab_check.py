@@ -16,7 +16,7 @@ from diffgen.errors import DiffgenError, UserError
 from diffgen.report.data import GateView
 from diffgen.runs.folder import RunFolder
 from diffgen.ui import form
-from diffgen.ui.draw.parts import joined, note, nothing
+from diffgen.ui.draw.parts import joined, loading, note, nothing
 from diffgen.ui.draw.verdict import verdict
 from diffgen.ui.hints import hint, refusal
 from diffgen.ui.shared import EACH, LAST, Shared, told
@@ -61,7 +61,7 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
                 line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
         with gr.Column(scale=7, min_width=320, elem_id="dg-checked"):
             accept = gr.Button("Accept what is new into the store", visible=False, size="sm")
-            outcome = gr.HTML(label="verdict", padding=False, elem_id="dg-verdict")
+            outcome = gr.HTML(loading(), label="verdict", padding=False, elem_id="dg-verdict")
     asked: list[Any] = [base, candidate, data, budget, seed, store, name, *own, more]
 
     def words_of(*given: Any) -> tuple[str, list[str]]:

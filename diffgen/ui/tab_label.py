@@ -12,7 +12,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import DiffgenError, UserError
 from diffgen.labels.keys import keys_of
-from diffgen.ui.draw.parts import cards, joined, note, nothing, section, table
+from diffgen.ui.draw.parts import cards, joined, loading, note, nothing, section, table
 from diffgen.ui.draw.selector import selector
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, told, written
 from diffgen.wording import count_of
@@ -29,7 +29,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):
             person = gr.Textbox("", label="Who labels", placeholder="Ada", info="Each person labels alone, and blind.")
-            sheet = gr.HTML(label="sheet", js_on_load=script, padding=False, elem_id="dg-sheet")
+            sheet = gr.HTML(loading(), label="sheet", js_on_load=script, padding=False, elem_id="dg-sheet")
         with gr.Column(scale=4, min_width=320):
             people = gr.HTML(label="people", padding=False)
             with gr.Row():

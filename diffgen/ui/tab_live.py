@@ -14,7 +14,7 @@ from diffgen.tasks.classification import role_name
 from diffgen.ui.draw.curves import curve
 from diffgen.ui.draw.found import said
 from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.parts import cards, joined, note, nothing, progress, report_link, section, thumbnails
+from diffgen.ui.draw.parts import cards, joined, loading, note, nothing, progress, report_link, section, thumbnails
 from diffgen.ui.draw.picture import detail
 from diffgen.ui.hints import refusal
 from diffgen.ui.jobs import INTERRUPTED, Job
@@ -47,7 +47,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
         stop = gr.Button("Stop", variant="stop", size="sm", min_width=90, visible=False)
         resume = gr.Button("Resume", variant="primary", size="sm", min_width=90, visible=False)
         report = gr.HTML(label="report link", padding=False, min_height=0)
-    state = gr.HTML(label="state", padding=False, js_on_load=_FOLDS)
+    state = gr.HTML(loading(), label="state", padding=False, js_on_load=_FOLDS)
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):
             with gr.Row(visible=False) as pairs:

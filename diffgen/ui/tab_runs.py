@@ -11,7 +11,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
-from diffgen.ui.draw.parts import badge, joined, nothing, report_link, section, sentence, table
+from diffgen.ui.draw.parts import badge, joined, loading, nothing, report_link, section, sentence, table
 from diffgen.ui.place import lines
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
@@ -30,7 +30,7 @@ _FIGURES = {
 
 def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab, states: gr.State) -> None:
     """Draw the tab; ``states`` changes when a run comes, goes, or is in another state."""
-    listed = html(label="runs", elem_id="dg-runs")
+    listed = html(loading(), label="runs", elem_id="dg-runs")
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):
             other = choice([], label="Beside the chosen run", value=None)

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-_WIDE = 800  # pixels that have room for all tabs
 TABS = ("Run", "Live", "Behaviours", "Label", "Check", "Runs")
 
 
 def go(page: Any, tab: str) -> None:
-    """To a tab, also where it has gone into the menu of a narrow page."""
-    found = page.get_by_role("tab", name=tab, exact=True).locator("visible=true")
-    if page.viewport_size["width"] < _WIDE:
-        menu = page.locator(".overflow-menu > button")
-        menu.wait_for()
-        if found.count() == 0:
-            menu.click()
-            found = page.locator(".overflow-dropdown").get_by_text(tab, exact=True)
-    found.first.click()
+    """To a tab."""
+    page.get_by_role("tab", name=tab, exact=True).locator("visible=true").first.click()
 
 
 def choose(page: Any, field: str, option: str) -> None:

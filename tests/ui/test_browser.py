@@ -76,6 +76,7 @@ _WIDER_THAN_THE_PAGE = "document.documentElement.scrollWidth - innerWidth"
 
 def test_every_tab_fits_a_telephone_in_the_dark(opened: Callable[..., Any]) -> None:
     page = opened(width=390, scheme="dark")
+    playwright.expect(page.get_by_role("tab").locator("visible=true")).to_have_text([*TABS])
     for tab in TABS:
         go(page, tab)
         page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
@@ -283,6 +284,57 @@ def test_a_reload_lands_on_the_same_tab_and_run(opened: Callable[..., Any], widt
         playwright.expect(page.get_by_role("tab", name=tab, exact=True, selected=True)).to_be_visible()
         playwright.expect(page.get_by_label("Run", exact=True).first).to_have_value("done")
         page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
+
+
+def test_back_and_forward_lead_through_tabs_and_runs(opened: Callable[..., Any]) -> None:
+    """A run that is opened from the list is one step, though tab and run change."""
+    page = opened()
+    page.wait_for_function("() => location.hash === '#run'")
+    steps = [("done", "Live"), ("done", "Runs"), ("hostile", "Live"), ("hostile", "Behaviours")]
+    for run, tab in steps:
+        if run == "hostile" and tab == "Live":
+            page.locator("#dg-runs .dg-name", has_text="hostile").click()
+        else:
+            go(page, tab)
+        _is_at(page, run, tab)
+    for run, tab in [*reversed(steps[:-1]), ("done", "Run")]:
+        page.go_back()
+        _is_at(page, run, tab)
+    for run, tab in steps:
+        page.go_forward()
+        _is_at(page, run, tab)
+
+
+def _is_at(page: Any, run: str, tab: str) -> None:
+    page.wait_for_function(f"() => location.href.endsWith('?run={run}#{tab.lower()}')")
+    playwright.expect(page.get_by_label("Run", exact=True).first).to_have_value(run)
+    playwright.expect(page.get_by_role("tab", name=tab, exact=True, selected=True)).to_be_visible()
+    page.wait_for_timeout(300)  # longer than the page waits before it writes a step
+
+
+def test_a_tab_says_that_it_is_loading(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.route("**/queue/join*", lambda route: None)  # nothing is answered
+    page.reload()
+    for tab in ("Live", "Behaviours", "Label", "Check", "Runs"):
+        go(page, tab)
+        playwright.expect(page.locator(".dg-loading").locator("visible=true")).to_have_text("Loading ...")
+
+
+def test_what_is_read_out_is_words(opened: Callable[..., Any]) -> None:
+    """Gradio itself reads out that something has ended by a name that it has in no language."""
+    page = opened()
+    page.evaluate("""() => {
+        window.heard = [];
+        const live = '[aria-live], [role=status], [role=alert]';
+        new MutationObserver((changes) => changes.forEach(({target}) => heard.push(
+            (target.closest ? target : target.parentElement)?.closest(live)?.textContent.trim())
+        )).observe(document.body, {subtree: true, childList: true, characterData: true});
+    }""")
+    page.locator("#dg-models textarea").fill("a.onnx")
+    page.locator("#dg-models textarea").blur()
+    page.wait_for_function("() => heard.includes('done')")
+    assert not [each for each in page.evaluate("heard") if each and "common." in each]
 
 
 def test_what_was_typed_under_run_is_there_after_a_reload(opened: Callable[..., Any]) -> None:

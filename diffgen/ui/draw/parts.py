@@ -42,6 +42,11 @@ def nothing(text: str) -> Markup:
     return Markup('<div class="dg-empty">{}</div>').format(text)
 
 
+def loading() -> Markup:
+    """What stands where the page opens, until the server has answered."""
+    return Markup('<div class="dg-loading">Loading ...</div>')
+
+
 def badge(status: str) -> Markup:
     """A short word in its colour."""
     return Markup('<span class="dg-badge dg-{}">{}</span>').format(_TONES.get(status, "plain"), status)
