@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 from markupsafe import Markup
@@ -17,9 +17,9 @@ from diffgen.report.data import GateView
 from diffgen.runs.folder import RunFolder
 from diffgen.ui import form
 from diffgen.ui.draw.parts import joined, loading, note, nothing
-from diffgen.ui.draw.verdict import verdict
+from diffgen.ui.draw.verdict import BEHAVIOURS, verdict
 from diffgen.ui.hints import hint, refusal
-from diffgen.ui.shared import EACH, LAST, Shared, told
+from diffgen.ui.shared import EACH, LAST, Shared, html, told
 from diffgen.ui.tab_run import component
 from diffgen.wording import count_of
 
@@ -60,8 +60,8 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             with gr.Accordion("The same without this page", open=False):
                 line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
         with gr.Column(scale=7, min_width=320, elem_id="dg-checked"):
+            outcome = html(loading(), label="verdict", elem_id="dg-verdict")
             accept = gr.Button("Accept what is new into the store", visible=False, size="sm")
-            outcome = gr.HTML(loading(), label="verdict", padding=False, elem_id="dg-verdict")
     asked: list[Any] = [base, candidate, data, budget, seed, store, name, *own, more]
 
     def words_of(*given: Any) -> tuple[str, list[str]]:
@@ -82,16 +82,26 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
 
     start.click(told(begin), asked, [run, tabs], api_name="start_check")
 
-    def show(name: str | None) -> tuple[Markup, Any]:
+    looked = gr.State(Pages())
+
+    def show(name: str | None, pages: Pages) -> tuple[Markup, Any, Pages]:
         try:
             view = _view(shared, name)
             store, problem = ("", "") if view is None else _own_store(shared, view)
         except DiffgenError as error:
-            return note(str(error), "bad"), gr.Button(visible=False)
+            return note(str(error), "bad"), gr.Button(visible=False), Pages()
+        about = shared.about(name)
+        pages = pages if pages.about == about else Pages(about)
         said = [note(problem, "warn")] if problem else []
-        return joined([*said, _shown(shared, name, view)]), _offer(view, store)
+        return joined([*said, _shown(shared, name, view, pages)]), _offer(view, store, pages), pages
 
-    gr.on([run.change, tab.select], show, [run], [outcome, accept], **{**EACH, "api_name": "verdict"})
+    shown = [outcome, accept, looked]
+    gr.on([run.change, tab.select], show, [run, looked], shown, **{**EACH, "api_name": "verdict"})
+
+    def turn(name: str | None, pages: Pages, event: gr.EventData) -> tuple[Markup, Any, Pages]:
+        return show(name, pages.on(int(event.page)))
+
+    outcome.click(turn, [run, looked], shown, **EACH)
 
     def take(name: str | None, typed: str) -> Any:
         if not name:
@@ -103,6 +113,29 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
         return gr.Button(f"Accepted into {Path(found.store).name}", interactive=False)
 
     accept.click(told(take), [run, store], [accept], api_name="accept")
+
+
+class Pages(NamedTuple):
+    """Which behaviours of a check were shown: what is accepted must have been seen.
+
+    Attributes:
+        about: tells the check, see :meth:`diffgen.ui.shared.Shared.about`.
+        page: of its behaviours that is shown.
+        last: of the pages that were shown, one after the other.
+    """
+
+    about: tuple[Any, ...] = ()
+    page: int = 0
+    last: int = 0
+
+    def on(self, page: int) -> Pages:
+        """With another page; who leaps over some has not seen these."""
+        page = max(0, page)
+        return self._replace(page=page, last=page if page == self.last + 1 else self.last)
+
+    def all_new(self, view: GateView) -> bool:
+        """Whether all new behaviours were shown; they are the first."""
+        return len(view.new) <= (self.last + 1) * BEHAVIOURS
 
 
 def _view(shared: Shared, name: str | None) -> GateView | None:
@@ -136,9 +169,9 @@ def _accepted(found: api.AcceptResult) -> str:
     return f"{added} added to {escape(found.store, quote=False)}; {known} known."
 
 
-def _offer(view: GateView | None, store: str) -> Any:
+def _offer(view: GateView | None, store: str, pages: Pages) -> Any:
     """The button, which names the store of the check; else what is new goes into that of the field."""
-    if view is None:
+    if view is None or not pages.all_new(view):
         return gr.Button(visible=False)
     where = Path(store).name or "the store that the field names"
     return gr.Button(f"Accept what is new into {where}", visible=True, interactive=True)
@@ -167,10 +200,13 @@ def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...],
     return name, [*words, *form.options(settings, lines, CheckConfig)]
 
 
-def _shown(shared: Shared, name: str | None, view: GateView | None) -> Markup:
+def _shown(shared: Shared, name: str | None, view: GateView | None, pages: Pages) -> Markup:
     """The verdict, or what is missing for one."""
     if view is not None:
-        return joined([verdict(view), *map(note, filter(None, [hint(" ".join(view.verdicts))]))])
+        told = [hint(" ".join(view.verdicts))]
+        if not pages.all_new(view):
+            told.append("What is new can be accepted when all of it was shown; look at the other pages, too.")
+        return joined([verdict(view, pages.page), *map(note, filter(None, told))])
     line = shared.line(name)
     if line is None:
         if name and (problem := shared.failed().get(name)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diffgen.report.data import GateView
+from diffgen.report.data import GateBehaviour, GateView
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
@@ -33,7 +33,7 @@ def test_what_is_accepted_goes_into_the_store_of_the_check(
     tmp_path: Path, begun: str | None, recorded: str, own: str, told: str
 ) -> None:
     from diffgen.ui.shared import Shared
-    from diffgen.ui.tab_check import _offer, _own_store
+    from diffgen.ui.tab_check import Pages, _offer, _own_store
 
     where = {each: str(tmp_path / each) for each in ("runs", "files", "elsewhere")}
     place = Place(Path(where["runs"]), (Path(where["files"]),))
@@ -46,7 +46,22 @@ def test_what_is_accepted_goes_into_the_store_of_the_check(
     assert store == own.format(**where)
     assert (f"may not write into the store of this check, {told.format(**where)};" in problem) == bool(told)
     named = Path(store).name or "the store that the field names"
-    assert _offer(view, store).value == f"Accept what is new into {named}"
+    assert _offer(view, store, Pages()).value == f"Accept what is new into {named}"
+
+
+@pytest.mark.parametrize(
+    ("new", "turned", "offered"),
+    [(0, [], True), (12, [], True), (13, [], False), (13, [1], True), (30, [1, 0, 2], True), (30, [2], False)],
+)
+def test_what_is_new_is_accepted_when_all_of_it_was_shown(new: int, turned: list[int], offered: bool) -> None:
+    from diffgen.ui.tab_check import Pages, _offer
+
+    made = [GateBehaviour((0, 1), ("zero", "one"), at, 1, at < new, 0.1, False) for at in range(40)]
+    view = GateView("run", "FAIL", "A", "B", "digits", (), tuple(made), False, "st", "", "", 0)
+    pages = Pages()
+    for page in turned:
+        pages = pages.on(page)
+    assert _offer(view, "st", pages).visible == offered
 
 
 def test_the_name_of_a_store_stays_text() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections import Counter
 from html.parser import HTMLParser
 
@@ -10,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from diffgen.data.picture_file import decode
+from diffgen.report.data import GateBehaviour, GateView, Picture
 from diffgen.ui.draw.curves import curve
 from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.models import contact_sheet
 from diffgen.ui.draw.parts import badge, cards, note, pager, table, thumbnails
 from diffgen.ui.draw.strip import strip_of
+from diffgen.ui.draw.verdict import verdict
 
 HOSTILE = "</b><script>alert(1)</script>\" onload='x'"
 
@@ -112,6 +117,29 @@ class _Buttons(HTMLParser):
         found = dict(attrs)
         if tag == "button":
             self.pages.append((int(found["data-page"] or 0), "disabled" in found))
+
+
+def test_a_check_shows_pictures_of_each_behaviour() -> None:
+    """In the order of the verdict, a page of them; names stay text."""
+    images = np.random.default_rng(3).integers(0, 256, (20, 1, 9, 7), dtype=np.uint8)
+    made = [
+        GateBehaviour((0, 1), (HOSTILE, str(at)), 0, 3, at < 15, 0.1, False, pictures=(_picture(image), _picture(image)))
+        for at, image in enumerate(images)
+    ]
+    view = GateView("run", "PASS", "A", "B", "digits", (), tuple(made), False, "", "", "", 0)
+    pieces = verdict(view), verdict(view, 1)
+    assert "script" not in seen(pieces[0]).tags
+    assert "may replace the base as far as this check can tell." in pieces[0]
+    shown = [re.findall(r'src="data:image/png;base64,([^"]+)"', piece) for piece in pieces]
+    assert [*map(len, shown)] == [12, 8]
+    for image, drawn in zip(images, sum(shown, []), strict=True):
+        strip = decode(base64.b64decode(drawn), "strip", "page")
+        assert np.array_equal(strip, np.concatenate([image[0], image[0]], axis=1))
+    assert pieces[0].count(">new<") == 12 and pieces[1].count(">new<") == 3
+
+
+def _picture(image: np.ndarray) -> Picture:
+    return Picture(image=image, labels=(0, 1), probabilities=np.zeros((2, 2), dtype=np.float32), identifier=0)
 
 
 def test_a_strip_of_large_pictures_is_small_and_of_small_ones_exact() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import math
 
 import numpy as np
 from markupsafe import Markup
 
 from diffgen import api
-from diffgen.data.picture_file import encode_png
 from diffgen.tasks.classification import role_name
 from diffgen.types import UInt8Array
-from diffgen.ui.draw.parts import badge, joined
+from diffgen.ui.draw.parts import badge, inline, joined
 from diffgen.wording import percent
 
 _COLUMNS = 10
@@ -65,7 +63,6 @@ def previewed(found: api.Preview) -> Markup:
         more = Markup("<li>{} more classes</li>").format(f"{rest:,}") if rest > 0 else Markup("")
         classes = Markup('<ul class="dg-counts">{}{}</ul>').format(classes, more)
     sheet = contact_sheet(found.images)
-    address = "data:image/png;base64," + base64.b64encode(encode_png(sheet)).decode("ascii")
     size = f"{height}\N{MULTIPLICATION SIGN}{width}"
     return Markup(
         '<div class="dg-preview"><p><b>{}</b> images, {} {}, {}</p>'
@@ -75,7 +72,7 @@ def previewed(found: api.Preview) -> Markup:
         size,
         colours,
         "labelled" if found.labels is not None else "without labels",
-        address,
+        inline(sheet),
         len(found.images),
         sheet.shape[2] * scale,
         classes,

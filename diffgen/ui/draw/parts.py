@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from markupsafe import Markup
+
+from diffgen.data.picture_file import encode_png
+from diffgen.types import UInt8Array
 
 _TONES = {
     "running": "busy",
@@ -91,6 +95,11 @@ def strip_pieces(run: str, stamp: str, numbers: Sequence[int]) -> list[Markup]:
     )
     last = max(1, len(numbers) - 1)
     return [piece.format(address, 100 * len(numbers), round(100 * at / last, 4)) for at in range(len(numbers))]
+
+
+def inline(image: UInt8Array) -> str:
+    """An image as an address that holds all of it, for uint8 (C, H, W)."""
+    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode("ascii")
 
 
 def thumbnails(run: str, stamp: str, shown: Sequence[tuple[int, str, str]]) -> Markup:

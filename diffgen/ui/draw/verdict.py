@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from markupsafe import Markup
 
-from diffgen.report.data import GateView
-from diffgen.ui.draw.parts import badge, joined, note, report_link, section, sentence, table
+from diffgen.report.data import GateBehaviour, GateView
+from diffgen.ui.draw.parts import badge, inline, joined, note, pager, report_link, section, sentence, table
+from diffgen.ui.draw.strip import strip_of
+from diffgen.wording import count_of
 
-_MOST = 12  # behaviours that are listed
+BEHAVIOURS = 12  # on one page
+_PICTURES = 6  # of one behaviour
 _WORDS = "shift: the largest change of a probability; cell: a group of real images that look alike"
 _MEANING = {
-    "PASS": "The candidate may replace the base.",
+    "PASS": "The candidate may replace the base as far as this check can tell.",
     "WARN": "No limit is broken, but look at what is marked WARN.",
     "FAIL": "The candidate may not replace the base.",
     "ERROR": "The check did not come to its end.",
 }
 
 
-def verdict(view: GateView) -> Markup:
-    """Status, conditions, and the behaviours that were met."""
+def verdict(view: GateView, page: int = 0) -> Markup:
+    """Status, conditions, and a page of the behaviours that were met."""
     rows = [
         (
             each.title,
@@ -43,26 +47,40 @@ def verdict(view: GateView) -> Markup:
     parts = [head, *(note(each) for each in view.verdicts)]
     parts.append(section("Conditions", table(("value", "", "measured", "interval", "limit", "why"), rows)))
     if view.behaviours:
-        new = sum(each.new for each in view.behaviours)
-        shown = [
-            (
-                f"{each.names[0]} \N{RIGHTWARDS ARROW} {each.names[1]}",
-                badge("new") if each.new else "known",
-                f"{each.count:,}",
-                f"{each.faults:,}",
-                f"{each.shift:.2f}",
-                str(each.cell),
-            )
-            for each in view.behaviours[:_MOST]
-        ]
-        names = ("base says \N{RIGHTWARDS ARROW} candidate says", "", "pictures", "candidate wrong", "shift", "cell")
-        of_store = f" to {Path(view.store).name}" if view.store else ""
-        listed = f", the first {_MOST} are listed" if len(view.behaviours) > _MOST else ""
-        parts.append(
-            section(
-                "Behaviours",
-                table(names, shown, _WORDS),
-                f"{new:,} of {len(view.behaviours):,} were new{of_store}{listed}",
-            )
-        )
+        parts.append(_behaviours(view, page))
     return joined(parts)
+
+
+def _behaviours(view: GateView, page: int) -> Markup:
+    """A page of behaviours with their pictures."""
+    here = view.behaviours[page * BEHAVIOURS : (page + 1) * BEHAVIOURS]
+    of_store = f" to {Path(view.store).name}" if view.store else ""
+    return section(
+        "Behaviours",
+        Markup('<div class="dg-groups">{}</div>{}').format(
+            joined(map(_behaviour, here)), pager(page, BEHAVIOURS, len(view.behaviours), "behaviours")
+        ),
+        f"{len(view.new):,} of {len(view.behaviours):,} were new{of_store}; {_WORDS}",
+    )
+
+
+def _behaviour(each: GateBehaviour) -> Markup:
+    images = [picture.image for picture in each.pictures[:_PICTURES]]
+    facts = [
+        count_of(each.count, "picture"),
+        *([f"candidate wrong on {each.faults:,}"] if each.faults else []),
+        f"shift {each.shift:.2f}",
+        f"cell {each.cell}",
+    ]
+    base, candidate = each.names
+    strip = Markup("")
+    if images:
+        strip = Markup('<img class="dg-strip" src="{}" alt="{}" style="width:{}%">').format(
+            inline(strip_of(np.stack(images))),
+            f"{len(images)} of the pictures: base says {base}, candidate says {candidate}",
+            round(100 * len(images) / _PICTURES, 2),
+        )
+    return Markup(
+        '<div class="dg-group"><span class="dg-group-text"><b>base: {}, candidate: {}</b><span>{} {}</span></span>{}'
+        "</div>"
+    ).format(base, candidate, badge("new") if each.new else "known,", ", ".join(facts), strip)
