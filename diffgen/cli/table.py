@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,4 +136,7 @@ def print_result(result: CompareResult) -> None:
         print(f"{'most frequent' if index == 0 else '':<{width}}  {said}: {count:,}")
     if result.go_on:
         print(f"go on: {result.go_on}")
-    print(f"report: {Path(result.run) / 'report.html'}", flush=True)
+    print(f"report: {Path(result.run) / 'report.html'}")
+    for doubt in result.doubts:  # said before the search, too: the figures above hang on it
+        print(f"warning: {doubt}")
+    sys.stdout.flush()

@@ -70,6 +70,8 @@ class CompareResult:
         many: of three models or more, who stands alone and which two differ most; see
             :class:`diffgen.runs.many.ManyFigures`.
         go_on: the command that goes on with a search that was interrupted, or empty.
+        doubts: what was said of the models on the real images that wrong pre-processing, or another order of classes,
+            would explain; one sentence each.
     """
 
     run: str
@@ -96,14 +98,17 @@ class CompareResult:
     milliseconds: tuple[float | None, ...] | None = field(default=None, compare=False)
     many: ManyFigures | None = None
     go_on: str = field(default="", compare=False)
+    doubts: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, folder: RunFolder, results: RunResults, go_on: str = "") -> CompareResult:
+    def of(cls, folder: RunFolder, results: RunResults, go_on: str = "", doubts: tuple[str, ...] = ()) -> CompareResult:
         """The figures of a run whose search came to its end."""
         real = {name: getattr(results.preflight, name) for name in ("flips_per_1000", "accuracy", "calibration_error")}
-        own = [each.name for each in fields(cls) if each.name not in ("run", "go_on", *real)]
+        own = [each.name for each in fields(cls) if each.name not in ("run", "go_on", "doubts", *real)]
         figures = {**real, **{name: getattr(results, name) for name in own}}
-        return cls(run=str(folder.path), go_on=go_on, **{**figures, "discovery": results.discovery.as_dict()})
+        return cls(
+            run=str(folder.path), go_on=go_on, doubts=doubts, **{**figures, "discovery": results.discovery.as_dict()}
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON values, without ``most_frequent``, ``interrupted`` and ``go_on``."""
@@ -327,7 +332,7 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     folder.save_manifest(status=status, warnings=_warned(prepared, folder))
     verb, config = prepared.hooks.verb, prepared.config
     go_on = resume_command(verb, folder, config, models) if outcome.interrupted else ""
-    return CompareResult.of(folder, results, go_on)
+    return CompareResult.of(folder, results, go_on, prepared.real.doubts)
 
 
 def _asked_again(prepared: Prepared, queries: int) -> Prepared:

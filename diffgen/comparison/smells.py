@@ -15,6 +15,8 @@ from diffgen.types import ImageSet, Int64Array
 
 _FEW_RIGHT = 0.5  # share of labelled images
 _ONE_LABEL = 0.6  # share of images with the most frequent label, of three classes or more
+_GUESSES = 2  # times as often as who always names the most frequent class: no more is hardly better than guessing
+_POOR = 2 / 3  # share of right answers; who has more and still guesses has images of hardly more than one class
 _KEPT = 0.75  # of another model's share of sound answers; a model with less has clearly fewer
 _ALL_ONE_LABEL, _NOT_ALL = 0.99, 0.9  # of two classes: such a share, where labels or another model give at most that
 
@@ -43,6 +45,19 @@ def shown_worse(smell: Smell, other: Smell) -> bool:
     the other to all of them.
     """
     return exact_interval(smell.sound, smell.of)[1] < _KEPT * exact_interval(other.sound, other.of)[0]
+
+
+def at_chance(right: int, of: int, guessed: float) -> bool:
+    """Whether a model is hardly right more often than one that names the most frequent class for all images.
+
+    Args:
+        right: images that it names right.
+        of: labelled images.
+        guessed: share of the most frequent class among them.
+    """
+    low, high = exact_interval(right, of)
+    # of two classes as often as by guessing is half of the images, or more
+    return (right < _FEW_RIGHT * of and right <= _GUESSES * guessed * of) or (low <= guessed and high < _POOR)
 
 
 def smells_of(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, index: int) -> tuple[Smell, ...]:

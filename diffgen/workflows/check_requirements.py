@@ -10,6 +10,7 @@ import numpy as np
 from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.results import class_names
+from diffgen.comparison.smells import at_chance
 from diffgen.config import CheckConfig, CompareConfig
 from diffgen.errors import UserError
 from diffgen.gate.wording import percent
@@ -21,8 +22,6 @@ from diffgen.types import ImageSet
 
 _OF_LABELS = ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults")
 _OF_A_JURY = ("max_new_faults", "max_variation_faults")
-_POOR = 2 / 3  # share of right answers; who has more and still guesses has images of hardly more than one class
-_GUESSES = 2  # times as often as who always names the most frequent class: no more is hardly better than guessing
 
 
 def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) -> None:
@@ -74,10 +73,8 @@ def check_base(images: ImageSet, real: RealAnswers) -> None:
     found = {each.kind: each.sentence for each in real.smells[0] if each.sentence}
     right = next(each for each in real.smells[0] if each.kind == "accuracy")
     guessed = float(np.bincount(images.labels).max() / right.of)
-    few = "accuracy" in found and ("one label" in found or real.summary.accuracy[0] <= _GUESSES * guessed)
-    low, high = exact_interval(right.sound, right.of)
-    # of two classes as often as by guessing is half of the images, or more
-    if few or (low <= guessed and ("one label" in found or high < _POOR)):
+    poor = "accuracy" in found or exact_interval(right.sound, right.of)[0] <= guessed
+    if at_chance(right.sound, right.of, guessed) or (poor and "one label" in found):
         why = found.get("accuracy") or (
             f"The base is right on {percent(right.sound / right.of)} of the labelled images, hardly more than the "
             f"{percent(guessed)} of one that names the most frequent class for all."
