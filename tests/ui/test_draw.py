@@ -12,14 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from diffgen import api
 from diffgen.data.picture_file import decode
 from diffgen.report.data import GateBehaviour, GateView, Picture
 from diffgen.ui.draw.curves import curve
+from diffgen.ui.draw.found import pictures
 from diffgen.ui.draw.matrix import matrix
 from diffgen.ui.draw.models import contact_sheet
 from diffgen.ui.draw.parts import badge, cards, note, pager, table, thumbnails
 from diffgen.ui.draw.strip import strip_of
 from diffgen.ui.draw.verdict import verdict
+from tests.ui.conftest import ASSETS
 
 HOSTILE = "</b><script>alert(1)</script>\" onload='x'"
 
@@ -119,11 +122,25 @@ class _Buttons(HTMLParser):
             self.pages.append((int(found["data-page"] or 0), "disabled" in found))
 
 
+def test_red_frames_are_explained() -> None:
+    finds = api.browse(ASSETS / "run-0.1.0")
+    numbers = finds.numbers(api.Wanted())
+    assert "red" not in pictures(finds, numbers, "run", "", 0, None)
+    wrong = np.zeros((len(finds), 2), dtype=bool)
+    wrong[numbers[1], 1] = True
+    vars(finds.triggers)["faults"] = wrong  # as of a run that had a jury
+    drawn = pictures(finds, numbers, "run", "", 0, None)
+    assert "a red frame: the jury says who is wrong" in drawn
+    assert drawn.count("dg-wrong") == drawn.count('says who is wrong" title=') == 1
+
+
 def test_a_check_shows_pictures_of_each_behaviour() -> None:
     """In the order of the verdict, a page of them; names stay text."""
     images = np.random.default_rng(3).integers(0, 256, (20, 1, 9, 7), dtype=np.uint8)
     made = [
-        GateBehaviour((0, 1), (HOSTILE, str(at)), 0, 3, at < 15, 0.1, False, pictures=(_picture(image), _picture(image)))
+        GateBehaviour(
+            (0, 1), (HOSTILE, str(at)), 0, 3, at < 15, 0.1, False, pictures=(_picture(image), _picture(image))
+        )
         for at, image in enumerate(images)
     ]
     view = GateView("run", "PASS", "A", "B", "digits", (), tuple(made), False, "", "", "", 0)
@@ -132,7 +149,7 @@ def test_a_check_shows_pictures_of_each_behaviour() -> None:
     assert "may replace the base as far as this check can tell." in pieces[0]
     shown = [re.findall(r'src="data:image/png;base64,([^"]+)"', piece) for piece in pieces]
     assert [*map(len, shown)] == [12, 8]
-    for image, drawn in zip(images, sum(shown, []), strict=True):
+    for image, drawn in zip(images, [*shown[0], *shown[1]], strict=True):
         strip = decode(base64.b64decode(drawn), "strip", "page")
         assert np.array_equal(strip, np.concatenate([image[0], image[0]], axis=1))
     assert pieces[0].count(">new<") == 12 and pieces[1].count(">new<") == 3

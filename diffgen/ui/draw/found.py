@@ -69,10 +69,15 @@ def pictures(
     shown = numbers[page * PICTURES : (page + 1) * PICTURES]
     labels, wrong = finds.labels(shown), finds.triggers.faults[shown]
     tones = np.where(wrong.any(axis=1), "wrong", "plain").tolist()
-    texts = [said(number, labels[at].tolist(), finds.class_names) for at, number in enumerate(shown.tolist())]
+    texts = [
+        said(number, labels[at].tolist(), finds.class_names)
+        + (", the jury says who is wrong" if wrong[at].any() else "")
+        for at, number in enumerate(shown.tolist())
+    ]
     title = "Pictures" if chosen is None else "Pictures of this behaviour"
     body = thumbnails(name, stamp, list(zip(shown.tolist(), texts, tones, strict=True)))
-    return section(title, body + pager(page, PICTURES, len(numbers), "pictures"), "click one to see why")
+    legend = "click one to see why" + ("; a red frame: the jury says who is wrong" if wrong.any() else "")
+    return section(title, body + pager(page, PICTURES, len(numbers), "pictures"), legend)
 
 
 def said(number: int, labels: list[int], names: tuple[str, ...]) -> str:
