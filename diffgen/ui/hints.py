@@ -36,7 +36,6 @@ def _sentences(message: str) -> Iterator[str]:
         yield f"On this page: {said}."
     if "diffgen inspect" in message:
         yield (
-            "What 'diffgen inspect' finds out stands on the tab Run, once the model and the data are named there; a "
-            "model that wants anything else is told so by a file beside it, which 'diffgen inspect MODEL --data D "
-            "--write' makes in a terminal."
+            "What 'diffgen inspect' finds out stands on the tab Run, once the model and the data are named there; "
+            "'Feed it like this' on the card of a model has every run feed it so from then on."
         )

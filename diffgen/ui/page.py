@@ -26,7 +26,7 @@ _MONO = [Font(name) for name in ("ui-monospace", "SFMono-Regular", "Menlo", "Con
 _READ_OUT = "element.setAttribute('role', 'status'); element.setAttribute('aria-atomic', 'true');"
 # what the address begins with is read here, and written by assets/history.js
 _TAB_IN_ADDRESS = "() => location.hash.slice(1)"
-_ARRIVED, _CHOSEN = ("() => window.dispatchEvent(new Event('dg-%s'))" % each for each in ("arrived", "run"))
+_ARRIVED, _CHOSEN = (f"() => window.dispatchEvent(new Event('dg-{each}'))" for each in ("arrived", "run"))
 
 # before there is a chosen run: the address still says which
 _WITHOUT_TOKEN = """() => {

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
@@ -17,6 +17,7 @@ from diffgen.ui.place import Place
 MODELS = frozenset({".onnx", ".pt", ".pth", ".pt2", ".keras", ".h5", ".tflite", ".jit", ".ts", ".th", ".safetensors"})
 DATA = frozenset({".zip", ".npz", ".parquet"})
 _IDX = re.compile(r"images[-._]idx[34]", re.IGNORECASE)  # MNIST and its relatives
+_NAMED = {"model": "add the model", "data": "take the images of"}
 _MOST = 300  # names of one folder that are listed
 _BUTTON = Markup('<li><button type="button" class="dg-entry dg-{}" data-pick="{}:{}" aria-label="{}">{}</button></li>')
 
@@ -34,12 +35,13 @@ class Pick(NamedTuple):
         return cls(what, path)
 
 
-def tree(place: Place, at: str) -> Markup:
+def tree(place: Place, at: str, what: Literal["model", "data"]) -> Markup:
     """What can be picked in a folder, and the folders above and below it.
 
     Args:
         place: what may be read.
         at: the folder; empty: where the page starts.
+        what: is picked, models or real images.
 
     Raises:
         UserError: there is no such folder, or it may not be read.
@@ -55,21 +57,24 @@ def tree(place: Place, at: str) -> Markup:
         above = [_folder(folder.parent, "..", "back to the folder above")]
     elif len(place.files) > 1:
         above = [_folder("", "..", "back to all folders")]
-    entries = [*_entries(place, folder)]
+    entries = [*_entries(place, folder, what)]
     hidden = len(entries) - _MOST
     rest = note(f"{hidden:,} more are not listed; write the path of the one that you want.") if hidden > 0 else ""
-    return Markup(
-        '<p class="dg-at">{}</p><ul class="dg-entries" aria-label="in this folder">{}</ul>{}<p><button type="button" '
-        'class="dg-entry" data-pick="data:{}">Take the images of this folder</button></p>'
-    ).format(folder, joined([*above, *entries[:_MOST]]), rest, folder)
+    take = '<p><button type="button" class="dg-entry" data-pick="data:{}">Take the images of this folder</button></p>'
+    return Markup('<p class="dg-at">{}</p><ul class="dg-entries" aria-label="in this folder">{}</ul>{}{}').format(
+        folder,
+        joined([*above, *entries[:_MOST]]),
+        rest,
+        Markup(take).format(folder) if what == "data" else "",
+    )
 
 
 def _folder(path: Path | str, text: str, name: str) -> Markup:
     return _BUTTON.format("folder", "open", path, name, text)
 
 
-def _entries(place: Place, folder: Path) -> Iterator[Markup]:
-    """Folders first; nothing that is hidden, that leads elsewhere, or that is neither model nor images."""
+def _entries(place: Place, folder: Path, what: Literal["model", "data"]) -> Iterator[Markup]:
+    """Folders first; nothing that is hidden, that leads elsewhere, or that is not picked here."""
     try:
         with os.scandir(folder) as found:
             names = sorted((each for each in found if not each.name.startswith(".")), key=lambda each: each.name)
@@ -80,7 +85,6 @@ def _entries(place: Place, folder: Path) -> Iterator[Markup]:
             yield _folder(each.path, f"{each.name}/", f"open the folder {each.name}")
     for each in names:
         suffix = Path(each.name).suffix.lower()
-        is_data = suffix in DATA or _IDX.search(each.name) is not None
-        if (suffix in MODELS or is_data) and each.is_file() and place.may_pick(Path(each.path).resolve()):
-            what, name = ("model", "add the model") if suffix in MODELS else ("data", "take the images of")
-            yield _BUTTON.format("file", what, each.path, f"{name} {each.name}", each.name)
+        fits = suffix in MODELS if what == "model" else suffix in DATA or _IDX.search(each.name) is not None
+        if fits and each.is_file() and place.may_pick(Path(each.path).resolve()):
+            yield _BUTTON.format("file", what, each.path, f"{_NAMED[what]} {each.name}", each.name)

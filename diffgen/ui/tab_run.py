@@ -5,22 +5,24 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gradio as gr
 from markupsafe import Markup
 
 from diffgen import api
 from diffgen.config import MAX_MODELS, Budget, CompareConfig
+from diffgen.config.schema import every_setting
 from diffgen.errors import DiffgenError, UserError
 from diffgen.runs.files import write_whole
 from diffgen.tasks.classification import role_name
 from diffgen.ui import form
-from diffgen.ui.draw.models import inspected, previewed
+from diffgen.ui.draw.models import doubted, inspected, previewed
 from diffgen.ui.draw.parts import joined, note, nothing
 from diffgen.ui.picker import Pick, tree
-from diffgen.ui.shared import EACH, Shared, html, told, written
+from diffgen.ui.shared import EACH, QUIET, Shared, html, told, written
 
 _USUAL = CompareConfig()
 # For as long as the browser's tab is open; the address of a server may hold a key, so that such a field is not kept.
@@ -28,6 +30,9 @@ _KEEP = """(...said) => {
   sessionStorage.setItem('diffgen-run', JSON.stringify(said.map((each) => String(each).includes('://') ? '' : each)));
 }"""
 _KEPT = "(...said) => JSON.parse(sessionStorage.getItem('diffgen-run')) ?? said"
+
+
+Found: TypeAlias = dict[tuple[str, str], api.Inspection]
 
 
 class Choices(NamedTuple):
@@ -96,8 +101,11 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
     """Draw the tab; a run that is started becomes the chosen one, and what was typed is there after a reload."""
     place = shared.place
 
-    def roots() -> Markup:
-        return tree(place, "")
+    def pick_from(what: Literal["model", "data"]) -> Any:
+        """What can be picked, as it is when the page is opened and not when it was started."""
+        named = {"model": "models", "data": "images"}[what]
+        with gr.Accordion(f"Pick {named} from a folder", open=False):
+            return html(written(partial(tree, place, "", what)), label=f"folders of {named}", elem_id=f"dg-tree-{what}")
 
     with gr.Row(equal_height=False):
         with gr.Column(scale=5, min_width=320):
@@ -112,10 +120,8 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
             )
             with gr.Row():
                 drop = gr.File(label="Drop model files here", file_count="multiple", type="filepath", height=140)
-            with gr.Accordion("Pick from a folder", open=False):
-                # as they are when the page is opened, not when it was started
-                folders = html(written(roots), label="folders", elem_id="dg-tree")
-            about = gr.HTML(nothing("What each model is and wants appears here."), label="models", padding=False)
+            model_tree = pick_from("model")
+            about = html(nothing("What each model is and wants appears here."), label="models", elem_id="dg-about")
         with gr.Column(scale=5, min_width=320):
             gr.Markdown("### 2 · Real images", elem_classes="dg-step")
             data = gr.Textbox(
@@ -127,11 +133,10 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
             names = ["digits:test", "torchvision:MNIST", "torchvision:CIFAR10"]
             well_known = gr.Examples([[each] for each in names], [data], label="Well known")
             drop_data = gr.File(label="Drop a .zip, .npz or .parquet file here", type="filepath", height=140)
+            data_tree = pick_from("data")
             sheet = gr.HTML(nothing("A contact sheet of the images appears here."), label="data", padding=False)
     gr.Markdown("### 3 · Search", elem_classes="dg-step")
     with gr.Row():
-        technique = gr.Dropdown(list(api.technique_names()), value=_USUAL.technique, label="Technique", min_width=160)
-        preset = gr.Textbox(_USUAL.preset, label="Preset", info="Also paper, where there is one.", min_width=160)
         budget = gr.Textbox(
             str(_USUAL.budget), label="Budget", info="Seconds, minutes, or queries: 60s, 5m, 20000q.", min_width=160
         )
@@ -140,6 +145,16 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
         )
         name = gr.Textbox(label="Name of the run", info="Empty: made from the models.", min_width=160)
     with gr.Accordion("More settings", open=False):
+        explained = {each.key: each.about for each in every_setting(CompareConfig)}
+        technique = gr.Dropdown(
+            list(api.technique_names()),
+            value=_USUAL.technique,
+            label="Technique",
+            info=f"How pictures are made and searched for: {explained['technique']}",
+        )
+        preset = gr.Textbox(
+            _USUAL.preset, label="Preset", info=f"The settings of a technique together: {explained['preset']}"
+        )
         own = _fields(form.fields())
         more = gr.Textbox(
             label="Every other setting, NAME=VALUE, one a line",
@@ -149,43 +164,53 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
         )
     with gr.Row():
         start = gr.Button("Start the search", variant="primary", size="lg", elem_id="dg-start")
+    with gr.Group(visible=False) as doubt:
+        why = gr.HTML(label="doubt", elem_id="dg-doubt")
+        with gr.Row():
+            leave = gr.Button("Do not start", size="sm")
+            anyway = gr.Button("Start all the same", variant="stop", size="sm")
+    found = gr.State({})  # model and data -> what was found out of it
     with gr.Accordion("The same without this page", open=False), gr.Row():
         line = gr.Code(label="In a terminal", language="shell", interactive=False, wrap_lines=True, lines=2)
         program = gr.Code(label="In Python", language="python", interactive=False)
     asked: list[Any] = [models, data, technique, preset, budget, seed, name, more, *own]
 
-    def look(models: str, data: str) -> Iterator[tuple[Markup, Markup]]:
+    def look(models: str, data: str) -> Iterator[tuple[Markup, Markup, Found]]:
         yield from looked_at(shared, models, data)
 
-    # one after the other: what was asked last is also what is seen last
-    looks: dict[str, Any] = {"show_progress": "minimal", "concurrency_id": "look", "concurrency_limit": 1}
-    left = [models.blur, models.submit, data.blur, data.submit]
-    gr.on(left, look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks)
-    well_known.load_input_event.then(
-        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
-    )
+    # one after the other: what was asked last is also what is seen last, and a start knows what was seen
+    in_turn: dict[str, Any] = {"concurrency_id": "look", "concurrency_limit": 1}
+    looks: dict[str, Any] = {"show_progress": "minimal", **in_turn}
+    again: dict[str, Any] = {"api_name": False, "trigger_mode": "always_last", **looks}
+    seen = look, [models, data], [about, sheet, found]
+    gr.on([models.blur, models.submit, data.blur, data.submit], *seen, **again)
+    well_known.load_input_event.then(*seen, **again)
     inspect = gr.Button(visible=False)
-    inspect.click(look, [models, data], [about, sheet], api_name="inspect", **looks)
+    inspect.click(*seen, api_name="inspect", **looks)
+
+    def feed(data: str, event: gr.EventData) -> Any:
+        model = place.given(str(event.pick), "model")
+        api.inspect(model, data=place.given(data, "data"), write=True, force=True)
+        return gr.Group(visible=False)
+
+    about.select(told(feed), [data], [doubt], api_name=False, **looks).success(*seen, **again)
 
     def take(files: list[str] | str | None, models: str) -> str:
         return added(models, [kept(shared, each) for each in _listed(files)])
 
-    drop.upload(told(take), [drop, models], [models], api_name=False).then(
-        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
-    )
-    drop_data.upload(told(lambda file: kept(shared, file)), [drop_data], [data], api_name=False).then(
-        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
-    )
+    drop.upload(told(take), [drop, models], [models], api_name=False).then(*seen, **again)
+    drop_data.upload(told(lambda file: kept(shared, file)), [drop_data], [data], api_name=False).then(*seen, **again)
 
-    def pick(models: str, data: str, event: gr.EventData) -> tuple[Any, str, str]:
+    def pick_model(models: str, event: gr.EventData) -> tuple[Any, str]:
         what, path = Pick.of(str(event.pick))
-        if what == "open":
-            return tree(place, path), models, data
-        return gr.skip(), added(models, [path] if what == "model" else []), path if what == "data" else data
+        return (tree(place, path, "model"), models) if what == "open" else (gr.skip(), added(models, [path]))
 
-    folders.select(told(pick), [models, data], [folders, models, data], **EACH).then(
-        look, [models, data], [about, sheet], api_name=False, trigger_mode="always_last", **looks
-    )
+    def pick_data(data: str, event: gr.EventData) -> tuple[Any, str]:
+        what, path = Pick.of(str(event.pick))
+        return (tree(place, path, "data"), data) if what == "open" else (gr.skip(), path)
+
+    model_tree.select(told(pick_model), [models], [model_tree, models], **EACH).then(*seen, **again)
+    data_tree.select(told(pick_data), [data], [data_tree, data], **EACH).then(*seen, **again)
 
     def copies(*given: Any) -> tuple[str, str]:
         try:
@@ -208,12 +233,20 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
         trigger_mode="always_last",
     )
 
-    def begin(*given: Any) -> tuple[Any, Any]:
-        found = wish(shared, Choices(*given[:8]), given[8:])
-        shared.jobs.start("compare", found.name, found.words)
-        return gr.Dropdown(choices=shared.names(), value=found.name), gr.Tabs(selected="live")
+    def begin(*given: Any) -> tuple[Any, ...]:
+        wished = wish(shared, Choices(*given[:8]), given[8:])
+        shared.jobs.start("compare", wished.name, wished.words)
+        return gr.Dropdown(choices=shared.names(), value=wished.name), gr.Tabs(selected="live"), gr.Group(visible=False)
 
-    start.click(told(begin), asked, [run, tabs], api_name="start")
+    def begin_unless(known: Found, *given: Any) -> tuple[Any, ...]:
+        doubts = joined(at_chance(wish(shared, Choices(*given[:8]), given[8:]), known))
+        if doubts:
+            return gr.skip(), gr.skip(), gr.Group(visible=True), doubts
+        return *begin(*given), ""
+
+    start.click(told(begin_unless), [found, *asked], [run, tabs, doubt, why], api_name="start", **in_turn)
+    anyway.click(told(begin), asked, [run, tabs, doubt], api_name="start_anyway")
+    leave.click(lambda: gr.Group(visible=False), None, [doubt], **QUIET)
     typed = [models, data, technique, preset, budget, seed, name]
     page.load(None, typed, typed, js=_KEPT)
     gr.on([each.change for each in typed], None, typed, None, js=_KEEP)
@@ -245,9 +278,23 @@ def component(field: form.Field) -> Any:
     return gr.Textbox(field.start, placeholder="as usual", **about)
 
 
-def looked_at(shared: Shared, models: str, data: str) -> Iterator[tuple[Markup, Markup]]:
+def at_chance(wish: Wish, known: Found) -> Iterator[Markup]:
+    """Of each model that is hardly right more often than by guessing as it is fed, a sentence."""
+    if form.layer(wish.values, wish.lines).get("data_labels") == "ignore":
+        return
+    for index, model in enumerate(wish.models):
+        try:
+            found = known.get((model, wish.data)) or api.inspect(model, data=wish.data)
+        except DiffgenError:
+            continue  # the run says it, with all of its settings
+        if found.now_at_chance:
+            yield doubted(index, found)
+
+
+def looked_at(shared: Shared, models: str, data: str) -> Iterator[tuple[Markup, Markup, Found]]:
     """What each model is, and what the data look like, as far as it is known by now."""
     cards: list[Markup] = []
+    known: Found = {}
     sheet = nothing("A contact sheet of the images appears here.")
     source = None
     if (data or "").strip():
@@ -258,19 +305,20 @@ def looked_at(shared: Shared, models: str, data: str) -> Iterator[tuple[Markup, 
             source, sheet = None, note(str(error), "bad")
     paths = [line for line in (models or "").splitlines() if line.strip()]
     if not paths:
-        yield nothing("What each model is and wants appears here."), sheet
+        yield nothing("What each model is and wants appears here."), sheet, known
         return
     for index, path in enumerate(paths[:MAX_MODELS]):
         waiting = nothing(f"Looking at {role_name(index)} ...") if source else note("Say which images, too.")
-        yield joined([*cards, waiting]), sheet
+        yield joined([*cards, waiting]), sheet, known
         if source is None:
             return
         try:
-            found = api.inspect(shared.place.given(path, "model"), data=source)
-            cards.append(inspected(index, found))
+            model = shared.place.given(path, "model")
+            known[model, source] = api.inspect(model, data=source)
+            cards.append(inspected(index, known[model, source]))
         except DiffgenError as error:
             cards.append(note(f"{role_name(index)}: {error}", "bad"))
-    yield joined(cards), sheet
+    yield joined(cards), sheet, known
 
 
 def _listed(files: list[str] | str | None) -> list[str]:

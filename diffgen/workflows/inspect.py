@@ -13,9 +13,10 @@ import numpy as np
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.label_order import announce_order, names_of_classes, order_of_labels
-from diffgen.comparison.preprocessings import Candidate, alike, try_all, without_unknown_labels
+from diffgen.comparison.preprocessings import Candidate, Tried, alike, try_all, without_unknown_labels
 from diffgen.comparison.real_data import load_for
-from diffgen.config import CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
+from diffgen.comparison.smells import at_chance
+from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
 from diffgen.config.sizes import ExifRule, FitRule
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -61,6 +62,8 @@ class Inspection:
         candidates: the best first.
         alike: how many of the first cannot be told apart from the best by that many images.
         chosen: the simplest of these, which is the one that was tried first.
+        now: the candidate that a comparison takes when nothing else is said, or None: so the model takes no such image.
+        now_at_chance: whether with that one it is hardly right more often than by guessing; never without labels.
         written: the sidecar that was written, or None.
     """
 
@@ -77,6 +80,8 @@ class Inspection:
     candidates: tuple[Candidate, ...]
     alike: int
     chosen: Candidate
+    now: Candidate | None
+    now_at_chance: bool
     written: str | None = None
 
 
@@ -131,11 +136,14 @@ def inspect(
     plans = list(_plans(images.image_shape, shapes, said, sample))
     if before.preprocessing != Preprocessing():
         plans.insert(0, (AS_BEFORE, before.preprocessing))
+    usual = said.over(before.preprocessing).over(DEFAULT_PREPROCESSING)
+    as_now = next((name for name, each in plans if said.over(each).over(DEFAULT_PREPROCESSING) == usual), None)
     tried = try_all(box, [(name, said.over(each)) for name, each in plans], known, class_names, progress)
     tried = without_unknown_labels(tried, known, box, progress)
     # stable: of equal ones the simpler, which was tried first, stays in front
     ordered = sorted(tried, key=lambda each: -each.candidate.evidence)
     equals = [each for each in ordered if alike(each, ordered[0])]
+    now = next((each for each in tried if each.candidate.name == as_now), None)
     chosen, candidates = min(equals, key=tried.index).candidate, [each.candidate for each in ordered]
     if chosen.accuracy is not None and chosen.accuracy < _FEW_RIGHT:
         progress.warn(
@@ -168,8 +176,16 @@ def inspect(
         candidates=tuple(candidates),
         alike=len(equals),
         chosen=chosen,
+        now=None if now is None else now.candidate,
+        now_at_chance=now is not None and _at_chance(now, known),
         written=None if beside is None else str(beside),
     )
+
+
+def _at_chance(tried: Tried, known: ImageSet) -> bool:
+    if tried.right is None or known.labels is None:
+        return False
+    return at_chance(int(tried.right.sum()), len(tried.right), float(np.bincount(known.labels).max() / len(known)))
 
 
 def _format(box: BlackBox) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from diffgen import api
+from diffgen.models import read_sidecar
 from diffgen.report.data import ConditionView, GateView
 from diffgen.ui import tab_behaviours
 from diffgen.ui.draw.verdict import verdict as verdict_of
@@ -53,7 +56,7 @@ def test_every_control_has_a_name(opened: Callable[..., Any]) -> None:
                 folded.click()
         page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
         if tab == "Run":
-            page.locator("#dg-tree .dg-entry").first.wait_for()
+            page.locator("#dg-tree-model .dg-entry").first.wait_for()
         if tab == "Behaviours":
             page.locator(_FIRST[tab]).first.click()
             page.locator("#dg-one .dg-detail").wait_for()
@@ -94,8 +97,8 @@ def test_models_are_picked_and_dropped(opened: Callable[..., Any], place: Place,
     (tmp_path / "secret.onnx").write_bytes(b"from elsewhere")
     (tmp_path / "wrong.onnx").write_bytes(b"no model at all")
     page = opened()
-    page.get_by_role("button", name="Pick from a folder").click()
-    models, tree = page.locator("#dg-models textarea"), page.locator("#dg-tree")
+    page.get_by_role("button", name="Pick models from a folder").click()
+    models, tree = page.locator("#dg-models textarea"), page.locator("#dg-tree-model")
     tree.get_by_role("button", name="add the model a.onnx").click()
     playwright.expect(models).to_have_value(f"{place.runs}/a.onnx")
     folder = tree.get_by_role("button", name="open the folder more")
@@ -119,6 +122,45 @@ def test_models_are_picked_and_dropped(opened: Callable[..., Any], place: Place,
         re.compile(r"wrong\.onnx$")
     )
     playwright.expect(page.get_by_role("alert").first).to_contain_text("wrong.onnx")
+
+
+@pytest.fixture
+def inverted(place: Place) -> Iterator[Path]:
+    """A model that wants black and white the other way round."""
+    model = onnx.load(place.runs / "a.onnx")
+    given = model.graph.input[0].name
+    for node in model.graph.node:
+        node.input[:] = ["turned" if each == given else each for each in node.input]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "one"))
+    model.graph.node.insert(0, onnx.helper.make_node("Sub", ["one", given], ["turned"]))
+    onnx.save(model, place.runs / "inverted.onnx")
+    yield place.runs / "inverted.onnx"
+    for each in place.runs.glob("inverted.onnx*"):
+        each.unlink()
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_model_is_fed_as_its_card_says(opened: Callable[..., Any], place: Place, inverted: Path) -> None:
+    """Before a search with a model that is fed wrongly the page asks; with the button on its card it no longer is."""
+    page = opened()
+    page.locator("#dg-models textarea").fill("inverted.onnx\nb.onnx")
+    page.get_by_role("button", name="digits:test").click()
+    cards = page.locator(".dg-model")
+    playwright.expect(cards).to_have_count(2)
+    playwright.expect(cards.first).to_contain_text("fed wrongly")
+    start, feed = page.get_by_role("button", name="Start the search"), page.get_by_role("button", name="feed A like")
+    page.get_by_label("Name of the run").locator("visible=true").fill("fed")
+    start.click()
+    playwright.expect(page.locator("#dg-doubt")).to_contain_text("hardly more often than by guessing")
+    assert Jobs(place).of("fed") is None
+    feed.click()
+    playwright.expect(cards.first).to_contain_text("fed as: as the sidecar says")
+    playwright.expect(page.get_by_role("button", name="Start all the same")).to_have_count(0)
+    assert read_sidecar(inverted).preprocessing.invert
+    playwright.expect(cards).to_have_count(2)
+    start.click()
+    playwright.expect(page.get_by_role("tab", name="Live", exact=True, selected=True)).to_be_visible()
+    assert Jobs(place).of("fed").alive
 
 
 def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) -> None:

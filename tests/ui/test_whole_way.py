@@ -29,17 +29,17 @@ def test_from_files_to_a_zip(opened: Callable[..., Any], place: Place, tmp_path:
     page.set_default_timeout(_PATIENCE)
     expect = playwright.expect
     expect.set_options(timeout=_PATIENCE)
-    page.get_by_role("button", name="Pick from a folder").click()
+    page.get_by_role("button", name="Pick models from a folder").click()
     models = page.locator("#dg-models textarea")
     for name in ("a.onnx", "b.onnx"):
         page.get_by_role("button", name=f"add the model {name}").click()
         expect(models).to_have_value(re.compile(rf"{name}$"))
     page.get_by_role("button", name="digits:test").click()
     expect(page.locator(".dg-model")).to_have_count(2)
-    choose(page, "Technique", "seeds")
     page.get_by_label("Budget").locator("visible=true").fill(_FOREVER)
     page.get_by_label("Name of the run").locator("visible=true").fill("way")
     page.get_by_role("button", name="More settings").click()
+    choose(page, "Technique", "seeds")
     page.get_by_label("Every other setting").fill("data_labels=ignore\nfilters.names=[]\nsearch.population=50")
     page.get_by_role("button", name="Start the search").click()
     # those of the run that was chosen before are there until the new one is

@@ -52,6 +52,7 @@ def test_the_plain_one_is_chosen_where_several_do(model_files: dict[str, Path], 
     assert (found.format, found.takes, found.classes, found.labelled) == ("an ONNX file", ((1, 28, 28),), 10, True)
     assert found.chosen.name == "0..1"
     assert found.candidates.index(found.chosen) < found.alike
+    assert found.now is found.chosen and not found.now_at_chance
     box = load(model_files["a_onnx"])
     box.prepare(digits.images[:256])
     accuracy = (box.predict(digits.images).argmax(axis=1) == digits.labels).mean()
@@ -64,6 +65,7 @@ def test_inversion_is_found_and_written(network: torch.nn.Module, digits: ImageS
     path = save(Fed(network, factor=-255.0, shift=255.0), tmp_path / "inverted.pt")
     found = inspect(path, data=digits, write=True)
     assert found.chosen.preprocessing.invert
+    assert (found.now.name, found.now_at_chance) == ("0..1", True)
     assert found.written == str(tmp_path / "inverted.pt.toml")
     box = load(path)  # as the sidecar says
     box.prepare(digits.images[:256])
@@ -72,7 +74,8 @@ def test_inversion_is_found_and_written(network: torch.nn.Module, digits: ImageS
         inspect(path, data=digits, write=True)
     sidecar_path(path).write_text('scale = "0..255"\nclass_names = ["z","o","t","th","f","fi","s","se","e","n"]')
     again = inspect(path, data=digits, write=True, force=True)
-    assert "as the sidecar says" in {each.name for each in again.candidates}
+    assert again.now is next(each for each in again.candidates if each.name == "as the sidecar says")
+    assert again.now_at_chance
     assert again.chosen.name == found.chosen.name
     assert read_sidecar(path).class_names[0] == "z"  # what a person wrote there is kept
 
@@ -85,6 +88,7 @@ def test_a_larger_model_in_colour_is_fed(network: torch.nn.Module, digits: Image
         load(path).prepare(some.images)
     found = inspect(path, data=some)
     assert found.takes[0] == (3, 224, 224)
+    assert found.now is None
     assert (found.chosen.preprocessing.channels, found.chosen.preprocessing.size) == ("grey-to-rgb", (224, 224))
     assert found.chosen.accuracy > 0.8
 

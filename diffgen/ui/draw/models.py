@@ -8,37 +8,79 @@ import numpy as np
 from markupsafe import Markup
 
 from diffgen import api
+from diffgen.config import is_address
 from diffgen.tasks.classification import role_name
 from diffgen.types import UInt8Array
-from diffgen.ui.draw.parts import badge, inline, joined
+from diffgen.ui.draw.parts import badge, inline, joined, note
 from diffgen.wording import percent
 
+_FEW_RIGHT = 0.5  # share of labelled images
 _COLUMNS = 10
 _CLASSES = 12  # of which the counts are drawn
 
 
 def inspected(index: int, found: api.Inspection) -> Markup:
-    """One model in a card: what it is, what it takes, and how well it does."""
-    best = found.chosen
-    sure = f"mean confidence {percent(best.confidence, 0)}"
-    how = sure if best.accuracy is None else f"{percent(best.accuracy)} right"
+    """One model in a card: what it is, what it takes, how well it does as it is fed, and how it does best."""
+    best, now = found.chosen, found.now
     channels, height, width = found.takes[0] if found.takes else found.image_shape
     facts = [
         found.format,
         "takes " + "\N{MULTIPLICATION SIGN}".join(map(str, (channels, height, width))),
         f"{found.classes:,} classes",
-        f"{how} on {found.images:,} images",
-        f"fed as: {best.name}",
     ]
-    guess = [] if found.alike == 1 else [f"{found.alike} ways of feeding it do as well"]
+    feed = Markup("")
+    if now is best:
+        status = "good" if best.accuracy is None or best.accuracy > _FEW_RIGHT else "nearly useless on these images"
+        facts += [f"{_how(best.accuracy, best.confidence)} on {found.images:,} images", f"fed as: {best.name}"]
+        facts += [] if found.alike == 1 else [f"{found.alike} ways of feeding it do as well"]
+    else:
+        status = "good" if best.accuracy is None and now is not None else "fed wrongly"
+        facts.append(
+            "takes no such images as it is fed now"
+            if now is None
+            else f"as it is fed now: {_how(now.accuracy, now.confidence)}"
+        )
+        facts.append(f"fed as {best.name}: {_how(best.accuracy, best.confidence)} on {found.images:,} images")
+        feed = _feed(index, found)
     return Markup(
-        '<div class="dg-model"><span class="dg-role dg-role-{}">{}</span><div><b>{}</b> {}<ul>{}</ul></div></div>'
+        '<div class="dg-model"><span class="dg-role dg-role-{}">{}</span><div><b>{}</b> {}<ul>{}</ul>{}</div></div>'
     ).format(
         index % 8,
         role_name(index),
         found.model,
-        badge("good") if best.accuracy is None or best.accuracy > 0.5 else badge("nearly useless on these images"),
-        joined(Markup("<li>{}</li>").format(each) for each in [*facts, *guess]),
+        badge(status),
+        joined(Markup("<li>{}</li>").format(each) for each in facts),
+        feed,
+    )
+
+
+def _how(accuracy: float | None, confidence: float) -> str:
+    return f"mean confidence {percent(confidence, 0)}" if accuracy is None else f"{percent(accuracy)} right"
+
+
+def _feed(index: int, found: api.Inspection) -> Markup:
+    """The button that writes the best way of feeding into the model's sidecar."""
+    if found.path is None or is_address(found.path):
+        return Markup("<p>A server has no file beside it: 'diffgen inspect' in a terminal names the options.</p>")
+    return Markup(
+        '<p><button type="button" class="dg-entry" data-pick="{}" aria-label="feed {} like this: {}" title="written '
+        'into {}.toml beside the model, which every run reads">Feed it like this</button></p>'
+    ).format(found.path, role_name(index), found.chosen.name, found.path)
+
+
+def doubted(index: int, found: api.Inspection) -> Markup:
+    """That a model is hardly right more often than by guessing as it is fed, before a search with it."""
+    now, best = found.now, found.chosen
+    assert now is not None
+    remedy = "however it is fed, it is not right more often; these may be images of other classes."
+    if best is not now:
+        how = _how(best.accuracy, best.confidence)
+        remedy = f"fed as {best.name}, it is {how}: press 'Feed it like this' on its card."
+    return note(
+        f"{role_name(index)} ({found.model}) is {_how(now.accuracy, now.confidence)} on {found.images:,} images as it "
+        "is fed now, hardly more often than by guessing, so that what a search finds says little of it; "
+        f"{remedy}",
+        "bad",
     )
 
 

@@ -21,6 +21,7 @@ _TONES = {
     "starting": "busy",
     "good": "good",
     "nearly useless on these images": "bad",
+    "fed wrongly": "bad",
     "new": "warn",
     "rejected": "warn",
     "PASS": "good",
