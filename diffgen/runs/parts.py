@@ -74,6 +74,9 @@ def _columns(folder: Folder, part: Mapping[str, Any], first: dict[str, Any] | No
         check_arrays("part", columns)
         if any(len(column) != part["rows"] for column in columns.values()):
             raise ValueError("its columns differ in length")
+        answered, named = columns["probabilities"].shape[1], len(folder.manifest.get("files", "AB"))
+        if answered != named:
+            raise ValueError(f"it has answers of {answered} models, and the manifest names {named}")
         if "classes" not in columns and columns["probabilities"].shape[2] > ALL_KEPT:
             # an earlier version kept every probability
             kept = KeptAnswers.of(columns["probabilities"])

@@ -243,8 +243,9 @@ def read_results(folder: RunFolder, triggers: TriggerTable | None = None) -> Any
             earlier version, which took near-duplicates for behaviours, have to be counted anew.
 
     Raises:
-        UserError: the run did not come to its end, or the file is damaged.
+        UserError: the run did not come to its end, or is damaged.
     """
+    folder.check_description()
     values = folder.results()
     with folder.reading():
         if "check" in values and "queries" not in values:

@@ -16,6 +16,7 @@ Check = Callable[[Any], None]
 
 _LARGEST = 2**53  # beyond it JSON's readers do not agree on whole numbers
 _LONGEST = 100_000  # letters of a text
+_MOST_PARTS = 100_000  # each holds some thousand triggers
 MAX_CLASSES = 100_000
 
 
@@ -89,8 +90,10 @@ def rows(check: Check, *, least: int = 0, most: int = 5_000_000) -> Check:
     """A list of things that ``check`` takes, from ``least`` to ``most`` of them."""
 
     def check_all(value: Any) -> None:
-        if not isinstance(value, list) or not least <= len(value) <= most:
+        if not isinstance(value, list) or len(value) < least:
             raise _refuse(value, f"a list of {least} or more" if least else "a list")
+        if len(value) > most:
+            raise ValueError(f"it has {len(value)} entries, and at most {most} can be")
         for each in value:
             check(each)
 
@@ -162,7 +165,7 @@ def _order(value: Any) -> None:
 
 #: Of every manifest, also one that was just begun.
 MANIFEST = fields(
-    {"schema_version": whole(), "parts": rows(_PART)},
+    {"schema_version": whole(), "parts": rows(_PART, most=_MOST_PARTS)},
     {"status": text, "version": text, "created": text, "command": text, "versions": names_to(text), "device": text},
 )
 #: Of the manifest of a run whose models and data are asked for again.
@@ -191,13 +194,15 @@ RESULTS = fields(
     {},
     {
         "schema_version": whole(),
-        **dict.fromkeys(("queries", "triggers", "valid_triggers", "behaviours", "label_pairs"), whole()),
+        **dict.fromkeys(("queries", "triggers", "valid_triggers", "distinct_valid_triggers"), whole()),
+        **dict.fromkeys(("behaviours", "label_pairs"), whole()),
         **dict.fromkeys(("verified_single", "verified_batch", "unconfirmed", "real_disagreements"), whole()),
         "seconds": number(0),
         "interrupted": flag,
         "saturated": flag,
         "mutated": flag,
         "class_names": rows(class_name, most=MAX_CLASSES),
+        "check": fields({"status": text}),
         "preflight": fields(
             {
                 "images": whole(),

@@ -163,5 +163,5 @@ def _is_there(path: Path) -> bool:
 
 
 def lines(place: Place) -> tuple[api.RunLine, ...]:
-    """The runs of a place, the newest first."""
-    return api.list_runs(place.runs)
+    """The runs of a place, the newest first; a page has no letters for some names that a stranger may give."""
+    return tuple(line for line in api.list_runs(place.runs) if line.name.isprintable())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from diffgen.errors import UserError
-from diffgen.runs.creation import OWN, UNREADABLE, read_json, remove
+from diffgen.runs.creation import OWN, remove
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock, check_free
 
@@ -69,7 +69,8 @@ def list_runs(place: str | Path) -> tuple[RunLine, ...]:
         UserError: the folder cannot be read.
     """
     try:
-        folders = [each for each in Path(place).iterdir() if (each / "manifest.json").is_file()]
+        # by os, which answers False where one folder may not be looked into
+        folders = [each for each in Path(place).iterdir() if os.path.isfile(each / "manifest.json")]
     except OSError as error:
         raise UserError(f"The folder {place} cannot be read ({error.strerror}); name another.") from error
     return tuple(sorted(map(describe_run, folders), key=lambda line: (line.created, line.name), reverse=True))
@@ -81,21 +82,21 @@ def describe_run(run: str | Path) -> RunLine:
     try:
         folder = RunFolder.open(path)
         folder.check_description()
-        manifest = folder.manifest
-        results = _results(folder)
-        return RunLine(
-            path=path,
-            status=_status(folder),
-            created=str(manifest["created"]),
-            models=tuple(str(manifest["files"][role]["name"]) for role in sorted(manifest["files"])),
-            data=str(manifest["data"]["source"]),
-            triggers=folder.trigger_count,
-            is_check="check" in manifest,
-            check=str(results["check"]["status"]) if "check" in results else "",
-            figures={name: results[name] for name in _FIGURES if _is_number(results.get(name))},
-            warnings=_warnings(manifest, results),
-        )
-    except (UserError, *UNREADABLE) as error:
+        manifest, results = folder.manifest, folder.results() if folder.file("results.json").is_file() else {}
+        with folder.reading():
+            return RunLine(
+                path=path,
+                status=_status(folder),
+                created=str(manifest["created"]),
+                models=tuple(str(manifest["files"][role]["name"]) for role in sorted(manifest["files"])),
+                data=str(manifest["data"]["source"]),
+                triggers=folder.trigger_count,
+                is_check="check" in manifest,
+                check=str(results["check"]["status"]) if "check" in results else "",
+                figures={name: results[name] for name in _FIGURES if results.get(name) is not None},
+                warnings=_warnings(manifest, results),
+            )
+    except (UserError, OSError) as error:
         return RunLine(path, "damaged", problem=str(error))
 
 
@@ -136,15 +137,6 @@ def _warnings(manifest: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[
     """What a run's user was warned of; of a run of an early version, what its results say of it."""
     found = manifest.get("warnings", [*results.get("preflight", {}).get("warnings", ()), *results.get("warnings", ())])
     return tuple(map(str, found))
-
-
-def _is_number(value: Any) -> bool:
-    """Whether it can be rounded and shown; JSON of Python may hold NaN and Infinity."""
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
-def _results(folder: RunFolder) -> dict[str, Any]:
-    return read_json(folder.path, "results.json") if (folder.path / "results.json").is_file() else {}
 
 
 def _status(folder: RunFolder) -> str:

@@ -68,6 +68,7 @@ class Watcher:
             UserError: the run is gone or damaged.
         """
         folder = RunFolder.open(self.path)
+        folder.check_description()
         parts = folder.manifest["parts"]
         if folder.manifest.get("created") != self._folder.manifest.get("created") or parts[: len(self._parts)] != (
             self._parts
@@ -79,7 +80,8 @@ class Watcher:
         for part in parts[len(self._parts) :]:
             self._tables.append(read_parts(folder, [part], None))
             self._parts.append(part)
-        self._sight = self._seen()
+        with folder.reading():
+            self._sight = self._seen()
         return self._sight
 
     def images(self, numbers: Sequence[int]) -> UInt8Array:

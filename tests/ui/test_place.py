@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.errors import UserError
-from diffgen.ui.place import Place
+from diffgen.ui.place import Place, lines
+from tests.ui.conftest import take
 
 
 @pytest.fixture
@@ -121,3 +124,9 @@ def test_files_of_mnist_and_weights_can_be_picked(here: Place) -> None:
     assert f'data-pick="model:{folder}/resnet20.th"' in listed
     assert "labels-idx1" not in listed
     assert "notes.gz" not in listed
+
+
+def test_a_run_whose_name_no_page_can_show_hides_no_other(tmp_path: Path) -> None:
+    take("run-0.1.0-unfinished", tmp_path / "run")
+    shutil.copytree(tmp_path / "run", os.fsdecode(os.fsencode(tmp_path) + b"/run-\xff"))
+    assert [each.name for each in lines(Place(tmp_path, (tmp_path,)))] == ["run"]

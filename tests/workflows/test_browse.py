@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,14 +205,47 @@ def test_runs_are_listed_the_newest_first_damaged_ones_too(tmp_path: Path) -> No
     assert run_settings(tmp_path / OLD.name)["gan.width"] == 8
 
 
-def test_a_figure_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [None, {}, [], "x", -1, math.nan, 1e308, [None], "\ud800", {"a": 1}])
+def test_a_damaged_run_stands_in_nobodys_way(tmp_path: Path, value: Any) -> None:
+    """Whatever stands in its files: it is listed, as a page can show it, and watching it says what is wrong."""
+    files = ("manifest.json", "results.json")
+    good = {name: json.loads((OLD / name).read_text(encoding="utf-8")) for name in files}
+    damaged = 0
     run = Path(shutil.copytree(OLD, tmp_path / "run"))
-    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
-    results |= {"behaviours": math.nan, "seconds": math.inf}
-    (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
-    figures = describe_run(run).figures
-    assert figures and "triggers" in figures
-    assert not {"behaviours", "seconds"} & figures.keys()
+    for name, about in good.items():
+        places = [(key,) for key in about]
+        places += [(key, inner) for key, each in about.items() if isinstance(each, dict) for inner in each]
+        for *above, last in [*places, ("check",), ("check", "status"), ("files", "C")]:
+            changed = json.loads(json.dumps(about))
+            table = changed.setdefault(above[0], {}) if above else changed
+            table[last] = value
+            (run / name).write_text(json.dumps(changed), encoding="utf-8")
+            line = describe_run(run)
+            damaged += line.status == "damaged"
+            json.dumps([line.created, line.models, line.data, line.check, line.warnings], ensure_ascii=False).encode()
+            assert all(math.isfinite(each) for each in (line.figures or {}).values())
+            with contextlib.suppress(UserError):
+                Watcher(run).look()
+        (run / name).write_text(json.dumps(about), encoding="utf-8")
+    assert damaged > 10
+    assert describe_run(run).status == "done"
+
+
+@pytest.mark.parametrize("files", [{}, "x", {"A": {"name": "a"}, "B": {}}, {"A": {}, "B": None}])
+def test_watching_a_damaged_run_says_what_is_wrong(tmp_path: Path, files: Any) -> None:
+    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+    about = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    watcher = Watcher(run)
+    (run / "manifest.json").write_text(json.dumps({**about, "files": files}), encoding="utf-8")
+    with pytest.raises(UserError, match="the run folder is damaged"):
+        watcher.look()
+
+
+def test_more_parts_than_can_be_are_not_looked_at(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+    about = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    (run / "manifest.json").write_text(json.dumps({**about, "parts": [{}] * 100_001}), encoding="utf-8")
+    assert "100001 entries" in describe_run(run).problem
 
 
 def test_a_link_to_a_run_is_not_deleted(tmp_path: Path, told: Callable[..., None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from diffgen.errors import UserError
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
+from diffgen.workflows.browse import browse
 from diffgen.workflows.export import export
 from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
@@ -188,3 +190,15 @@ def test_models_with_other_classes_are_not_asked_again(stranger: Path, tmp_path:
 
     with pytest.raises(UserError, match="2 classes but those of the run"):
         replay(stranger, MODELS[0], of_two)
+
+
+@pytest.mark.parametrize("files", [{}, "x", {"A": {"name": "a", "path": None, "sha256": None}}, "three"])
+def test_a_run_of_other_models_than_it_names_is_damaged(stranger: Path, files: Any) -> None:
+    """In a sentence, and not by the name of an error of Python."""
+    manifest = json.loads((stranger / "manifest.json").read_text(encoding="utf-8"))
+    if files == "three":
+        files = {**manifest["files"], "C": manifest["files"]["A"]}
+    (stranger / "manifest.json").write_text(json.dumps({**manifest, "files": files}), encoding="utf-8")
+    for verb in (draw_report, browse, lambda run: export(run, run.parent / "exported")):
+        with pytest.raises(UserError, match=r"(cannot be used|cannot be read) \((files|it has answers)"):
+            verb(stranger)
