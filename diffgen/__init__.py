@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from diffgen.api import limit_cache as limit_cache
     from diffgen.api import list_runs as list_runs
     from diffgen.api import load_settings as load_settings
+    from diffgen.api import path_settings as path_settings
     from diffgen.api import predict as predict
     from diffgen.api import preview as preview
     from diffgen.api import quantize as quantize

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from diffgen.comparison.line import CompareResult as CompareResult
+    from diffgen.comparison.own_settings import path_settings as path_settings
     from diffgen.comparison.settings_file import load_settings as load_settings
     from diffgen.config import Budget as Budget
     from diffgen.config import CheckConfig as CheckConfig
@@ -222,6 +223,7 @@ _HOMES = {
     "limit_cache": "diffgen.workflows.doctor",
     "list_runs": "diffgen.workflows.listing",
     "load_settings": "diffgen.comparison.settings_file",
+    "path_settings": "diffgen.comparison.own_settings",
     "predict": "diffgen.workflows.predict",
     "preview": "diffgen.workflows.preview",
     "quantize": "diffgen.workflows.quantize",

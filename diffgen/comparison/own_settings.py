@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from diffgen.config import CompareConfig, replace
+from diffgen.config import CheckConfig, CompareConfig, replace
+from diffgen.config.schema import every_setting
 from diffgen.config.tables import check_tables, settings_among, table_name, with_table
 from diffgen.sources.operators import is_grey, usual_operators
 from diffgen.sources.registry import family_of
 from diffgen.sources.registry import settings_classes as settings_of_sources
 from diffgen.sources.seeds import SeedsSettings
 from diffgen.techniques import check_settings_tables, with_settings_written_out
+from diffgen.techniques.registry import settings_classes as settings_of_techniques
 from diffgen.types import UInt8Array
+
+
+def path_settings() -> frozenset[str]:
+    """The full names of all settings of a comparison or check that name a file or a folder."""
+    kinds = (CheckConfig, *settings_of_techniques(), *settings_of_sources())
+    return frozenset(each.key for kind in kinds for each in every_setting(kind) if each.is_path)
 
 
 def check_own_settings(config: CompareConfig, *, settled: bool = True) -> None:

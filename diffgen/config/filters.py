@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from diffgen import extensions
-from diffgen.config.schema import Many, Maybe, setting, settings
+from diffgen.config.schema import FileName, Many, Maybe, setting, settings
 from diffgen.errors import UserError
 
 FILTERS = ("discriminator", "reconstruction", "ssim", "neighbors", "jury", "learned")
@@ -98,7 +98,7 @@ class LearnedSettings:
         option="--learned-threshold",
         metavar="X",
     )
-    answers: Maybe[str] = setting(
+    answers: FileName = setting(
         None,
         "What the filter learned learns from: a run whose pictures people labelled, or an .npz file with images and "
         "valid.",

@@ -62,7 +62,8 @@ def _none_of_text(value: Any) -> Any:
 # A value or None; TOML and options have no null, so that the texts "none" and "auto" stand for it.
 Maybe = Annotated[T | None, BeforeValidator(_none_of_text)]
 # The name of a file, or None; a path of pathlib is as good as text.
-FileName = Annotated[str | None, BeforeValidator(lambda value: os.fspath(value) if isinstance(value, Path) else value)]
+_PATH_AS_TEXT = BeforeValidator(lambda value: os.fspath(value) if isinstance(value, Path) else value)
+FileName = Annotated[str | None, _PATH_AS_TEXT]
 # Any number of values; a list is as good as a tuple.
 Many = Annotated[tuple[T, ...], Strict(False)]
 
@@ -164,6 +165,7 @@ class Setting:
         choices: the texts that it may be, or empty: no such list.
         bounds: the range of a number, or None.
         option, metavar, common, brief: see :func:`setting`.
+        is_path: whether it names a file or a folder.
     """
 
     key: str
@@ -177,6 +179,7 @@ class Setting:
     metavar: str | None = None
     common: bool = False
     brief: str = ""
+    is_path: bool = False
 
 
 @dataclass(frozen=True)
@@ -250,6 +253,7 @@ def describe(kind: Any, name: str) -> Setting:
         metavar=extra.get("metavar"),
         common=bool(extra.get("common")),
         brief=str(extra.get("brief", "")),
+        is_path=_PATH_AS_TEXT in info.metadata,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_origin
 
 from diffgen.config import CheckConfig, CompareConfig, Limits
-from diffgen.config.layers import Layer, assignment, merged, nested
+from diffgen.config.layers import GAN_WORDS, Layer, assignment, merged, nested
 from diffgen.config.named import keys
 from diffgen.config.schema import Setting, every_setting, fields_of
 from diffgen.ui.place import Place
@@ -30,8 +30,6 @@ SHOWN = (
 )
 # the same for a check, beside its limits
 SHOWN_OF_CHECK = ("data_labels", "resize", "fit", "skip_broken", "exif", "device")
-# settings that name a file, which is read when the run begins
-FILES = ("gan_file", "generator.file", "generator.discriminator", "generator.encoder", "filters.learned.answers")
 Look = Literal["choice", "slider", "number", "switch", "text"]
 _SLIDERS: dict[str, tuple[float, float, float]] = {  # ends of use, not of what can be
     "search.population": (10, 2000, 10),
@@ -127,11 +125,14 @@ def more(text: str, place: Place, kind: type[Any] = CompareConfig) -> list[str]:
     Raises:
         UserError: a line is not understood, a setting is not known, or a file may not be read.
     """
-    lines = []
+    from diffgen import api
+
+    lines, files = [], api.path_settings()
     for line in filter(None, map(str.strip, (text or "").splitlines())):
         said = assignment(line, kind)
-        key = next((each for each in FILES if _at(said, each) is not None), None)
-        lines.append(line if key is None else f"{key}={place.given(str(_at(said, key)), 'file')}")
+        key, value = next(((each, found) for each in files if (found := _at(said, each)) is not None), ("", None))
+        is_word = key == "gan_file" and value in GAN_WORDS
+        lines.append(f"{key}={place.given(str(value), 'file')}" if key and not is_word else line)
     return lines
 
 

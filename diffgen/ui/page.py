@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import reprlib
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -48,9 +50,10 @@ def look() -> dict[str, Any]:
 
 
 class _Page(gr.Blocks):  # type: ignore[misc]
-    """Lets no call name a file but one that was dropped onto the page: Gradio would copy it to where it is served.
+    """Looks at what every call brings, from whatever program, before Gradio does.
 
-    Gradio has such a check of its own, but not for a page that is mounted in an application.
+    A file must be one that was dropped onto the page: Gradio would copy it to where it is served, since its own check
+    is left out for a page that is mounted in an application. A value must be one that its field can hold.
     """
 
     def __init__(self, **about: Any) -> None:
@@ -59,6 +62,7 @@ class _Page(gr.Blocks):  # type: ignore[misc]
 
     async def preprocess_data(self, block_fn: Any, inputs: list[Any], *rest: Any, **more: Any) -> Any:
         told(refuse_files)(inputs, self._uploads)
+        inputs = [told(held)(field, value) for field, value in zip(block_fn.inputs, inputs, strict=False)]
         return await super().preprocess_data(block_fn, inputs, *rest, **more)
 
 
@@ -80,6 +84,28 @@ def refuse_files(given: Any, uploads: Path) -> None:
                     f"The file {str(value['path'])[:200]!r} was not dropped onto this page, or is gone; drop it again, "
                     "or write its path."
                 )
+
+
+def held(field: Any, value: Any) -> Any:
+    """A value as a field of the page holds it.
+
+    Raises:
+        UserError: it cannot hold that.
+    """
+    kinds: set[type[Any]]
+    if isinstance(field, gr.Textbox):
+        kinds, value = {str}, "" if value is None else value
+    elif isinstance(field, gr.Number | gr.Slider):
+        kinds = {int, float}
+    elif isinstance(field, gr.Dropdown):
+        kinds = {type(each) for _, each in field.choices} or {str}
+    else:
+        return value
+    if value is None and not isinstance(field, gr.Slider):
+        return None
+    if type(value) not in kinds or (type(value) is not str and not math.isfinite(value)):
+        raise UserError(f"The field {field.label} cannot hold {reprlib.repr(value)}; give it another value.")
+    return value
 
 
 def _is_below(path: str, folder: Path) -> bool:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from diffgen import api
 from diffgen.cli import build_parser, compare
-from diffgen.config import CompareConfig, to_dict
+from diffgen.config import CheckConfig, CompareConfig, ModelSpec, to_dict
+from diffgen.config.layers import _PATHS
 from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -86,15 +87,22 @@ def test_a_setting_reads_no_file_from_elsewhere(here: Place) -> None:
         "search.niches=none",
         f"generator.file={here.runs / 'g.onnx'}",
     ]
-    for key in form.FILES:
+    assert "source.diffusers.folder" in api.path_settings()
+    for key in api.path_settings():
         for value in ("/etc/passwd", '"/etc/passwd"', "../../etc/passwd"):
             with pytest.raises(UserError, match="not in the folders"):
                 form.more(f"{key}={value}", here)
 
 
 def test_every_setting_that_names_a_file_is_known() -> None:
-    named = {each.key for each in every_setting(CompareConfig) if "FILE" in (each.metavar or "")}
-    assert named <= {*form.FILES}
+    named = {each.key for each in every_setting(CheckConfig) if {"FILE", "NPZ"} & {*(each.metavar or "").split("|")}}
+    assert named < api.path_settings()
+    of_models = {f"models.{each.key.rpartition('.')[2]}" for each in every_setting(ModelSpec) if each.is_path}
+    assert {*_PATHS} == api.path_settings() | of_models  # what a file of settings takes from its own folder
+
+
+def test_a_word_in_place_of_a_file_is_none(here: Place) -> None:
+    assert form.more("gan_file=never", here) == ["gan_file=never"]
 
 
 def test_a_value_out_of_range_is_refused_before_anything_starts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import signal
@@ -32,6 +33,7 @@ pytest.importorskip("gradio_client", reason="pip install 'diffgen[test]' brings 
 httpx = pytest.importorskip("httpx", reason="it comes with gradio")
 
 _ALL = ("distinct", "any", "any", "any", "any")
+_JSON = {"Content-Type": "application/json"}
 _PATIENCE = 600  # seconds that a job may take on a busy machine
 
 
@@ -366,11 +368,30 @@ def test_no_function_takes_a_file_that_nobody_dropped_onto_the_page(page: str, p
     assert {each.name for each in place.runs.iterdir()} == runs
 
 
+def test_what_no_field_can_hold_is_told_of_in_a_sentence(page: str) -> None:
+    """A program may send anything; the name of an error of Python says nothing to whoever sees it."""
+    with httpx.Client(base_url=page, timeout=60, headers=known(page)) as client:
+        about = client.get("config").json()
+        labels = {each["id"]: each["props"].get("label") for each in about["components"]}
+        taking = [each for each in about["dependencies"] if each["backend_fn"] and each["inputs"]]
+        for value, field in ((5, "Run"), (float("nan"), "Trigger"), ([], "Run"), (True, "Seed"), ("x", "Trigger")):
+            asked = [each for each in taking if field in [labels[place] for place in each["inputs"]]]
+            calls = [
+                {"fn_index": each["id"], "data": [value if labels[at] == field else None for at in each["inputs"]]}
+                for each in asked
+            ]
+            told = f"The field {field} cannot hold {value!r}; give it another value."
+            assert calls
+            for text in _said(client, calls):
+                assert told.replace("'", "&#x27;") in text or told in text or "cannot hold None" in text
+
+
 def _said(client: Any, calls: list[dict[str, Any]]) -> list[str]:
     """What came of calls, in the order in which they ended: each whole answer."""
     session, found = {"session_hash": f"session-{time.monotonic_ns()}"}, []
     for each in calls:
-        client.post("gradio_api/queue/join", json={**each, **session}).raise_for_status()
+        body = json.dumps({**each, **session})  # which writes NaN, too
+        client.post("gradio_api/queue/join", content=body, headers=_JSON).raise_for_status()
     with client.stream("GET", "gradio_api/queue/data", params=session) as lines:
         for line in lines.iter_lines():
             if '"process_completed"' in line:
