@@ -86,7 +86,7 @@ def render_html(data: ReportData) -> str:
         parts=_parts(data),
         pairs=gallery.make_pairs(data),
         headline=wording.headline(data),
-        alerts=(*data.preflight.warnings, *wording.headline(data).alerts),
+        faults=wording.larger_first(data.results.faults or {}),
         glance=_glance(shown),
         listed=listed,
         generated_pairs=generated_pairs,

@@ -22,11 +22,13 @@ def render_markdown(data: ReportData) -> str:
     Names and paths of the user are escaped: they show as they are and never as markup.
     """
     headline = wording.headline(data)
-    lines = [f"# diffgen: {escape_markdown(data.run)}", "", f"**{headline.sentence}**", ""]
+    lines = [f"# diffgen: {escape_markdown(data.run)}", ""]
+    for sentence in data.preflight.warnings:
+        lines += [f"> **Warning:** {escape_markdown(sentence)}", ""]
+    lines += [f"**{headline.sentence}**", ""]
     lines += [f"- {role_name(index)}: {escape_markdown(name)}" for index, name in enumerate(data.model_names)]
     lines += [f"- data: {escape_markdown(data.data_name)}", ""]
-    alerts = [*map(escape_markdown, data.preflight.warnings), *headline.alerts]
-    for sentence in alerts:
+    for sentence in headline.alerts:
         lines += [f"> **Warning:** {sentence}", ""]
     jury, missing = data.results.jury, data.results.no_jury
     who = [] if jury is None else [str(jury)]

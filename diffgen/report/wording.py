@@ -86,19 +86,24 @@ def headline(data: ReportData) -> Headline:
 
 
 def verdict_sentences(faults: Faults | None, models: int) -> tuple[str, ...]:
-    """Who is wrong on how many pictures, one sentence for each verdict that has some.
+    """Who is wrong on how many pictures, one sentence for each verdict that has some, the largest first.
 
     Args:
         faults: see :class:`diffgen.runs.results.RunResults`.
         models: how many there are.
     """
     sentences = []
-    for verdict, counts in (faults or {}).items():
+    for verdict, counts in larger_first(faults or {}).items():
         pictures, ways = counts["pictures"], counts["behaviours"]
         if pictures:
             on = f"on {count_of(pictures, 'picture')}{f', in {number(ways)} ways' if ways > 1 else ''}."
             sentences.append(f"{capitalised(who_is_wrong(verdict, models))} {on}")
     return tuple(sentences)
+
+
+def larger_first(faults: Faults) -> dict[str, Mapping[str, int]]:
+    """The verdicts as they are told: the model that alone is wrong on most pictures first, then several and all."""
+    return dict(sorted(faults.items(), key=lambda each: (each[0] in (SEVERAL, ALL), -each[1]["pictures"])))
 
 
 def _wrong_of_many(faults: Faults) -> tuple[str, ...]:

@@ -126,6 +126,7 @@ def test_page_has_the_verdict_first(report_data: ReportData, read_page: type) ->
     assert page.problems == []
     assert "FAIL: B differs from A" in page.flat_text
     assert page.all("section")[0]["id"] == "gate"
+    assert [each["class"] for each in page.all("h1")] == ["verdict fail"]  # the largest thing on the page
     assert page.flat_text.index("no limit") < page.flat_text.index("Before the search")
     # there are other reasons than too few images
     warned = read_page(render_html(changed(report_data, gate=gate("WARN"))))

@@ -78,6 +78,22 @@ def test_the_first_sentence_says_who_is_wrong(judged, report_data):
     assert headline(report_data).also == ()
 
 
+def test_the_larger_side_leads_below_what_was_found_wrong_with_the_real_images(judged):
+    faults = {"B": {"pictures": 37, "behaviours": 9}, "A": {"pictures": 1_809, "behaviours": 30}}
+    faults["all"] = {"pictures": 4_000, "behaviours": 40}
+    warned = replace(judged.preflight, warnings=("Model A is right on only 10 % of the real images.",))
+    data = changed(judged, faults=faults, preflight=warned)
+    said = headline(data)
+    assert said.sentence == "A is wrong where B is right on 1,809 pictures, in 30 ways."
+    assert said.also[0] == "B is wrong where A is right on 37 pictures, in 9 ways."
+    page = render_html(data)
+    tiles = page[page.index('class="tiles verdicts"') :]
+    assert tiles.index("1,809") < tiles.index("37") < tiles.index("4,000")
+    assert page.index("right on only 10 %") < page.index("<h1")
+    summary = render_markdown(data)
+    assert summary.index("right on only 10 %") < summary.index("**A")
+
+
 def test_one_picture_is_no_way_to_be_wrong_in(judged):
     data = changed(judged, faults={"B": {"pictures": 1, "behaviours": 1}, "A": {"pictures": 0, "behaviours": 0}})
     assert verdict_sentences(data.results.faults, 2) == ("B is wrong where A is right on 1 picture.",)
