@@ -28,27 +28,25 @@ def inspected(index: int, found: api.Inspection) -> Markup:
         "takes " + "\N{MULTIPLICATION SIGN}".join(map(str, (channels, height, width))),
         f"{found.classes:,} classes",
     ]
-    feed = Markup("")
+    useless = best.accuracy is not None and best.accuracy <= _FEW_RIGHT
+    status, feed = "good", Markup("")
     if now is best:
-        status = "good" if best.accuracy is None or best.accuracy > _FEW_RIGHT else "nearly useless on these images"
         facts += [f"{_how(best.accuracy, best.confidence)} on {found.images:,} images", f"fed as: {best.name}"]
         facts += [] if found.alike == 1 else [f"{found.alike} ways of feeding it do as well"]
     else:
-        status = "good" if best.accuracy is None and now is not None else "fed wrongly"
-        facts.append(
-            "takes no such images as it is fed now"
-            if now is None
-            else f"as it is fed now: {_how(now.accuracy, now.confidence)}"
-        )
+        if best.accuracy is not None or now is None:
+            status = "fed wrongly"
+        as_now = "it takes no such images" if now is None else _how(now.accuracy, now.confidence)
+        facts.append(f"as it is fed now: {as_now}")
         facts.append(f"fed as {best.name}: {_how(best.accuracy, best.confidence)} on {found.images:,} images")
-        feed = _feed(index, found)
+        feed = Markup("") if useless else _feed(index, found)
     return Markup(
         '<div class="dg-model"><span class="dg-role dg-role-{}">{}</span><div><b>{}</b> {}<ul>{}</ul>{}</div></div>'
     ).format(
         index % 8,
         role_name(index),
         found.model,
-        badge(status),
+        badge("nearly useless on these images" if useless else status),
         joined(Markup("<li>{}</li>").format(each) for each in facts),
         feed,
     )
@@ -72,14 +70,12 @@ def doubted(index: int, found: api.Inspection) -> Markup:
     """That a model is hardly right more often than by guessing as it is fed, before a search with it."""
     now, best = found.now, found.chosen
     assert now is not None
-    remedy = "however it is fed, it is not right more often; these may be images of other classes."
-    if best is not now:
-        how = _how(best.accuracy, best.confidence)
-        remedy = f"fed as {best.name}, it is {how}: press 'Feed it like this' on its card."
+    remedy = "however it is fed, it is right on few of them; these may be images of other classes."
+    if best is not now and best.accuracy is not None and best.accuracy > _FEW_RIGHT:
+        remedy = f"fed as {best.name}, it is {percent(best.accuracy)} right: its card says how to feed it so."
     return note(
         f"{role_name(index)} ({found.model}) is {_how(now.accuracy, now.confidence)} on {found.images:,} images as it "
-        "is fed now, hardly more often than by guessing, so that what a search finds says little of it; "
-        f"{remedy}",
+        f"is fed now, hardly more often than by guessing, so that what a search finds says little of it; {remedy}",
         "bad",
     )
 
