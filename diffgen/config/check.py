@@ -15,7 +15,7 @@ from diffgen.config.schema import Maybe, setting, settings
 # Chosen from benchmarks/results/alarms.md.
 GROSS_ACCURACY_DROP = 0.01
 GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
-GROSS_DISAGREEMENT = 0.5  # share of real images without labels
+GROSS_DISAGREEMENT = 0.01  # share of the real images without labels that the base is sure of
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
 GROSS_CALIBRATION_RISE = 0.2  # expected calibration error on the labelled real images
 GROSS_VARIATION_DROP = 0.03  # accuracy on random variations of the real images
@@ -61,9 +61,11 @@ class Limits:
     None: the value is measured and reported, and nothing depends on it, but for the accuracy drop, that of the worst
     class, the regression faults and the faults on variations, which fail then where they are shown to be gross: with
     the lower end of the 95 % interval above ``GROSS_ACCURACY_DROP``, ``GROSS_CLASS_ACCURACY_DROP``,
-    ``GROSS_REGRESSION_FAULTS`` or ``GROSS_VARIATION_FAULTS``. A limit of one's own takes the place of the default. Of
-    many classes with few images each, some always look worse, so that also a limit of one's own on the worst class
-    fails only with the whole interval above it, which is corrected for the number of classes.
+    ``GROSS_REGRESSION_FAULTS`` or ``GROSS_VARIATION_FAULTS``. Without labels so do other labels on the images that the
+    base is sure of: above ``GROSS_DISAGREEMENT`` of them, or above ``GROSS_CLASS_ACCURACY_DROP`` of those of one class.
+    A limit of one's own takes the place of the default. Of many classes with few images each, some always look worse,
+    so that also a limit of one's own on the worst class fails only with the whole interval above it, which is corrected
+    for the number of classes.
 
     Raises:
         SettingError: a value that cannot be.
@@ -71,7 +73,9 @@ class Limits:
 
     max_disagreement: Share = setting(
         None,
-        "Largest share of images with different labels, on the real images and on random valid pictures.",
+        "Largest share of images with different labels, on the real images and on random valid pictures (default "
+        f"without labels: fails if it is shown to be above {GROSS_DISAGREEMENT:.0%} of the real images that the base "
+        "is sure of).",
         option="--max-disagreement",
         metavar="0.5%|0.005",
         common=True,

@@ -12,6 +12,7 @@ from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Float32Array, Int64Array
 
 _CLASSES_FOR_TOP5 = 11  # of ten classes five are half
+_SURE = 0.9  # probability; why: docs/decisions/063
 
 
 def rate(probabilities: Float32Array, margin: float, said: Int64Array | None = None) -> Rate:
@@ -26,6 +27,12 @@ def rate(probabilities: Float32Array, margin: float, said: Int64Array | None = N
     apart = differ(labels if said is None else said)
     decided = disagree(torch.from_numpy(probabilities), margin).numpy() | (differ(labels) != apart)
     return Rate(int(apart.sum()), len(probabilities), undecided=int((apart & ~decided).sum()))
+
+
+def base_sure(probabilities: Float32Array) -> BoolArray:
+    """bool (N,): which of float32 (N, 2, K) the base is 90 % sure of; the surer half where these are fewer."""
+    sure = probabilities[:, 0].max(axis=1)
+    return sure >= min(_SURE, float(np.median(sure))) if len(sure) else sure.astype(np.bool_)
 
 
 def top5_rate(answers: KeptAnswers) -> Rate | None:

@@ -37,6 +37,7 @@ class Status(StrEnum):
 
 _SEEN = 0.5  # share of the models' classes that have real images
 _MIN_ACCEPTED = 0.05  # share of random pictures; below it what draws them, or a filter, is of no use
+_MOST_IMAGES = 1000  # times as many; whoever needs more has a value that lies at its limit
 _SEVERITY = (Status.PASS, Status.WARN, Status.FAIL, Status.ERROR)
 EXIT_CODES = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.ERROR: 3}
 
@@ -101,9 +102,10 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         yield _rate("disagreement_real", values.real, limits.max_disagreement, percent)
         if draws:
             yield _rate("disagreement_random", values.random, limits.max_disagreement, percent)
-    elif values.accuracy is None:
-        # nothing says who is wrong, so that nothing else would ask about the answers
-        yield from _gross("disagreement_real", values.real, GROSS_DISAGREEMENT, percent, by="by default without labels")
+    else:
+        yield from _gross(
+            "sure_disagreement_real", values.sure, GROSS_DISAGREEMENT, percent, by="by default without labels"
+        )
     yield from _class_disagreement(values.class_disagreement, limits.max_disagreement)
     if limits.max_accuracy_drop is not None:
         yield _rate("accuracy_drop", values.accuracy, limits.max_accuracy_drop, points)
@@ -197,17 +199,56 @@ def _gross(
     by: str = "by default",
 ) -> Iterator[Condition]:
     """A limit that nobody set on this value: what breaks it must be shown, so that few images fail nobody by chance."""
-    if rate is None or rate.of == 0:
-        return
-    low, _ = rate.interval
-    said = f"{shown(limit)} {by}"
-    if low > limit:
-        yield Condition(name, Status.FAIL, said, f"More than {shown(limit)}, also at the lower end of the interval.")
-    elif rate.share > limit:
-        sentence = f"More than {shown(limit)} on these {rate.of:,} images, but they are too few to show it."
-        yield Condition(name, Status.WARN, said, sentence)
+    if rate is not None and rate.of:
+        yield _held(name, rate, limit, shown, f"{shown(limit)} {by}", broken=rate.interval[0] > limit)
+
+
+def _held(
+    name: str,
+    rate: Rate | AccuracyDrop | CalibrationRise,
+    limit: float,
+    shown: Callable[[float], str],
+    said: str,
+    *,
+    broken: bool,
+) -> Condition:
+    """FAIL where the limit is broken; WARN where the images are too few to show that it is kept."""
+    low, high = rate.interval
+    if broken:
+        also = ", also at the lower end of the interval" if low > limit else ""
+        return Condition(name, Status.FAIL, said, f"More than {shown(limit)}{also}.")
+    if high <= limit:
+        return Condition(name, Status.PASS, said, "Kept, also at the upper end of the interval.")
+    if rate.share > limit:
+        sentence = f"More than {shown(limit)} on these {count_of(rate.of, 'image')}, but they are too few to show it"
     else:
-        yield Condition(name, Status.PASS, said, f"Not above {shown(limit)}.")
+        sentence = (
+            f"Kept on these {count_of(rate.of, 'image')}, but they are too few to show that it is kept in general: it "
+            f"may be up to {shown(high)}"
+        )
+    return Condition(name, Status.WARN, said, f"{sentence}{_more_images(rate, limit)}.")
+
+
+def _more_images(rate: Rate | AccuracyDrop | CalibrationRise, limit: float, of_what: str = "") -> str:
+    """How many more images would decide, if these had the same shares; empty where no thousand times as many would."""
+    if isinstance(rate, CalibrationRise):
+        return ""
+
+    def decide(of: int) -> bool:
+        low, high = rate.interval_on(of)
+        return low > limit or high <= limit
+
+    few = many = rate.of
+    while not decide(many):
+        few, many = many, 2 * many
+        if many > _MOST_IMAGES * rate.of:
+            return ""
+    while many - few > max(1, few // 50):
+        middle = (few + many) // 2
+        few, many = (few, middle) if decide(middle) else (middle, many)
+    more = many - rate.of
+    unit = 10 ** max(0, len(str(more)) - 2)  # two digits of it
+    return f"; about {count_of(-(-more // unit) * unit, 'more image')}{of_what} would decide"
 
 
 def _with_accuracy(
@@ -222,49 +263,41 @@ def _with_accuracy(
 
 
 def _class_disagreement(worst: ClassDrop | None, allowed: float | None) -> Iterator[Condition]:
-    """A class that the candidate has lost, or takes for another, where no labels say so; what breaks it must be shown.
+    """A class that the candidate has lost, or takes for another, where no labels say so.
 
     Who allows more disagreement on all images allows it on those of each class, too.
     """
-    if worst is None:
-        return
-    limit, name = max(GROSS_DISAGREEMENT, allowed or 0.0), "class_disagreement_real"
-    said = f"{percent(limit)} by default without labels" if limit == GROSS_DISAGREEMENT else percent(limit)
-    if worst.interval[0] > limit:
-        sentence = (
-            f"The candidate calls more than {percent(limit)} of the images otherwise that the base calls "
-            f"{worst.name}, also at the lower end of the interval."
-        )
-        yield Condition(name, Status.FAIL, said, sentence)
-    else:
-        sentence = f"Of no class of the base is it shown that the candidate calls more than {percent(limit)} otherwise."
-        yield Condition(name, Status.PASS, said, sentence)
+    if worst is not None:
+        limit = max(GROSS_CLASS_ACCURACY_DROP, allowed or 0.0)
+        said = percent(limit) + (" by default without labels" if limit == GROSS_CLASS_ACCURACY_DROP else "")
+        what = f"The candidate calls more than {percent(limit)} of what the base is sure is {{name}} otherwise"
+        yield _worst_class("class_disagreement_real", worst, worst, limit, said, what)
 
 
 def _class_accuracy(values: GateValues, limit: float | None) -> Iterator[Condition]:
-    """What breaks it must be shown, whoever set it: of many classes with few images the worst always looks bad."""
-    name, largest = "class_accuracy_drop", GROSS_CLASS_ACCURACY_DROP if limit is None else limit
-    shown = points(largest)
-    said = f"{shown} by default" if limit is None else shown
+    name, allowed = "class_accuracy_drop", GROSS_CLASS_ACCURACY_DROP if limit is None else limit
+    said = f"{points(allowed)} by default" if limit is None else points(allowed)
     drop = values.class_accuracy
-    if drop is None:
-        if limit is not None:
-            yield _missing(name, said)
-        return
-    # also where another class is shown to have lost something, or what is allowed
-    unshown = drop if values.largest_class_drop is None else values.largest_class_drop
-    low, _ = drop.interval
-    if low > largest:
-        sentence = f"Class {drop.name} loses more than {shown}, also at the lower end of the interval."
-        yield Condition(name, Status.FAIL, said, sentence)
-    elif unshown.share > largest:
+    if drop is not None:
+        # also where another class is shown to have lost something, or what is allowed
+        unshown = drop if values.largest_class_drop is None else values.largest_class_drop
+        yield _worst_class(name, drop, unshown, allowed, said, f"Class {{name}} loses more than {points(allowed)}")
+    elif limit is not None:
+        yield _missing(name, said)
+
+
+def _worst_class(name: str, shown: ClassDrop, largest: ClassDrop, limit: float, said: str, what: str) -> Condition:
+    """What breaks it must be shown, whoever set it: of many classes with few images the worst always looks bad."""
+    if shown.interval[0] > limit:
+        sentence = f"{what.format(name=shown.name)}, also at the lower end of the interval."
+        return Condition(name, Status.FAIL, said, sentence)
+    if largest.share > limit:
         sentence = (
-            f"Class {unshown.name} loses more than {shown} on {count_of(unshown.of, 'image')}, but they are too few to "
-            f"show it of one of {unshown.classes:,} classes."
+            f"{what.format(name=largest.name)} on {count_of(largest.of, 'image')}, but they are too few to show it of "
+            f"one of {largest.classes:,} classes{_more_images(largest, limit, ' of it')}."
         )
-        yield Condition(name, Status.WARN, said, sentence)
-    else:
-        yield Condition(name, Status.PASS, said, f"No class is shown to lose more than {shown}.")
+        return Condition(name, Status.WARN, said, sentence)
+    return Condition(name, Status.PASS, said, "No class is shown to be above it.")
 
 
 def _new(name: str, new: int, values: GateValues, limit: int) -> Condition:
@@ -287,16 +320,7 @@ def _new(name: str, new: int, values: GateValues, limit: int) -> Condition:
 def _rate(name: str, rate: Rate | AccuracyDrop | None, limit: float, shown: Callable[[float], str]) -> Condition:
     if rate is None or rate.of == 0:
         return _missing(name, shown(limit))
-    _, high = rate.interval
-    if rate.share > limit:
-        return Condition(name, Status.FAIL, shown(limit), f"More than {shown(limit)}.")
-    if high > limit:
-        sentence = (
-            f"Kept on these {rate.of:,} images, but they are too few to show that it is kept in general: it may be up "
-            f"to {shown(high)}."
-        )
-        return Condition(name, Status.WARN, shown(limit), sentence)
-    return Condition(name, Status.PASS, shown(limit), "Kept, also at the upper end of the interval.")
+    return _held(name, rate, limit, shown, shown(limit), broken=rate.share > limit)
 
 
 def _faults(faults: Rate | None, limit: int) -> Condition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from diffgen.gate.values import AccuracyDrop, CalibrationRise, GateValues, Rate, Shift, Undecided
@@ -21,7 +21,8 @@ TITLES = {
     "classes": "classes that the labelled real images show",
     "new_behaviours": "new behaviours",
     "disagreement_real": "disagreement on real images",
-    "class_disagreement_real": "disagreement on the real images of one class of the base",
+    "sure_disagreement_real": "disagreement on real images that the base is sure of",
+    "class_disagreement_real": "of these, disagreement on the images of one class of the base",
     "disagreement_random": "disagreement on random valid pictures",
     "top5_flips_real": "real images with a label outside the other's top five",
     "top5_flips_random": "random valid pictures with a label outside the other's top five",
@@ -64,6 +65,19 @@ class Measured:
         return TITLES[self.name]
 
 
+def leading_warning(warned: Sequence[tuple[str, str]]) -> str:
+    """The warning to say beside the verdict: that on the accuracy, else the first; empty for none.
+
+    Args:
+        warned: name and sentence of each condition that came out as WARN.
+    """
+    if not warned:
+        return ""
+    name, sentence = min(warned, key=lambda each: each[0] != "accuracy_drop")
+    more = f" {count_of(len(warned) - 1, 'more warning')}." if len(warned) > 1 else ""
+    return f"{TITLES.get(name, name)}: {sentence}{more}"
+
+
 def measured(values: GateValues, conditions: Iterable[str] = ()) -> tuple[Measured, ...]:
     """Every value that there is, in the order of the tables.
 
@@ -94,6 +108,7 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     if values.jury:
         yield Measured("new_faults", f"{len(values.new_faults):,}")
     yield from _rate("disagreement_real", values.real)
+    yield from _rate("sure_disagreement_real", values.sure)
     if (lost := values.class_disagreement) is not None:
         low, high = lost.interval
         value = f"{percent(lost.share)} ({lost.only_base:,} of {lost.of:,} that the base calls {lost.name})"

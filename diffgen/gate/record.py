@@ -94,6 +94,7 @@ def make_record(
             "accuracy_drop": _drop(values.accuracy),
             "class_accuracy_drop": _drop(values.class_accuracy),
             "largest_class_drop": _drop(values.largest_class_drop),
+            "sure_disagreement_real": _rate(values.sure),
             "class_disagreement_real": _drop(values.class_disagreement),
             "regression_faults": _rate(values.faults),
             "calibration_rise": _drop(values.calibration),
@@ -206,7 +207,9 @@ _check_record = fields(
                 **dict.fromkeys(("undecided_real", "unanswered_real", "background_real"), or_none(_check_undecided)),
                 "classes": or_none(rows(whole(), least=2, most=2)),
                 **dict.fromkeys(("labels_alone", "left_out"), rows(flag, least=2, most=2)),
-                **dict.fromkeys(("top5_flips_real", "top5_flips_random"), or_none(check_rate)),
+                **dict.fromkeys(
+                    ("top5_flips_real", "top5_flips_random", "sure_disagreement_real"), or_none(check_rate)
+                ),
                 **dict.fromkeys(_WORST_CLASSES, or_none(_check_class_drop)),
                 "calibration_rise": or_none(_CALIBRATION),
                 "variations": fields({"drawn": whole(), "accuracy_drop": or_none(check_drop)}),
@@ -260,6 +263,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         accuracy=_read(AccuracyDrop, values["accuracy_drop"]),
         class_accuracy=_read(ClassDrop, values.get("class_accuracy_drop")),
         largest_class_drop=_read(ClassDrop, values.get("largest_class_drop")),
+        sure=_read(Rate, values.get("sure_disagreement_real")),
         class_disagreement=_read(ClassDrop, values.get("class_disagreement_real")),
         calibration=_read(CalibrationRise, values.get("calibration_rise")),
         variations=_read(AccuracyDrop, variations["accuracy_drop"]),

@@ -40,7 +40,11 @@ class Rate:
     @property
     def interval(self) -> tuple[float, float]:
         """Ends of the interval, 0..1."""
-        return exact_interval(self.count, self.of)
+        return self.interval_on(self.of)
+
+    def interval_on(self, of: int) -> tuple[float, float]:
+        """Ends of the interval if the same share were seen on ``of`` images."""
+        return exact_interval(round(self.share * of), of)
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,11 @@ class Undecided(Rate):
         """-1..1: by how much more often it is the candidate; above 0 the candidate is worse."""
         return (self.count - (self.only_base or 0)) / self.of if self.of else 0.0
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Ends of the interval of the paired difference, -1..1."""
+    def interval_on(self, of: int) -> tuple[float, float]:
+        """Ends of the interval of the paired difference, -1..1, if the same shares were seen on ``of`` images."""
         if self.only_base is None:
-            return exact_interval(self.count, self.of)
-        return paired_difference_interval(self.count, self.only_base, self.of)
+            return super().interval_on(of)
+        return paired_difference_interval(*_grown(of, self.of, self.count, self.only_base), of)
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,18 @@ class AccuracyDrop:
         return (self.base_right - self.candidate_right) / self.of
 
     @property
+    def only_candidate(self) -> int:
+        """Images on which the candidate is right and the base is not."""
+        return self.candidate_right - (self.base_right - self.only_base)
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Ends of the interval of the paired difference, -1..1."""
-        only_candidate = self.candidate_right - (self.base_right - self.only_base)
-        return paired_difference_interval(self.only_base, only_candidate, self.of)
+        return self.interval_on(self.of)
+
+    def interval_on(self, of: int) -> tuple[float, float]:
+        """Ends of the interval if the same shares were seen on ``of`` images."""
+        return paired_difference_interval(*_grown(of, self.of, self.only_base, self.only_candidate), of)
 
 
 @dataclass(frozen=True)
@@ -109,13 +120,16 @@ class ClassDrop(AccuracyDrop):
     name: str
     classes: int
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Ends of the interval, -1..1; those of all classes hold at once with 95 % confidence."""
-        only_candidate = self.candidate_right - (self.base_right - self.only_base)
-        lost, won, of = (np.asarray([count]) for count in (self.only_base, only_candidate, self.of))
-        low, high = simultaneous_paired_intervals(lost, won, of, among=self.classes)
+    def interval_on(self, of: int) -> tuple[float, float]:
+        """Ends of the interval, as there; those of all classes hold at once with 95 % confidence."""
+        lost, won = (np.asarray([count]) for count in _grown(of, self.of, self.only_base, self.only_candidate))
+        low, high = simultaneous_paired_intervals(lost, won, np.asarray([of]), among=self.classes)
         return float(low[0]), float(high[0])
+
+
+def _grown(of: int, seen: int, first: int, second: int) -> tuple[int, int]:
+    """Two counts among ``seen`` images as the same shares of ``of``."""
+    return round(first * of / max(seen, 1)), round(second * of / max(seen, 1))
 
 
 @dataclass(frozen=True)
@@ -285,7 +299,8 @@ class GateValues:
             labels.
         class_accuracy: of the class whose loss is shown to be the largest; None without labels.
         largest_class_drop: of the class that lost the largest share of its images, however few they are; None as well.
-        class_disagreement: without labels, the class of the base whose images the candidate is shown to call otherwise
+        sure: without labels, disagreement on the real images that the base is sure of; None with labels.
+        class_disagreement: of these images, the class of the base whose images the candidate is shown to call otherwise
             most often, the base's answers taken for right; None with labels.
         calibration: None without labels, or where a model gives no probabilities but labels alone.
         labels_alone: of base and candidate, whether it does.
@@ -314,6 +329,7 @@ class GateValues:
     classes: tuple[int, int] | None = None
     class_accuracy: ClassDrop | None = None
     largest_class_drop: ClassDrop | None = None
+    sure: Rate | None = None
     class_disagreement: ClassDrop | None = None
     calibration: CalibrationRise | None = None
     labels_alone: tuple[bool, bool] = (False, False)

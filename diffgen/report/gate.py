@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from diffgen.gate.measured import leading_warning
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import GateBehaviour, GateView, ReportData, VerdictData
 from diffgen.report.markdown import escape_markdown
@@ -24,8 +25,14 @@ _MARKS = {"PASS": "✅", "WARN": "⚠️", "FAIL": "❌", "ERROR": "🛑", "": "
 
 
 def verdict(view: GateView) -> str:
-    """One sentence: the status, and what it means."""
-    return _SENTENCES[view.status]
+    """The status, what it means, and of a warning why."""
+    return f"{_SENTENCES[view.status]} {warning(view)}".rstrip()
+
+
+def warning(view: GateView) -> str:
+    """What to say beside WARN; empty for another status."""
+    warned = [(each.name, each.sentence) for each in view.conditions if each.status == view.status == "WARN"]
+    return leading_warning(warned)
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,9 @@ class CheckHooks(ComparisonHooks):
         self.values = replace(self.values, replay=self._replayed(prepared.real.summary.margin))
         if prepared.images.labels is None and self.config.limits.max_disagreement is None:
             self.progress.warn(
-                "The real images have no labels, so no limit is set on what the candidate gets wrong; give labelled "
-                "ones (a folder for each class, or an .npz or .parquet file with labels), or --max-disagreement."
+                "The real images have no labels, so the candidate is held only against what the base is sure of; give "
+                "labelled ones (a folder for each class, or an .npz or .parquet file with labels), or "
+                "--max-disagreement."
             )
         search = SearchState(0, "The search did not come to its end.")
         measured = on_real_images(self.values, prepared, self.config.limits, self.progress)

@@ -14,6 +14,7 @@ from diffgen.config import Limits, replace
 from diffgen.events import Progress
 from diffgen.gate.answers import (
     accuracy_drop,
+    base_sure,
     calibration_rise,
     labels_alone,
     largest_shift,
@@ -64,8 +65,13 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
     )
     names = class_names(models, prepared.images)
     if labels is None:
-        named = said[said[:, 0] != _NO_CLASS]
-        return replace(values, class_disagreement=(worst_classes(named, named[:, 0], names) or (None,))[0])
+        sure = base_sure(kept)
+        named = said[sure & (said[:, 0] != _NO_CLASS)]
+        return replace(
+            values,
+            sure=rate(kept[sure], margin, said[sure]),
+            class_disagreement=(worst_classes(named, named[:, 0], names) or (None,))[0],
+        )
     shown, largest = worst_classes(said, labels, names) or (None, None)
     base, candidate = (
         sure and model.preprocessing.outputs != "logits"  # logits so large that no float tells the rest from 0

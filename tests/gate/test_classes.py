@@ -98,7 +98,7 @@ class Answers:
 def test_one_class_of_a_hundred_forgotten_fails_though_all_lose_less_than_a_point() -> None:
     answers = Answers()
     found = answers.conditions(answers.forgetful(47))
-    assert found["accuracy_drop"].status.value == "PASS"
+    assert found["accuracy_drop"].status.value == "WARN"  # less than a point, and perhaps more
     assert found["class_accuracy_drop"].status.value == "FAIL"
     assert "Class c47 loses" in found["class_accuracy_drop"].sentence
 
