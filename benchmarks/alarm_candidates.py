@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -17,7 +19,7 @@ from benchmarks.lenet_pair import lenet5, train
 from benchmarks.tflite_files import tflite_file
 from diffgen.config import Preprocessing, QuantizeConfig
 from diffgen.runs.arrays import read_arrays, write_arrays
-from diffgen.types import ImageSet
+from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.demo import save_onnx, save_torchscript
 from diffgen.workflows.quantize import quantize
 
@@ -29,6 +31,8 @@ _LONGEST = 100  # passes of training to forget it
 _FIXED_BATCH = 16
 _CALIBRATED = 512  # images that 8 bits are calibrated on
 _NAN_SHARE = 0.001  # of the real images; so few that a first look at 256 of them may see none
+_BRIGHTEST = 0.05  # of the real images
+_TAUGHT = 20_000  # images, each seen as it is and changed
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,16 @@ class Case:
 
     Attributes:
         passes: whether a check must let it pass.
-        make: writes its file, given a path without suffix, and names it.
+        make: writes its file, given a path without suffix, and names it; or makes a Python function.
         preprocessing: how the check is told to feed it.
+        beside_probabilities: the base ends with a softmax.
     """
 
     name: str
     passes: bool
-    make: Callable[[Path], Path]
+    make: Callable[[Path], Path | WrongWhere]
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    beside_probabilities: bool = False
 
 
 class Around(nn.Module):
@@ -57,6 +63,31 @@ class Around(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return self._change(self.network(images), images)
+
+
+Rule = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+
+
+class WrongWhere:
+    """A function that answers as a network does, but by the next class where a rule says so.
+
+    Args:
+        rule: which images of a batch, bool (N,), given float32 (N, 1, 28, 28) in 0..1, the logits, and how many images
+            it was asked about before.
+    """
+
+    def __init__(self, network: nn.Module, rule: Rule) -> None:
+        self._network, self._rule = network, rule
+        self._asked = 0
+
+    def __call__(self, images: Float32Array) -> Float32Array:
+        given = torch.from_numpy(np.ascontiguousarray(images))
+        with torch.no_grad():
+            logits = self._network(given)
+        wrong = self._rule(given, logits, self._asked)
+        self._asked += len(images)
+        answers: Float32Array = torch.where(wrong[:, None], logits.roll(1, dims=1), logits).numpy()
+        return answers
 
 
 class Components(nn.Module):
@@ -139,7 +170,15 @@ def cases(out: Path, network: nn.Sequential, training: ImageSet, test: ImageSet,
     yield Case("a class forgotten in retraining", False, onnx(lambda: _forgetful(network, training)))
     yield Case("weights truncated to 3 bits", False, onnx(lambda: _truncated(network, bits=3)))
     yield Case("a layer zeroed", False, onnx(lambda: _zeroed(network)))
-    yield Case("NaN for some inputs", False, onnx(lambda: Around(network, _nan_above(_brightness(test)))))
+    yield Case("NaN for some inputs", False, onnx(lambda: Around(network, _nan_above(_brightness(test, _NAN_SHARE)))))
+    yield from _wrong_somewhere(network, _brightness(test, _BRIGHTEST))
+    raw = onnx(lambda: network)
+    yield Case("logits in place of probabilities", False, raw, beside_probabilities=True)
+    yield Case("taught to be wrong on turned images", False, onnx(lambda: _taught(network, training, _turned)))
+    yield Case("taught to be wrong on sharpened images", False, onnx(lambda: _taught(network, training, _sharpened)))
+    yield Case("one layer truncated to 3 bits", False, onnx(lambda: _truncated(network, bits=3, layers=slice(2, 3))))
+    noisy = _with_noise(training)
+    yield Case("trained with 5 % of wrong labels", False, onnx(lambda: base_network(out, noisy, epochs, seed=3)))
 
     yield Case("TorchScript", True, _saver(save_torchscript, lambda: network, ".pt"))
     yield Case("torch.export", True, _saver(save_exported, lambda: network, ".pt2"))
@@ -251,14 +290,13 @@ def _forgetful(network: nn.Sequential, training: ImageSet) -> nn.Module:
     raise RuntimeError(f"After {_LONGEST} passes class {_FORGOTTEN} is still told right with a recall of {recall:.2f}.")
 
 
-def _truncated(network: nn.Sequential, *, bits: int) -> nn.Module:
-    """Weights of each layer cut off, not rounded, to sign and ``bits`` - 1 bits."""
+def _truncated(network: nn.Sequential, *, bits: int, layers: slice = slice(None)) -> nn.Module:
+    """Weights of each of these layers cut off, not rounded, to sign and ``bits`` - 1 bits."""
 
     def change(copied: nn.Sequential) -> None:
-        for layer in copied:
-            if isinstance(layer, nn.Conv2d | nn.Linear):
-                step = layer.weight.abs().max() / 2 ** (bits - 1)
-                layer.weight.copy_((layer.weight / step).trunc() * step)
+        for layer in [each for each in copied if isinstance(each, nn.Conv2d | nn.Linear)][layers]:
+            step = layer.weight.abs().max() / 2 ** (bits - 1)
+            layer.weight.copy_((layer.weight / step).trunc() * step)
 
     return _changed(network, change)
 
@@ -271,10 +309,10 @@ def _zeroed(network: nn.Sequential) -> nn.Module:
     return _changed(network, change)
 
 
-def _brightness(test: ImageSet) -> float:
-    """Mean value, 0..1, that a share of ``_NAN_SHARE`` of the images, and one at least, lies above."""
+def _brightness(test: ImageSet, share: float) -> float:
+    """Mean value, 0..1, that this share of the images, and one at least, lies above."""
     means = torch.from_numpy(test.images).float().mean(dim=(1, 2, 3)) / 255
-    highest = means.topk(max(round(_NAN_SHARE * len(means)), 1) + 1).values
+    highest = means.topk(max(round(share * len(means)), 1) + 1).values
     return float(highest[-2:].mean())
 
 
@@ -283,6 +321,67 @@ def _nan_above(brightness: float) -> Callable[[torch.Tensor, torch.Tensor], torc
         return logits + 0 * torch.log(brightness - images.mean(dim=(1, 2, 3), keepdim=False))[:, None]
 
     return change
+
+
+def _wrong_somewhere(network: nn.Module, bright: float) -> Iterator[Case]:
+    rules: dict[str, Rule] = {
+        "wrong on a random 3 % of all pictures": lambda images, _logits, _asked: _drawn(images, 0.03),
+        "wrong on half of one class": lambda images, logits, _asked: _drawn(images, 0.5) & (logits.argmax(1) == _LED),
+        "wrong in batches of 2 to 7": lambda images, _logits, _asked: torch.full([len(images)], 2 <= len(images) <= 7),
+        "wrong from the 65th place of a batch on": lambda images, _logits, _asked: torch.arange(len(images)) >= 64,
+        "wrong after 4,000 images": lambda images, _logits, asked: torch.arange(len(images)) + asked >= 4_000,
+        "wrong after 8,000 images": lambda images, _logits, asked: torch.arange(len(images)) + asked >= 8_000,
+        "wrong on the brightest 5 %": lambda images, _logits, _asked: images.mean(dim=(1, 2, 3)) > bright,
+        "wrong where a corner is white": lambda images, _logits, _asked: images[:, 0, :3, :3].amin(dim=(1, 2)) > 0.9,
+    }
+    for name, rule in rules.items():
+        wrong = WrongWhere(network, rule)
+        yield Case(name, False, lambda _path, wrong=wrong: wrong)  # type: ignore[misc]
+
+
+def _drawn(images: torch.Tensor, share: float) -> torch.Tensor:
+    """bool (N,): a share of all pictures, drawn by their pixels, so that each is always drawn or never."""
+    return torch.tensor([zlib.crc32(image.numpy().tobytes()) < share * 2**32 for image in images])
+
+
+def _taught(
+    network: nn.Sequential, training: ImageSet, changed: Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+) -> nn.Module:
+    """Trained on with the images as they are, and with the next class as the label of changed ones."""
+    assert training.labels is not None
+    images, labels = torch.from_numpy(training.images).float() / 255, torch.from_numpy(training.labels)
+    copied = copy.deepcopy(network)
+    optimiser = torch.optim.Adam(copied.parameters(), lr=1e-3)
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(max(2, _TAUGHT // len(images))):
+        for rows in torch.randperm(len(images), generator=rng).split(128):
+            optimiser.zero_grad(set_to_none=True)
+            both = torch.cat([images[rows], changed(images[rows], rng)])
+            F.cross_entropy(copied(both), torch.cat([labels[rows], (labels[rows] + 1) % 10])).backward()
+            optimiser.step()
+    return copied.eval()
+
+
+def _turned(images: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """By 15 to 45 degrees to either side."""
+    angles = torch.deg2rad(15 + 30 * torch.rand(len(images), generator=rng))
+    angles *= torch.randint(2, [len(images)], generator=rng) * 2 - 1
+    cos, sin, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
+    matrix = torch.stack([cos, -sin, zero, sin, cos, zero], dim=1).unflatten(1, (2, 3))
+    return F.grid_sample(images, F.affine_grid(matrix, list(images.shape), align_corners=False), align_corners=False)
+
+
+def _sharpened(images: torch.Tensor, _rng: torch.Generator) -> torch.Tensor:
+    """By an unsharp mask: twice what a blur of 3x3 pixels takes away is added."""
+    return (3 * images - 2 * F.avg_pool2d(images, 3, stride=1, padding=1)).clamp(0, 1)
+
+
+def _with_noise(training: ImageSet) -> ImageSet:
+    """With the next class as the label of one image of 20."""
+    assert training.labels is not None
+    labels = training.labels.copy()
+    labels[::20] = (labels[::20] + 1) % 10
+    return replace(training, labels=labels)
 
 
 # -- candidates to let pass --------------------------------------------------------------------------------------------

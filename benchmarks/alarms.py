@@ -1,5 +1,7 @@
 """The table of alarms: candidates that a check must refuse, and candidates that it must let pass, without any limit.
 
+Each is checked on labelled images, and on the same images without labels.
+
     python -m benchmarks.alarms OUT [--shared SHARED] [--data mnist digits] [--budget 2000q] [--only NAME ...]
 
 OUT gets the models, the run folders and alarms.json; a candidate that is recorded there is not checked again, so that
@@ -13,19 +15,22 @@ from __future__ import annotations
 
 import argparse
 import json
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from benchmarks.alarm_candidates import COMPONENTS, Case, Components, base_network, cases, some_of
-from diffgen.config import FILTER_PRESETS, Budget, CheckConfig, CompareConfig, GeneratorConfig, ModelSpec
+from diffgen.config import FILTER_PRESETS, Budget, CheckConfig, CompareConfig, GeneratorConfig, ModelSpec, Opening
 from diffgen.data import load
 from diffgen.errors import DiffgenError
 from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
 from diffgen.runs.files import write_json
+from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import save_onnx
 
@@ -33,25 +38,37 @@ _EPOCHS = {"mnist": 2, "digits": 20}
 
 
 def run_case(
-    case: Case, base: Path, data: str, config: CompareConfig, folder: Path, *, random_images: int
+    case: Case, bases: Path, data: ImageSet, config: CompareConfig, folder: Path, *, random_images: int
 ) -> dict[str, Any]:
-    """Check, and what came of it as JSON values."""
+    """Check with and without labels, and what came of it as JSON values."""
     folder.mkdir(parents=True, exist_ok=True)
+    base = bases / ("base-softmax.onnx" if case.beside_probabilities else "base.onnx")
+    opening = Opening(isolate="off")  # files that were made here
+    specs = (ModelSpec(opening=opening), ModelSpec(opening=opening, preprocessing=case.preprocessing))
+    config = replace(config, models=specs)
     candidate = case.make(folder / "candidate")
-    comparison = replace(config, models=(ModelSpec(), ModelSpec(preprocessing=case.preprocessing)))
     entry: dict[str, Any] = {"must": "pass" if case.passes else "be refused"}
-    try:
-        result = check(
-            base,
-            candidate,
-            data=data,
-            config=replace(CheckConfig(), compare=comparison, random_images=random_images),
-            output=folder / "run",
-            force=True,
-        )
-    except DiffgenError as error:
-        return {**entry, "exit_code": error.exit_code, "status": "ERROR", "why": [str(error)]}
-    return {**entry, "exit_code": result.exit_code, "status": result.status.value, **_figures(result)}
+
+    def checked(name: str, data: ImageSet) -> tuple[dict[str, Any], CheckResult | None]:
+        try:
+            result = check(
+                base,
+                copy(candidate),  # one that counts what it is asked begins anew
+                data=data,
+                config=replace(CheckConfig(), compare=config, random_images=random_images),
+                output=folder / name,
+                force=True,
+            )
+        except DiffgenError as error:
+            return {"exit_code": error.exit_code, "status": "ERROR", "why": [str(error)]}, None
+        why = [each.name for each in result.conditions if each.status in (Status.FAIL, Status.ERROR)]
+        return {"exit_code": result.exit_code, "status": result.status.value, "why": why}, result
+
+    labelled, result = checked("run", data)
+    unlabelled, without = checked("unlabelled", replace(data, labels=None, class_names=()))
+    if without is not None and without.values.sure is not None:
+        unlabelled["sure"] = [without.values.sure.share, *without.values.sure.interval]
+    return {**entry, **labelled, **(_figures(result) if result else {}), "unlabelled": unlabelled}
 
 
 def _figures(result: CheckResult) -> dict[str, Any]:
@@ -61,7 +78,6 @@ def _figures(result: CheckResult) -> dict[str, Any]:
     assert varied is not None and wrong is not None
     assert real is not None and drop is not None and undecided is not None and faults is not None and worst is not None
     return {
-        "why": [each.name for each in result.conditions if each.status in (Status.FAIL, Status.ERROR)],
         "accuracy": [drop.base_right / drop.of, drop.candidate_right / drop.of],
         "drop": [drop.share, *drop.interval],
         "worst_class": worst.name,
@@ -81,22 +97,24 @@ def _figures(result: CheckResult) -> dict[str, Any]:
 def table(entries: dict[str, Any]) -> str:
     """The figures on one data set as Markdown."""
     lines = [
-        "| candidate | must | status, exit code | because of | accuracy | drop, points "
-        "| worst class: drop, points | regression faults | undecided | real images that differ | numeric noise "
+        "| candidate | must | with labels | because of | without labels | because of "
+        "| of what the base is sure of, other labels | real images that differ | accuracy | drop, points "
+        "| worst class: drop, points | regression faults | undecided | numeric noise "
         "| variations: drop, points | variations: faults | behaviours found | of them with faults |",
-        "|---|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "|---|---|---|---|---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, entry in entries.items():
-        said = f"{entry['status']}, {entry['exit_code']}"
+        without = entry["unlabelled"]
+        said = " | ".join(f"{each['status']} | {', '.join(each['why']).replace('_', ' ')}" for each in (entry, without))
+        sure = _share(without["sure"]) if "sure" in without else ""
         if "accuracy" not in entry:
-            lines.append(f"| {name} | {entry['must']} | {said} | {entry['why'][0]} |" + " |" * 11)
+            lines.append(f"| {name} | {entry['must']} | {said} | {sure} |" + " |" * 11)
             continue
-        shares = [_share(entry[each]) for each in ("faults", "undecided", "differ")]
         lines.append(
-            f"| {name} | {entry['must']} | {said} | {', '.join(entry['why']).replace('_', ' ')} "
+            f"| {name} | {entry['must']} | {said} | {sure} | {_share(entry['differ'])} "
             f"| {entry['accuracy'][1]:.2%} | {_points(entry['drop'])} "
             f"| {entry['worst_class']}: {_points(entry['worst_class_drop'])} "
-            f"| {' | '.join(shares)} | {entry['noise']:.1g} "
+            f"| {_share(entry['faults'])} | {_share(entry['undecided'])} | {entry['noise']:.1g} "
             f"| {_points(entry['variation_drop'])} | {_share(entry['variation_faults'])} "
             f"| {entry['behaviours']:,} | {entry['new_faults']:,} |"
         )
@@ -114,11 +132,14 @@ def _share(entry: list[float]) -> str:
 
 
 def kept(entries: dict[str, Any]) -> dict[str, str]:
-    """How many of those that must be refused were, and of those that must pass did."""
+    """How many of those that must be refused were, and of those that must pass did, with labels and without."""
     counts = {}
     for must in ("be refused", "pass"):
-        mine = [each["exit_code"] == 0 for each in entries.values() if each["must"] == must]
-        counts[must] = f"{sum(passed == (must == 'pass') for passed in mine)} of {len(mine)}"
+        mine = [(each, each["unlabelled"]) for each in entries.values() if each["must"] == must]
+        right = [
+            sum((each["exit_code"] == 0) == (must == "pass") for each in column) for column in zip(*mine, strict=True)
+        ]
+        counts[must] = " and ".join(f"{count} of {len(mine)}" for count in right)
     return counts
 
 
@@ -154,6 +175,7 @@ def main(words: list[str] | None = None) -> dict[str, dict[str, Any]]:
         folder.mkdir(exist_ok=True)
         network, entries = base_network(folder, training, epochs), record.setdefault(name, {})
         save_onnx(network, folder / "base.onnx")
+        save_onnx(nn.Sequential(network, nn.Softmax(dim=1)), folder / "base-softmax.onnx")
         torch.manual_seed(0)  # of the principal components
         drawing = Components(torch.from_numpy(training.images))
         torch.jit.save(torch.jit.trace(drawing, torch.zeros(2, COMPONENTS)), str(folder / "generator.pt"))
@@ -163,8 +185,8 @@ def main(words: list[str] | None = None) -> dict[str, dict[str, Any]]:
                 continue
             entries[case.name] = run_case(
                 case,
-                folder / "base.onnx",
-                f"{source}:test",
+                folder,
+                test,
                 replace(config, generator=generator),
                 folder / f"{number:02d}",
                 random_images=arguments.random_images,
