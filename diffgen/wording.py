@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 
 def count_of(amount: int, one: str, many: str | None = None) -> str:
@@ -21,3 +22,14 @@ def percent(share: float, digits: int = 1) -> str:
     if 100 - smallest < value < 100:
         return f">{100 - smallest:.{digits}f}%"
     return f"{value:.{digits}f}%"
+
+
+def leading_warning(warned: Mapping[str, str]) -> str:
+    """Which of a check's warnings to say beside its verdict: that on the accuracy, else the first; empty for none.
+
+    Args:
+        warned: what to say of each condition, by its name.
+    """
+    said = warned.get("accuracy_drop") or next(iter(warned.values()), "")
+    more = count_of(len(warned) - 1, "more warning")
+    return f"{said} {more}." if len(warned) > 1 else said

@@ -209,7 +209,8 @@ def _accept(arguments: argparse.Namespace, progress: Progress) -> int:
 
 def print_verdict(result: CheckResult) -> None:
     """One line for each value, why some did not pass, the worst behaviours, the verdict and the report's path."""
-    from diffgen.gate.measured import AGAINST_ACCEPTED, TITLES, leading_warning, measured
+    from diffgen.gate.measured import AGAINST_ACCEPTED, TITLES, measured
+    from diffgen.wording import leading_warning
 
     conditions = {each.name: each for each in result.conditions}
     rows, reasons = [], []
@@ -240,6 +241,8 @@ def print_verdict(result: CheckResult) -> None:
         print(f"accept: {shlex.join(words)}")
     if result.go_on:
         print(f"go on: {result.go_on}")
-    warned = [(each.name, each.sentence) for each in result.conditions if each.status.value == "WARN"]
+    warned = {
+        each.name: f"{TITLES[each.name]}: {each.sentence}" for each in result.conditions if each.status.value == "WARN"
+    }
     why = f" ({leading_warning(warned)})" if result.status.value == "WARN" else ""
     print(f"{result.status.value}{why}: {result.report}", flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from diffgen.gate.values import AccuracyDrop, CalibrationRise, GateValues, Rate, Shift, Undecided
@@ -63,19 +63,6 @@ class Measured:
     def title(self) -> str:
         """What it is, for people."""
         return TITLES[self.name]
-
-
-def leading_warning(warned: Sequence[tuple[str, str]]) -> str:
-    """The warning to say beside the verdict: that on the accuracy, else the first; empty for none.
-
-    Args:
-        warned: name and sentence of each condition that came out as WARN.
-    """
-    if not warned:
-        return ""
-    name, sentence = min(warned, key=lambda each: each[0] != "accuracy_drop")
-    more = f" {count_of(len(warned) - 1, 'more warning')}." if len(warned) > 1 else ""
-    return f"{TITLES.get(name, name)}: {sentence}{more}"
 
 
 def measured(values: GateValues, conditions: Iterable[str] = ()) -> tuple[Measured, ...]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diffgen.gate.measured import leading_warning
 from diffgen.report.cards import Card, make_card
 from diffgen.report.data import GateBehaviour, GateView, ReportData, VerdictData
 from diffgen.report.markdown import escape_markdown
 from diffgen.report.pictures import PictureBudget
 from diffgen.report.wording import clean_text
-from diffgen.wording import count_of
+from diffgen.wording import count_of, leading_warning
 
 _PICTURE_BYTES = 400_000
 _BEHAVIOURS_SHOWN = 24
@@ -31,8 +30,8 @@ def verdict(view: GateView) -> str:
 
 def warning(view: GateView) -> str:
     """What to say beside WARN; empty for another status."""
-    warned = [(each.name, each.sentence) for each in view.conditions if each.status == view.status == "WARN"]
-    return leading_warning(warned)
+    warned = {each.name: f"{each.title}: {each.sentence}" for each in view.conditions if each.status == "WARN"}
+    return leading_warning(warned) if view.status == "WARN" else ""
 
 
 @dataclass(frozen=True)

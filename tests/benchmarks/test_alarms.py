@@ -9,7 +9,12 @@ import pytest
 
 from benchmarks.alarms import kept, main, table
 
-ONLY = ("the two best classes tie", "wrong on half of one class", "noise on the logits, new at every call", "8 bits, static")
+ONLY = (
+    "the two best classes tie",
+    "wrong on half of one class",
+    "noise on the logits, new at every call",
+    "8 bits, static",
+)
 
 
 def test_a_few_candidates_on_the_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

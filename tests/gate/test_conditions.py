@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from diffgen.config import Limits
 from diffgen.errors import UserError
 from diffgen.gate.conditions import EXIT_CODES, Status, evaluate, overall
-from diffgen.gate.measured import leading_warning
 from diffgen.gate.measured import measured as table_of
 from diffgen.gate.values import (
     AccuracyDrop,
@@ -25,6 +24,7 @@ from diffgen.gate.values import (
     Steadiness,
     Undecided,
 )
+from diffgen.wording import leading_warning
 
 DONE = SearchState(1000)
 BROKEN = SearchState(300, "The search broke off: the model raised.")
@@ -280,7 +280,7 @@ def test_a_drop_that_may_be_above_the_default_is_a_warning_that_says_how_many_im
         0.9: "WARN",
         1: "PASS",
     }
-    assert leading_warning([("smells", "x."), ("accuracy_drop", found.sentence)]).startswith("accuracy drop on real")
+    assert leading_warning({"smells": "x.", "accuracy_drop": "y."}) == "y. 1 more warning."
     # a value that lies at its limit is decided by no number of images
     at_the_limit = values(accuracy=AccuracyDrop(2_910, 2_880, 30, 3_000))
     assert not any("would decide" in each.sentence for each in evaluate(at_the_limit, Limits()))

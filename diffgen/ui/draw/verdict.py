@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from diffgen.report.data import GateBehaviour, GateView
+from diffgen.report.gate import warning
 from diffgen.ui.draw.parts import badge, inline, joined, note, pager, report_link, section, sentence, table
 from diffgen.ui.draw.strip import strip_of
 from diffgen.wording import count_of
@@ -44,7 +45,7 @@ def verdict(view: GateView, page: int = 0) -> Markup:
         view.base,
         view.data_name,
     )
-    parts = [head, *(note(each) for each in view.verdicts)]
+    parts = [head, *(note(each) for each in (warning(view), *view.verdicts) if each)]
     parts.append(section("Conditions", table(("value", "", "measured", "interval", "limit", "why"), rows)))
     if view.behaviours:
         parts.append(_behaviours(view, page))
