@@ -12,10 +12,13 @@ import pytest
 import torch
 
 from diffgen.cli import build_parser, compare
-from diffgen.cli.check import config_from
+from diffgen.cli.check import config_from, print_verdict
 from diffgen.config import CheckConfig, Limits
 from diffgen.data import load
 from diffgen.events import Progress
+from diffgen.gate.conditions import evaluate, overall
+from diffgen.gate.result import CheckResult
+from diffgen.gate.values import AccuracyDrop, GateValues, SearchState
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.demo import save_onnx
 from tests.cli.conftest import classifier
@@ -85,7 +88,7 @@ def test_a_failed_check_is_accepted_and_passes_then(diffgen_command: Callable[..
     assert f"The check {tmp_path / 'first'} had failed (new behaviours)" in accepted.err
     second = diffgen_command(*words, "-o", tmp_path / "second")
     assert second.code == 0, second.out
-    assert second.out.splitlines()[-1].startswith(("PASS: ", "WARN: "))
+    assert second.out.splitlines()[-1].startswith(("PASS: ", "WARN ("))
     # drawing the report again keeps the verdict
     before = (tmp_path / "second" / "summary.md").read_text()
     (tmp_path / "second" / "summary.md").unlink()
@@ -190,6 +193,19 @@ def test_limits_from_a_file(tmp_path: Path) -> None:
     arguments = build_parser().parse_args(["check", "--config", str(file)])
     compare.job_from(arguments, CheckConfig)
     assert arguments.store == str(tmp_path / "known")
+
+
+def test_the_verdicts_own_line_says_what_warns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """0.90 points, 0.47 to 1.32, beside a limit of 1 point that nobody set."""
+    values = GateValues(
+        accuracy=AccuracyDrop(2_910, 2_883, 34, 3_000), drawn=100, accepted=100, search=SearchState(1_000)
+    )
+    conditions = evaluate(values, Limits())
+    print_verdict(CheckResult(str(tmp_path), overall(conditions), conditions, values))
+    verdict = capsys.readouterr().out.splitlines()[-1]
+    assert verdict.startswith("WARN (accuracy drop on real images: Kept on these 3,000 images, but they are too few")
+    assert "it may be up to 1.32 points; about" in verdict
+    assert verdict.endswith(f" more images would decide.): {tmp_path / 'summary.md'}")
 
 
 def test_what_a_check_prints_gives_the_same_again(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_page_has_the_verdict_first(report_data: ReportData, read_page: type) ->
     assert page.flat_text.index("no limit") < page.flat_text.index("Before the search")
     # there are other reasons than too few images
     warned = read_page(render_html(changed(report_data, gate=gate("WARN"))))
-    assert "WARN: no limit is broken, but look at what is marked WARN." in warned.flat_text
+    assert "WARN: no limit is broken, but look at what is marked WARN. new behaviours: Why." in warned.flat_text
     plain = read_page(render_html(report_data))
     assert "gate" not in [section["id"] for section in plain.all("section")]
 
