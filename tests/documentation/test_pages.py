@@ -65,6 +65,13 @@ def pages_of(repository: Path) -> list[Path]:
     ]
 
 
+def test_no_cell_of_the_page_of_the_gate_holds_a_paragraph(repository: Path) -> None:
+    page = (repository / "docs" / "reference" / "check.md").read_text(encoding="utf-8")
+    cells = [cell for line in page.splitlines() if line.startswith("|") for cell in line.split("|")]
+    assert [cell for cell in cells if len(cell) > 240] == []
+    assert page.index("## Which three limits should I set?") < page.index("## Conditions")
+
+
 def test_links_of_pages_lead_to_files_of_the_checkout(repository: Path) -> None:
     """As GitHub shows them; the built site is checked with its anchors by ``make docs``."""
     lost = []
