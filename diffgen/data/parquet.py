@@ -35,8 +35,6 @@ MAGIC = b"PAR1"
 _IMAGE_NAMES = ("image", "img", "images", "picture", "jpg", "png")
 _LABEL_NAMES = ("label", "labels", "fine_label", "target", "class", "y")
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
-# Rows decoded at once; each may hold a picture of MAX_FILE_BYTES.
-_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,8 @@ def _open(path: Path) -> Any:
 def _rows(table: Any, columns: Columns, path: Path) -> Iterator[tuple[Any, Any]]:
     """Content of the column of pictures, and label or None."""
     wanted = [name for name in (columns.image, columns.label) if name is not None]
-    batches = table.iter_batches(batch_size=_ROWS, columns=wanted, use_threads=False)
+    # one by one: a table of some thousand bytes may hold one value of 100 MB in every row, written down once
+    batches = table.iter_batches(batch_size=1, columns=wanted, use_threads=False)
     while True:
         try:
             batch = next(batches, None)

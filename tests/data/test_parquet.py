@@ -270,6 +270,22 @@ def test_a_large_picture(tmp_path: Path, refused: Any, monkeypatch: pytest.Monke
     refused(write(tmp_path / "set.parquet", image=[*ENCODED, bytes(2**20 + 1)]), "row 60", "larger than")
 
 
+def test_one_large_value_in_every_row_is_in_memory_once(tmp_path: Path, refused: Any) -> None:
+    """It is written down once: a file of some thousand bytes would fill the memory."""
+    cell = bytes(8 * 2**20)
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 60, pa.int32()), pa.array([cell]))
+    pq.write_table(pa.table({"image": column}), tmp_path / "set.parquet", compression="zstd", store_schema=False)
+    assert (tmp_path / "set.parquet").stat().st_size < 10_000
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)  # counts for itself
+    pa.set_memory_pool(pool)
+    try:
+        refused(tmp_path / "set.parquet", "damaged or not an image")
+    finally:
+        pa.set_memory_pool(before)
+    assert 0 < pool.max_memory() < 10 * len(cell)
+
+
 def test_a_table_that_unpacks_to_much(tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MAX_ZIP_BYTES", 1000)
     refused(write(tmp_path / "set.parquet", image=ENCODED), "unpacks to more than")
