@@ -19,7 +19,7 @@ from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.threads import all_threads
 from diffgen.types import ImageSet
 
-FORMAT = 3
+FORMAT = 4
 _RUNTIMES = ("ai-edge-litert", "keras", "tensorflow", "jax")  # that answer for models, beside those of every run
 Asked = tuple[KeptAnswers, list[NumericNoise]]
 

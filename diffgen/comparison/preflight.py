@@ -21,7 +21,7 @@ from diffgen.metrics.calibration_error import calibration_error
 from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
-from diffgen.models.noise import NumericNoise, probe_rows, probed, settle_batches
+from diffgen.models.noise import NumericNoise, drawn_rows, probe_rows, probed, settle_batches
 from diffgen.runs.figures import Preflight
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -179,6 +179,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *background_remarks(models),
             *silences,
             *batched,
+            *(_refuses(model, role, noise) for model, role, noise in asked if noise.refused),
             *filter(None, unsteady),
             *doubted,
         ),
@@ -232,8 +233,10 @@ def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progre
     noises = []
     with progress.stage("Seeing how steady the answers are", total=len(models)) as task:
         for index, model in enumerate(models):
-            rows = probe_rows(answers.probabilities[:, index], probed(data.image_shape))
-            noises.append(settle_batches(model, data.images[rows]))
+            of_each = probed(data.image_shape)
+            rows = probe_rows(answers.probabilities[:, index], of_each)
+            drawn = np.isin(rows, drawn_rows(len(data), of_each))
+            noises.append(settle_batches(model, data.images[rows], drawn))
             task.advance()
     together = answers.labels.copy()
     answers = _asked_alone(models, noises, data, answers, size, times, progress)
@@ -307,19 +310,27 @@ def _unsteady(model: BlackBox, role: str, noise: NumericNoise, images: int) -> s
             f"probability moves by up to {noise.repeat:.2g}; switch off what is random in it (dropout, noise, batch "
             "statistics of training), since what it says of an image now it may not say again."
         )
-    if exact_interval(noise.relabelled, images)[0] > _RELABELLED:
-        return (
-            f"Model {role} ({model.name}) gives {percent(noise.relabelled / images)} of the real images another label "
-            "when other images are in the batch, so that what it says of them alone is not what it says in use; export "
-            "it in evaluation mode, without batch statistics, and for batches of any size."
-        )
+    for count, of in ((noise.relabelled, images), (noise.flipped, noise.drawn)):
+        if noise.alone and exact_interval(count, of)[0] > _RELABELLED:
+            return (
+                f"Model {role} ({model.name}) gives {count:,} of {of:,} real images ({percent(count / of)}) another "
+                "label when other images are in the batch, so that what it says of them alone is not what it says in "
+                "use; export it in evaluation mode, without batch statistics, and for batches of any size."
+            )
     return ""
 
 
 def _follows_its_batch(model: BlackBox, role: str, noise: NumericNoise, images: int) -> str:
     return (
         f"Model {role} ({model.name}) answers otherwise when other images are in the batch: a probability moves by up "
-        f"to {noise.batches:.2g}, and {noise.relabelled:,} of {images:,} real images get another label, as with "
-        "dynamic 8-bit quantization, whose scales follow the batch; it is asked one image at a time, which takes "
-        "longer."
+        f"to {noise.batches:.2g}, and another label get {noise.relabelled:,} of {images:,} real images alone, and "
+        f"{noise.flipped:,} of {noise.drawn:,} in batches of other sizes, as with dynamic 8-bit quantization, whose "
+        "scales follow the batch; it is asked one image at a time, which takes longer."
+    )
+
+
+def _refuses(model: BlackBox, role: str, noise: NumericNoise) -> str:
+    return (
+        f"Model {role} ({model.name}) fails on {noise.refused:,} images at once, and is asked about "
+        f"{model.batch_size:,} at most; export it for batches of any size if more will be handed to it."
     )

@@ -69,6 +69,7 @@ class BlackBox(ABC):
         image_shape: (C, H, W) of the images it is asked about; known after ``prepare``.
         num_classes: K; 0 before ``prepare``.
         fixed_batch: the only batch size that the model takes, or None. Shorter batches are padded.
+        largest_batch: the most images that it takes at once, or None: nobody says.
         alone: images are handed over one at a time; see :meth:`ask_alone`.
         remarks: sentences for whoever opens it.
         answers: what asking it costs, and which of its answers are remembered.
@@ -96,6 +97,7 @@ class BlackBox(ABC):
         self.image_shape: ImageShape | None = None
         self.num_classes = 0
         self.fixed_batch: int | None = None
+        self.largest_batch: int | None = None
         # Where _ask wants its input; formats that compute outside torch change it to the CPU.
         self._input_device = settings.device
         # Sides of one image as the file declares them; a format whose files declare them fills this in.

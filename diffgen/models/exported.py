@@ -48,7 +48,7 @@ class ExportedModel(BlackBox):
         shape, self._dtype, largest = self._image_input(program)
         self.fixed_batch = shape[0]
         if largest is not None:
-            self.batch_size = min(self.batch_size, largest)
+            self.batch_size, self.largest_batch = min(self.batch_size, largest), largest
         self._sides = image_sides(shape)
         self.preprocessing = self._admit(self.preprocessing)
         # Its mode was set when it was exported: eval() of such a module only raises.

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from diffgen.errors import UserError
+from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.outputs import to_probabilities
-from diffgen.types import Float32Array, Int64Array, UInt8Array
+from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 NOTICEABLE = 0.01  # more than rounding, also that of 16 bits, does to a probability
 # images that noise is measured on, of each kind: the most, and the fewest of large images
 _MOST, _FEWEST = 64, 32
 _SMALL = 64 * 64  # pixels up to which there are the most
 _ODD_BATCH = 7
+# the largest batch: what a GPU is handed at once, of large images fewer, as all have to be in memory
+_LARGEST, _PIXELS = 2_048, 128 * 224 * 224
+_PATIENCE = 20.0  # seconds that it may take; an isolated model is ended after 120
 _SEED = 0
 
 
@@ -29,12 +33,17 @@ class NumericNoise:
         batches: when they are handed over in batches of other sizes.
         alone: the model is asked one image at a time for that reason, so that ``batches`` is past.
         relabelled: how many real images then get another label than in batches.
+        flipped, drawn: of so many real images, drawn at random, how many get another label in a batch of another size.
+        refused: size of a batch that it failed on, larger than it is asked about; 0 for none.
     """
 
     repeat: float
     batches: float
     alone: bool = False
     relabelled: int = 0
+    flipped: int = 0
+    drawn: int = 0
+    refused: int = 0
 
     @property
     def remaining(self) -> float:
@@ -69,12 +78,15 @@ def probe_rows(probabilities: Float32Array, of_each: int = _MOST) -> Int64Array:
     """
     best = np.partition(probabilities, -2, axis=1)[:, -2:]
     uncertain = np.argsort(best[:, 1] - best[:, 0], kind="stable")[:of_each]
-    count = len(probabilities)
-    spread = np.random.default_rng(_SEED).choice(count, size=min(count, of_each), replace=False)
-    return np.unique(np.concatenate([spread, uncertain]))
+    return np.unique(np.concatenate([drawn_rows(len(probabilities), of_each), uncertain]))
 
 
-def settle_batches(black_box: BlackBox, images: UInt8Array) -> NumericNoise:
+def drawn_rows(count: int, of_each: int = _MOST) -> Int64Array:
+    """Those of the rows of :func:`probe_rows` that are drawn at random from ``count``."""
+    return np.random.default_rng(_SEED).choice(count, size=min(count, of_each), replace=False)
+
+
+def settle_batches(black_box: BlackBox, images: UInt8Array, drawn: BoolArray | None = None) -> NumericNoise:
     """Measure the noise; a model whose answers depend on what else is in the batch is asked one image at a time then.
 
     Such a model, as with onnxruntime's dynamic quantization, whose scales follow the batch, has no answer to an image:
@@ -82,24 +94,26 @@ def settle_batches(black_box: BlackBox, images: UInt8Array) -> NumericNoise:
 
     Args:
         black_box: a prepared model.
-        images: as for :func:`numeric_noise`.
+        images, drawn: as for :func:`numeric_noise`.
 
     Raises:
         UserError, RunError: as :func:`numeric_noise`; also when it may not be asked about so many images again.
     """
-    noise = numeric_noise(black_box, images)
+    noise = numeric_noise(black_box, images, drawn)
     if noise.batches < NOTICEABLE or not noise.deterministic:
         return noise
     black_box.ask_alone()
     # one at a time, whatever the batch: what moves now, moves from call to call
-    again = numeric_noise(black_box, images)
+    again = numeric_noise(black_box, images, drawn)
     return replace(noise, repeat=again.remaining, alone=True)
 
 
-def numeric_noise(black_box: BlackBox, images: UInt8Array) -> NumericNoise:
+def numeric_noise(black_box: BlackBox, images: UInt8Array, drawn: BoolArray | None = None) -> NumericNoise:
     """What asking again, and other batch sizes, change in the answers.
 
-    The images are asked about all at once, again all at once, in batches of 7 and one at a time. Of a model that gives
+    The images are asked about all at once, again all at once, in batches of 7 and one at a time; then in a batch of
+    2,048 (of images beyond 55x55 pixels fewer), each image at many places of it, whatever a device is usually handed at
+    once. What such a batch changes counts from :data:`NOTICEABLE` on. Of a model that gives
     logits these are compared, since softmax hides all that moves where one logit is far above the others. A change of
     the logits is given as the largest change of a probability that it makes on an image on which the model is least
     sure: when the differences between logits change by up to r, the log-odds of no class change by more, and no
@@ -108,25 +122,79 @@ def numeric_noise(black_box: BlackBox, images: UInt8Array) -> NumericNoise:
     Args:
         black_box: a prepared model.
         images: uint8 (N, C, H, W), N >= 1, real ones; see :func:`probe_rows`.
+        drawn: bool (N,), which of them were drawn at random; None: all.
 
     Raises:
         UserError, RunError: as ``predict`` raises them; also for no images.
     """
     if len(images) == 0:
         raise UserError(f"The numeric noise of model {black_box.name} cannot be measured without images.")
+    began = time.monotonic()
     together = _in_batches(black_box, images, len(images))
-    moved = []
+    pace = (time.monotonic() - began) / len(images)
+    moved, flipped = [], np.zeros(len(images), dtype=np.bool_)
     for size in (len(images), _ODD_BATCH, 1):
         occasion = f"numeric noise in batches of {size}" + (", one at a time" if black_box.alone else "")
         with black_box.answers.bypass(occasion):
-            moved.append(_moved(black_box, together, _in_batches(black_box, images, size)))
-    return NumericNoise(repeat=moved[0], batches=max(moved[1:]))
+            answers = _in_batches(black_box, images, size)
+        moved.append(_moved(black_box, together, answers))
+        flipped |= _labels(black_box, answers) != _labels(black_box, together)
+    noise = NumericNoise(repeat=moved[0], batches=max(moved[1:]))
+    places = _places(black_box, images, pace)
+    if places > len(images):
+        rows = np.random.default_rng(_SEED).permutation(np.resize(np.arange(len(images)), places))
+        large = _at_once(black_box, images[rows])
+        if large is None:
+            noise = replace(noise, refused=places)
+        elif (apart := _moved(black_box, together[rows], large)) >= NOTICEABLE:
+            noise = replace(noise, batches=max(noise.batches, apart))
+            flipped[rows[_labels(black_box, large) != _labels(black_box, together)[rows]]] = True
+    counted = flipped if drawn is None else flipped[drawn]
+    return replace(noise, flipped=int(counted.sum()), drawn=len(counted))
+
+
+def _places(black_box: BlackBox, images: UInt8Array, pace: float) -> int:
+    """How large a batch can be tried, of a model that takes ``pace`` seconds for an image; 0: no other than the usual.
+
+    What a server is sent may be paid for, so it is sent no more for this.
+    """
+    if black_box.alone or black_box.fixed_batch is not None or black_box.url is not None:
+        return 0
+    height, width = black_box.input_size or images.shape[2:]
+    largest = min(_LARGEST, _PIXELS // (height * width), black_box.largest_batch or _LARGEST)
+    return min(largest, int(_PATIENCE / pace)) if pace > 0 else largest
+
+
+def _at_once(black_box: BlackBox, images: UInt8Array) -> Float32Array | None:
+    """The raw outputs of all images in one batch; None: the model fails on so many."""
+    usual = black_box.batch_size
+    black_box.batch_size = len(images)
+    try:
+        return black_box.raw_outputs(images)
+    except ServiceError:
+        raise
+    except (RunError, UserError):
+        if len(images) <= usual:
+            raise
+        return None  # how many it takes is its own affair, as long as it is not asked about more
+    finally:
+        black_box.batch_size = usual
+
+
+def _probabilities(black_box: BlackBox, raw: Float32Array) -> torch.Tensor:
+    logits = black_box.preprocessing.outputs == "logits"
+    return to_probabilities(torch.tensor(raw), "logits" if logits else "probabilities")
+
+
+def _labels(black_box: BlackBox, raw: Float32Array) -> Int64Array:
+    """int64 (N,): what raw outputs say, in the model's own order of classes."""
+    return _probabilities(black_box, raw).argmax(dim=1).numpy()
 
 
 def _moved(black_box: BlackBox, first: Float32Array, second: Float32Array) -> float:
     """Of raw outputs, float32 (N, columns)."""
     if black_box.preprocessing.outputs != "logits":
-        one, other = (to_probabilities(torch.tensor(each), "probabilities") for each in (first, second))
+        one, other = (_probabilities(black_box, each) for each in (first, second))
         return float((one - other).abs().max())
     change = second.astype(np.float64) - first
     if change.shape[1] == 1:  # the logit of the second of two classes is a difference already

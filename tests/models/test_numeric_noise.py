@@ -48,10 +48,10 @@ def test_a_change_from_call_to_call_is_measured(images):
         calls.append(1)
         return two_classes(np.full(len(pixels), 0.5 + 0.02 * len(calls)))
 
-    # one image: four calls in all, the last three after the first
+    # one image: five calls in all, the last four after the first
     noise = numeric_noise(box_of(drifts, images), images[:1])
     assert noise.repeat == pytest.approx(0.02, abs=1e-6)
-    assert noise.remaining == pytest.approx(0.06, abs=1e-6)
+    assert noise.remaining == pytest.approx(0.08, abs=1e-6)
     assert not noise.deterministic
 
 
@@ -168,6 +168,57 @@ def test_of_large_images_there_are_fewer():
     assert probed((1, 64, 72)) == 56
 
 
+def test_a_model_that_is_wrong_from_a_place_of_a_large_batch_on_is_asked_there(images):
+    """Whatever is handed to it at once otherwise."""
+
+    def forgets(pixels):
+        p = pixels.reshape(len(pixels), -1)[:, :4] + 0.1
+        p[64:] = np.roll(p[64:], 1, axis=1)
+        return p
+
+    box = box_of(forgets, images)
+    box.batch_size = 64
+    half = np.arange(len(images)) < len(images) // 2
+    noise = settle_batches(box, images, half)
+    assert (noise.alone, noise.flipped, noise.drawn) == (True, half.sum(), half.sum())
+    assert box.batch_size == 64
+
+
+def test_a_label_that_changes_in_small_batches_alone_is_counted(images):
+    def confused(pixels):
+        p = pixels.reshape(len(pixels), -1)[:, :4] + 0.1
+        return np.roll(p, 1, axis=1) if 2 <= len(pixels) <= 7 else p
+
+    noise = settle_batches(box_of(confused, images), images)
+    assert len(images) % 7 == 1  # the last one is alone
+    assert (noise.alone, noise.flipped, noise.drawn) == (True, len(images) - 1, len(images))
+
+
+def test_a_batch_is_no_larger_than_a_model_takes_and_fewer_of_large_images(images):
+    asked = []
+
+    def takes_at_most(most):
+        def model(pixels):
+            asked.append(len(pixels))
+            if len(pixels) > most:
+                raise ValueError(f"at most {most}")
+            return np.full((len(pixels), 2), 0.5, dtype=np.float32)
+
+        return model
+
+    box = box_of(takes_at_most(300), images)
+    noise = settle_batches(box, images)
+    assert (noise.refused, max(asked), noise.remaining) == (2_048, 2_048, 0.0)
+    asked.clear()
+    box = box_of(takes_at_most(300), images)
+    box.largest_batch = 300  # as its file says
+    assert (settle_batches(box, images).refused, max(asked)) == (0, 300)
+    asked.clear()
+    large = np.zeros((4, 3, 224, 224), dtype=np.uint8)
+    settle_batches(box_of(takes_at_most(300), large), large)
+    assert max(asked) == 128
+
+
 def test_each_image_is_asked_about_four_times(images):
     asked = []
 
@@ -178,6 +229,6 @@ def test_each_image_is_asked_about_four_times(images):
     box = box_of(count, images)
     asked.clear()
     assert numeric_noise(box, images).remaining == 0.0
-    assert sum(asked) == 4 * len(images)
+    assert sum(asked) == 4 * len(images) + 2_048
     with pytest.raises(UserError, match="without images"):
         numeric_noise(box, images[:0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +172,27 @@ class Leaking(nn.Module):
         self.seen += len(images) * 2e-5
         logits: torch.Tensor = self.network(images)
         return logits + self.seen * torch.eye(CLASSES)[3]
+
+
+@pytest.mark.parametrize("wrong", [range(2, 8), range(65, 10_000)], ids=["small", "large"])
+def test_a_candidate_that_is_wrong_in_batches_of_some_size_is_an_error(
+    wrong: range, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """No real image gets another label alone than in the batches of 64 that it is usually in."""
+    base = Candidates(model_files["a_onnx"])
+
+    def candidate(images: np.ndarray) -> Float32Array:
+        logits = base._logits(images)
+        if len(images) in wrong:
+            logits[min(wrong) - 2 :] *= -1
+        return logits
+
+    data = ImageSet(load("digits:test").images, None, (), "digits without labels")
+    result = check(model_files["a_onnx"], candidate, data=data, config=quick, output=tmp_path / "run")
+    assert [each.name for each in result.conditions if each.status is Status.ERROR] == ["steadiness"]
+    found = condition(result, "steadiness").sentence
+    assert re.search(r"gives 6\d of 64 real images \(\S+%\) another label when other images are in the batch", found)
+    assert result.values.real is not None and result.values.real.count == 0
 
 
 @pytest.mark.parametrize("labelled", [True, False])

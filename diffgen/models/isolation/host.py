@@ -86,6 +86,7 @@ class Host:
             "format": box.format,
             "fixed_batch": box.fixed_batch,
             "batch_size": box.batch_size,
+            "largest_batch": box.largest_batch,
             "class_names": list(box.class_names),
             "remarks": list(box.remarks),
             "scale": box.preprocessing.scale,

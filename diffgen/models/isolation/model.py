@@ -66,6 +66,7 @@ class IsolatedModel(BlackBox):
         self.format = said.text("format") or kind.value
         self.fixed_batch = said.count("fixed_batch")
         self.batch_size = min(self.batch_size, said.count("batch_size") or self.batch_size)
+        self.largest_batch = said.count("largest_batch")
         self.unpickled = allow_pickle and said.flag("unpickled")
         self.remarks = tuple(said.texts("remarks")[:_MAX_REMARKS])
         self._grey_levels_only = said.flag("grey_levels_only")
