@@ -201,14 +201,14 @@ class CheckHooks(ComparisonHooks):
             known=self._known(),
             silences=(*prepared.real.silences, *silences_since(prepared.models, self._unanswered)),
         )
-        files = folder.manifest["files"]
+        files, data = folder.manifest["files"], folder.manifest["data"]
         record = make_record(
             self.values,
             (*evaluate(self.values, self.config.limits), *ratchet(self.values, self.accepted)),
             self.config.limits,
             base=files["A"],
             candidate=files["B"],
-            data=prepared.images.source,
+            data=data["source"],  # as it was given, also where a resumed check has found it by its whole path
             store=None if self.place is None else str(self.place),
             class_names=names,
             seconds=time.monotonic() - self._started,

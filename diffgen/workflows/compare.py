@@ -38,7 +38,7 @@ from diffgen.models import BlackBox
 from diffgen.numerics import own_numerics
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.lock import RunLock, check_free
+from diffgen.runs.lock import RunLock
 from diffgen.sources.gan_family import split_of_gan
 from diffgen.techniques import technique_class
 from diffgen.threads import all_threads
@@ -134,9 +134,11 @@ def run_comparison(
     answers = answers_digest(config, images.image_shape)
     path = Path(output) if output is not None else _new_folder(black_boxes)
     path = check_output(path, force=force)
-    check_free(path)
     check_query_budgets(black_boxes, images)
     with ExitStack() as held:
+        if not path.exists():
+            held.callback(_remove_if_empty, path)  # what was ended before there is a run
+        held.enter_context(RunLock(path))  # so that nobody begins a second one there meanwhile
         for model in black_boxes:
             held.callback(model.answers.detach)
             model.answers.attach(None)
@@ -186,9 +188,6 @@ def run_comparison(
         }
 
         def open_folder(found: CompareConfig) -> RunFolder:
-            if not path.exists():
-                held.callback(_remove_if_empty, path)  # what was interrupted while it was made
-            held.enter_context(RunLock(path))
             folder = RunFolder.create(path, config=to_dict(found), manifest=manifest, force=force)
             attach_answers(black_boxes, folder)
             return folder

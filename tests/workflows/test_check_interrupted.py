@@ -7,12 +7,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, RemoteConfig, replace
 from diffgen.events import StopToken
 from diffgen.gate.conditions import Status
 from diffgen.techniques.random_latent import RandomLatent
+from diffgen.types import ImageSet
 from diffgen.workflows.check import check, resume_check
 from tests.models.remote.oip_server import OipServer, onnx_model
 from tests.workflows.breaking import InSearch
@@ -28,13 +30,18 @@ def record_of(run: Path) -> dict[str, Any]:
     return json.loads((run / "results.json").read_text(encoding="utf-8"))["check"]
 
 
-def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config: CheckConfig, tmp_path: Path) -> None:
+def test_an_interrupted_search_is_an_error(
+    model_files: dict[str, Path], config: CheckConfig, digits: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert digits.labels is not None
+    np.savez("digits.npz", images=digits.images, labels=digits.labels)
     stop = StopToken()
     watch = InSearch(model_files["a"], stop.stop)
     result = check(
         model_files["a"],
         watch.candidate,
-        data="digits:test",
+        data="digits.npz",
         config=config,
         output=tmp_path / "cut",
         events=watch,
@@ -44,7 +51,9 @@ def test_an_interrupted_search_is_an_error(model_files: dict[str, Path], config:
     assert "interrupted" in record_of(tmp_path / "cut")["values"]["search"]["problem"]
     assert result.report.name == "report.html"  # what was found until then is shown
     # base and candidate are one network, also to the rest of the search
+    monkeypatch.chdir(tmp_path.parent)
     again = resume_check(result.run, candidate=watch.candidate, store=tmp_path / "store")
+    assert record_of(tmp_path / "cut")["data"] == "digits.npz"  # as it was given
     assert (again.status, again.values.search.queries) == (Status.PASS, 600)
     assert record_of(tmp_path / "cut")["store"] == str(tmp_path / "store")
 

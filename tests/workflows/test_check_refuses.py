@@ -17,7 +17,7 @@ from diffgen.config import CheckConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
 from diffgen.data.picture_file import encode_png
 from diffgen.errors import UserError
-from diffgen.events import Progress
+from diffgen.events import Event, Progress, StageStarted
 from diffgen.gate.conditions import Status
 from diffgen.runs.folder import RunFolder
 from diffgen.types import Float32Array, ImageSet
@@ -329,3 +329,22 @@ def test_a_value_left_out_as_the_background_is_not_the_answer(
     assert smells.status is Status.FAIL and "with the value for the background" in smells.sentence
     # its second-best answers are the base's, and count for nothing
     assert result.values.accuracy is not None and result.values.accuracy.candidate_right == 0
+
+
+def test_a_second_check_into_one_folder_is_refused_before_it_asks(
+    model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """Also while the first one asks about the real images, when it has written nothing yet."""
+    run, told, refused = tmp_path / "run", Recording(), []
+
+    def begin_another(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.name == "Asking the models about the real images":
+            with pytest.raises(UserError, match=r"run folder .*run is in use by process \d+") as caught:
+                check(model_files["a"], model_files["b"], data="digits:test", config=quick, output=run, events=told)
+            refused.append(caught.value)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check(model_files["a"], model_files["b"], data="digits:test", config=quick, output=run, events=begin_another)
+    assert len(refused) == 1 and not any("odels" in stage for stage in told.totals)
+    assert not run.exists()
