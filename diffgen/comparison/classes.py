@@ -162,6 +162,17 @@ def background_smell(model: BlackBox, role: str, data: ImageSet) -> tuple[str, i
     return sentence if wins.mean() > _BACKGROUND_WINS else "", int((~wins).sum()), len(wins)
 
 
+def several_labels(models: Sequence[BlackBox]) -> tuple[str, ...]:
+    """A sentence about each model that gives an image several labels, where one is compared."""
+    return tuple(
+        f"Model {role} ({model.name}) gives values near 1 to several classes of one image, as where a picture has "
+        "several labels, and diffgen compares the class with the highest value; give a model that gives each image one "
+        "label, or say with --outputs scores that the highest value alone counts."
+        for role, model in zip(roles(models), models, strict=True)
+        if model.several_labels
+    )
+
+
 def background_remarks(models: Sequence[BlackBox]) -> tuple[str, ...]:
     """A sentence about each model of whose values one is left out."""
     return tuple(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
-from diffgen.comparison.classes import background_remarks, settle_background
+from diffgen.comparison.classes import background_remarks, settle_background, several_labels
 from diffgen.comparison.model_times import ModelTimes
 from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
@@ -177,6 +177,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         warnings=(
             *(remark for model in models for remark in model.remarks),
             *background_remarks(models),
+            *several_labels(models),
             *silences,
             *batched,
             *(_refuses(model, role, noise) for model, role, noise in asked if noise.refused),

@@ -89,7 +89,7 @@ def _conditions(values: GateValues, limits: Limits) -> Iterator[Condition]:
         )
     yield from _gross("background_real", values.background, GROSS_BACKGROUND, points)
     yield from _classes(values)
-    yield from _outputs(values)
+    yield from _outputs(values, limits)
     if limits.max_new_behaviours is not None:
         yield _new("new_behaviours", len(values.new), values, limits.max_new_behaviours)
     if limits.max_new_faults is not None and values.jury:
@@ -167,15 +167,24 @@ def _classes(values: GateValues) -> Iterator[Condition]:
         yield Condition("classes", Status.WARN, "", sentence)
 
 
-def _outputs(values: GateValues) -> Iterator[Condition]:
-    """A warning where whatever reads the candidate's answers gets another number of them."""
+def _outputs(values: GateValues, limits: Limits) -> Iterator[Condition]:
+    """A warning where whatever reads the candidate's answers gets something else; who limits the shift allows none."""
+    base, candidate = values.outputs
+    sentences = []
+    if base != candidate:
+        sentences.append(
+            f"The base answers with {base}, the candidate with {candidate}; they are compared as probabilities, but "
+            "what reads its answers elsewhere gets other numbers."
+        )
     if values.left_out[0] != values.left_out[1]:
         more, than = ("base", "candidate") if values.left_out[0] else ("candidate", "base")
-        sentence = (
+        sentences.append(
             f"The {more} answers with one value more than the {than}, which is taken for the background and left out; "
             "what reads its answers elsewhere must know of it."
         )
-        yield Condition("outputs", Status.WARN, "", sentence)
+    if sentences:
+        shifted = base != candidate and limits.max_shift is not None
+        yield Condition("outputs", Status.FAIL if shifted else Status.WARN, "", " ".join(sentences))
 
 
 def _smells(values: GateValues) -> Condition:

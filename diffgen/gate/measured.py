@@ -88,8 +88,11 @@ def _measured(values: GateValues) -> Iterator[Measured]:
     yield from _undecided("background_real", values.background)
     if values.classes is not None:
         yield Measured("classes", "{:,} of {:,}".format(*values.classes))
+    parts = [] if values.outputs[0] == values.outputs[1] else ["{}, now {}".format(*values.outputs)]
     if values.left_out[0] != values.left_out[1]:
-        yield Measured("outputs", "one more in the " + ("base" if values.left_out[0] else "candidate"))
+        parts.append("one more in the " + ("base" if values.left_out[0] else "candidate"))
+    if parts:
+        yield Measured("outputs", "; ".join(parts))
     new = len(values.new)
     yield Measured("new_behaviours", f"{new:,} new, {len(values.behaviours) - new:,} known")
     if values.jury:

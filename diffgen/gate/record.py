@@ -99,6 +99,7 @@ def make_record(
             "regression_faults": _rate(values.faults),
             "calibration_rise": _drop(values.calibration),
             "labels_alone": list(values.labels_alone),
+            "outputs": list(values.outputs),
             "left_out": list(values.left_out),
             "shift_real": _shift(values.shift_real),
             "shift_random": _shift(values.shift_random),
@@ -207,6 +208,7 @@ _check_record = fields(
                 **dict.fromkeys(("undecided_real", "unanswered_real", "background_real"), or_none(_check_undecided)),
                 "classes": or_none(rows(whole(), least=2, most=2)),
                 **dict.fromkeys(("labels_alone", "left_out"), rows(flag, least=2, most=2)),
+                "outputs": rows(text, least=2, most=2),
                 **dict.fromkeys(
                     ("top5_flips_real", "top5_flips_random", "sure_disagreement_real"), or_none(check_rate)
                 ),
@@ -256,6 +258,7 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
         background=_read(Undecided, values.get("background_real")),
         classes=_pair(values.get("classes")),
         labels_alone=_pair(values.get("labels_alone")) or (False, False),
+        outputs=_pair(values.get("outputs")) or ("", ""),
         left_out=_pair(values.get("left_out")) or (False, False),
         real=_read(Rate, values["disagreement_real"]),
         random=_read(Rate, values["disagreement_random"]),

@@ -304,6 +304,7 @@ class GateValues:
             most often, the base's answers taken for right; None with labels.
         calibration: None without labels, or where a model gives no probabilities but labels alone.
         labels_alone: of base and candidate, whether it does.
+        outputs: of base and candidate, what each answers with before it is made into probabilities, in words.
         left_out: of base and candidate, whether it answers with one value more, for the background.
     """
 
@@ -333,6 +334,7 @@ class GateValues:
     class_disagreement: ClassDrop | None = None
     calibration: CalibrationRise | None = None
     labels_alone: tuple[bool, bool] = (False, False)
+    outputs: tuple[str, str] = ("", "")
     left_out: tuple[bool, bool] = (False, False)
     variations: AccuracyDrop | None = None
     varied: int = 0

@@ -32,6 +32,8 @@ from diffgen.models.outputs import (
     find_fault,
     find_first_fault,
     leave_unanswered,
+    names_several_labels,
+    outputs_in_words,
     picked,
     to_probabilities,
 )
@@ -68,6 +70,8 @@ class BlackBox(ABC):
         preprocessing: nothing in it is None; after ``prepare`` neither layout nor outputs is "auto".
         image_shape: (C, H, W) of the images it is asked about; known after ``prepare``.
         num_classes: K; 0 before ``prepare``.
+        answers_with: what its own outputs are, in words, by their values alone; known after ``prepare``.
+        several_labels: it gives an image several labels, and nobody has said that the highest value alone counts.
         fixed_batch: the only batch size that the model takes, or None. Shorter batches are padded.
         largest_batch: the most images that it takes at once, or None: nobody says.
         alone: images are handed over one at a time; see :meth:`ask_alone`.
@@ -96,6 +100,8 @@ class BlackBox(ABC):
         self.unpickled = settings.unpickled
         self.image_shape: ImageShape | None = None
         self.num_classes = 0
+        self.answers_with = ""
+        self.several_labels = False
         self.fixed_batch: int | None = None
         self.largest_batch: int | None = None
         # Where _ask wants its input; formats that compute outside torch change it to the CPU.
@@ -247,6 +253,8 @@ class BlackBox(ABC):
         if fault is not None:
             raise UserError(f"On real images, model {self.name} {fault}")
         self._kind = given or decide_outputs(raw)
+        self.answers_with = outputs_in_words(raw)
+        self.several_labels = given is None and names_several_labels(raw)
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
         self._columns = raw.shape[1]
         self._all_names = self._all_names or self.own_class_names

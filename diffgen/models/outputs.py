@@ -18,6 +18,9 @@ OutputKind = Literal["probabilities", "logits", "scores"]
 _BELOW_ZERO = 1e-4
 # An int8 softmax has steps of 1/256, so that the sum of a row is off by up to about 2/100.
 _SUM_TOLERANCE = 0.05
+# Of the logarithm of a sum of probabilities, of which 8 bits leave less; of logits it is far from 0.
+_LOG_SUM_TOLERANCE = 0.25
+_NEAR_ONE, _SEVERAL = 0.9, 0.05  # a value; the share of images that have two, where more than one is meant to be
 # Outputs that were found to be probabilities may leave [0, 1] by this much before we say that they are none.
 _LATER_TOLERANCE = 0.01
 _NAMED = 8
@@ -144,6 +147,28 @@ def decide_outputs(raw: torch.Tensor) -> OutputKind:
     if float((raw.sum(dim=1) - 1.0).abs().amax()) <= _SUM_TOLERANCE:
         return "probabilities"
     return "scores" if high <= 1.0 + _BELOW_ZERO else "logits"
+
+
+def outputs_in_words(raw: torch.Tensor) -> str:
+    """What the outputs of a model are by their values alone, worded to follow "answers with"; of real images.
+
+    Args:
+        raw: floating (N, K), N >= 1, finite.
+    """
+    kind = decide_outputs(raw)
+    if raw.shape[1] == 1:
+        return f"{kind} of the second of two classes alone"
+    if kind == "logits" and float(raw.logsumexp(dim=1).abs().amax()) <= _LOG_SUM_TOLERANCE:
+        return "logarithms of probabilities"
+    return {"probabilities": "probabilities that sum to 1", "scores": "values from 0 to 1 that do not sum to 1"}.get(
+        kind, kind
+    )
+
+
+def names_several_labels(raw: torch.Tensor) -> bool:
+    """Whether two values or more are near 1 for some images, as where a picture may have several labels."""
+    several = (raw >= _NEAR_ONE).sum(dim=1) > 1
+    return decide_outputs(raw) == "scores" and float(several.float().mean()) >= _SEVERAL
 
 
 def find_fault(raw: torch.Tensor, kind: OutputKind) -> str | None:

@@ -26,6 +26,7 @@ from diffgen.gate.answers import (
 from diffgen.gate.classes import worst_classes
 from diffgen.gate.values import GateValues, Shift, Steadiness
 from diffgen.models import BlackBox
+from diffgen.models.answer_table import AnswerTable
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Int64Array, UInt8Array
 
@@ -58,6 +59,7 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         undecided=undecided(kept, margin),
         unanswered=only_one(*real.unanswered.T) if real.silences else None,
         background=only_one(*missing.T) if any(map(_leaves_out, models)) else None,
+        outputs=_outputs(*models),
         left_out=(_leaves_out(models[0]), _leaves_out(models[1])),
         real=rate(kept, margin, said),
         top5_real=top5_rate(real.answers),
@@ -86,6 +88,12 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         labels_alone=(base, candidate),
         calibration=None if base or candidate else calibration_rise(real.answers, said, labels),
     )
+
+
+def _outputs(base: BlackBox, candidate: BlackBox) -> tuple[str, str]:
+    """Nothing where one is a table of answers, which nobody else reads."""
+    table = isinstance(base, AnswerTable) or isinstance(candidate, AnswerTable)
+    return ("", "") if table else (base.answers_with, candidate.answers_with)
 
 
 def _smells(real: RealAnswers, limits: Limits) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffgen.comparison.classes import several_labels
 from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.results import class_names
@@ -83,6 +84,16 @@ def check_base(images: ImageSet, real: RealAnswers) -> None:
             f"{why.removesuffix('.')}, and no candidate can be checked against such a base; mend that, or say "
             "--data-labels ignore to check without labels."
         )
+
+
+def check_outputs(models: Sequence[BlackBox]) -> None:
+    """See that each model gives an image one label: among several the highest value says little.
+
+    Raises:
+        UserError: one gives several.
+    """
+    for sentence in several_labels(models):
+        raise UserError(sentence)
 
 
 def check_tables(config: CheckConfig, store: Store, models: Sequence[BlackBox]) -> None:

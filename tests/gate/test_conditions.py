@@ -65,6 +65,25 @@ def test_another_number_of_values_is_a_warning(base: bool, candidate: bool) -> N
 
 
 @pytest.mark.parametrize(
+    ("candidate", "max_shift", "status"),
+    [("logits", None, "WARN"), ("logits", 0.5, "FAIL"), ("probabilities", 0.5, None)],
+)
+def test_another_kind_of_output_is_a_warning_and_no_kept_shift(
+    candidate: str, max_shift: float | None, status: str | None
+) -> None:
+    measured = values(outputs=("probabilities", candidate), shift_real=Shift(0.0, 100), shift_random=Shift(0.0, 100))
+    assert statuses(measured, Limits(max_shift=max_shift)).get("outputs") == status
+    who = {each.name: each.value for each in table_of(measured)}.get("outputs")
+    assert who == (None if status is None else "probabilities, now logits")
+
+
+@pytest.mark.parametrize(("only_candidate", "only_base", "status"), [(1, 0, "FAIL"), (0, 1, "WARN"), (0, 0, "WARN")])
+def test_an_answer_that_is_no_number_needs_no_limit(only_candidate: int, only_base: int, status: str) -> None:
+    silent = Undecided(only_candidate, 1000, only_base=only_base)
+    assert statuses(values(unanswered=silent, silences=("It is silent.",)), Limits())["unanswered_real"] == status
+
+
+@pytest.mark.parametrize(
     ("kept", "of", "allowed", "status"),
     [
         (50, 100, None, "FAIL"),

@@ -13,6 +13,7 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import RunError, UserError
 from diffgen.models import BlackBox, load
+from diffgen.models.outputs import names_several_labels, outputs_in_words
 
 
 def pick(values):
@@ -407,3 +408,23 @@ def test_a_module_of_the_caller_is_in_its_own_mode_after_it_is_asked(outputs: st
     assert np.array_equal(box.predict(images), box.predict(images))
     assert seen and not any(map(any, seen))
     assert {name: part.training for name, part in network.named_modules()} == modes
+
+
+def test_what_outputs_are_is_told_by_their_values():
+    logits = torch.randn(64, 10, generator=torch.Generator().manual_seed(0)) * 4
+    probabilities = logits.softmax(dim=1)
+    kinds = {
+        "logits": logits,
+        "probabilities that sum to 1": probabilities,
+        "logarithms of probabilities": logits.log_softmax(dim=1),
+        "values from 0 to 1 that do not sum to 1": 0.1 * probabilities,
+        "logits of the second of two classes alone": logits[:, :1],
+        "probabilities of the second of two classes alone": probabilities[:, :1],
+    }
+    assert [outputs_in_words(raw) for raw in kinds.values()] == list(kinds)
+    eight_bits = (probabilities * 255).round() / 255
+    assert outputs_in_words(eight_bits) == "probabilities that sum to 1"
+    assert outputs_in_words((logits.log_softmax(dim=1) * 8).round() / 8) == "logarithms of probabilities"
+    # one sigmoid for each class, of a picture with one label and of pictures with several
+    assert not names_several_labels(logits.sigmoid() * (logits == logits.amax(dim=1, keepdim=True)))
+    assert names_several_labels(torch.sigmoid(logits * 4)) and not names_several_labels(logits * 4)

@@ -134,6 +134,23 @@ def test_an_answer_beyond_the_classes_is_wrong(
     assert outputs.status is Status.WARN and outputs.sentence.startswith("The candidate answers with one value more")
 
 
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_shift=0.01)])
+def test_logits_in_place_of_probabilities_do_not_pass_unsaid(
+    limits: Limits, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
+) -> None:
+    """They become the same probabilities, so that no shift is seen."""
+    logits = Candidates(model_files["a_onnx"])._logits
+
+    def softmax(images: np.ndarray) -> Float32Array:
+        return torch.from_numpy(logits(images)).softmax(dim=1).numpy()
+
+    result = check(softmax, logits, data="digits:test", config=replace(quick, limits=limits), output=tmp_path / "run")
+    assert result.status is (Status.WARN if limits.max_shift is None else Status.FAIL)
+    assert result.values.shift_real is not None and result.values.shift_real.largest < 0.01
+    sentence = condition(result, "outputs").sentence
+    assert sentence.startswith("The base answers with probabilities that sum to 1, the candidate with logits;")
+
+
 def test_data_of_one_class_are_said_to_be(model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path) -> None:
     digits = load("digits:test")
     assert digits.labels is not None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import CheckConfig, CompareConfig, Limits, ModelSpec, Preprocessing
@@ -20,6 +21,7 @@ from diffgen.testing import assert_no_regression
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
+from tests.recording import Recording
 from tests.workflows.candidates import CLASSES, Candidates
 
 
@@ -163,3 +165,31 @@ def test_what_cannot_be_is_said_before_anything_is_computed(
         )
     assert not (tmp_path / "run").exists()
     told("Checks", case, caught.value)
+
+
+def test_a_model_of_several_labels_is_refused(
+    model_files: dict[str, Path],
+    quick: CheckConfig,
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    """One sigmoid for each class: the highest of several that are 1 is the first of them."""
+    logits = Candidates(model_files["a_onnx"])._logits
+
+    def sigmoids(images: np.ndarray) -> Float32Array:
+        said = torch.from_numpy(logits(images))
+        return torch.sigmoid(10 * (said - said.mean(dim=1, keepdim=True))).numpy()
+
+    given: dict[str, Any] = {"data": "digits:test", "output": tmp_path / "run"}
+    with pytest.raises(UserError, match="values near 1 to several classes of one image") as caught:
+        check(model_files["a"], sigmoids, config=quick, **given)
+    told("Checks", "a model of several labels", caught.value)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(UserError, match="Model A"):
+        check(sigmoids, model_files["a"], config=quick, **given)
+    warned = Recording()
+    compare(model_files["a"], sigmoids, config=quick.compare, events=warned, **given)
+    assert sum("Model B (sigmoids) gives values near 1" in line for line in warned.warnings) == 1
+    specs = (ModelSpec(), ModelSpec(preprocessing=Preprocessing(outputs="scores")))
+    said = replace(quick, compare=replace(quick.compare, models=specs))
+    assert check(model_files["a"], sigmoids, config=said, force=True, **given).values.real is not None
