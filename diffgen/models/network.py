@@ -17,7 +17,7 @@ from diffgen.models.loading import identify
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.onnx import DTYPES, open_session
 from diffgen.models.sniffing import FileKind
-from diffgen.models.torch_module import try_eval
+from diffgen.models.torch_module import InItsOwnType, try_eval
 from diffgen.models.torchscript import open_torchscript
 
 # computes; the sides of the input that the file declares; the largest batch that it allows
@@ -104,7 +104,8 @@ class Network:
     def _open_torchscript(self, device: torch.device) -> _Opened:
         module = open_torchscript(self.path, device).module
         try_eval(module)
-        return lambda batch: module(batch.to(device)), None, None
+        ask = InItsOwnType(module)
+        return lambda batch: ask(batch.to(device)), None, None
 
     def _open_exported(self, device: torch.device) -> _Opened:
         program, _ = open_program(self.path, allow_pickle=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 
-from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.model_settings import ModelSettings
+
+_TYPES = (torch.float16, torch.bfloat16, torch.float64)  # besides float32
 
 
 class TorchModule(BlackBox):
@@ -18,7 +19,7 @@ class TorchModule(BlackBox):
     The module itself is used, not a copy: it is moved to the device, and is in evaluation mode while it is asked.
 
     Args:
-        module: takes float32 (N, C, H, W) and gives (N, K).
+        module: takes (N, C, H, W), in float32 or in the type of its weights, and gives (N, K).
         settings: name, device and so on.
         lent: it is the caller's: each of its parts is back in its own mode whenever it has been asked.
     """
@@ -28,6 +29,7 @@ class TorchModule(BlackBox):
     def __init__(self, module: torch.nn.Module, settings: ModelSettings, *, lent: bool = False) -> None:
         super().__init__(settings)
         self._module = module.to(settings.device)
+        self._typed = InItsOwnType(self._module)
         if lent:
             with evaluating(self._module) as self._has_modes:
                 pass
@@ -35,33 +37,41 @@ class TorchModule(BlackBox):
             self._has_modes = try_eval(self._module)
 
     def _ask(self, batch: torch.Tensor) -> object:
-        try:
-            return self._answer(batch)
-        except RuntimeError as error:
-            kind = self._other_type(batch)
-            if kind is None:
-                raise
-            raise UserError(
-                f"Model {self.name} computes in {kind}, but diffgen hands it float32 images; save it again after "
-                "model.float()."
-            ) from error
-
-    def _answer(self, batch: torch.Tensor) -> object:
         if not self._has_modes:
-            return self._module(batch)
+            return self._typed(batch)
         with evaluating(self._module):
-            return self._module(batch)
+            return self._typed(batch)
 
-    def _other_type(self, batch: torch.Tensor) -> str | None:
-        """The type of the network's weights, if it refuses float32 images and takes the same ones in that type."""
-        weights = next((each.dtype for each in self._module.parameters() if each.is_floating_point()), batch.dtype)
-        if weights == batch.dtype:
-            return None
+
+class InItsOwnType:
+    """A network that is handed float32 and, where it refuses that, the same values in the type that it computes in.
+
+    Args:
+        module: takes one floating tensor.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._type = torch.float32
+
+    def __call__(self, batch: torch.Tensor) -> object:
+        """What the network gives for a float32 tensor; raises whatever it raises to float32."""
         try:
-            self._answer(batch.to(weights))
+            return self._module(batch.to(self._type))
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError:
-            return None
-        return str(weights).removeprefix("torch.")
+            for kind in self._types():
+                with suppress(RuntimeError):
+                    answer = self._module(batch.to(kind))
+                    self._type = kind
+                    return answer
+            raise
+
+    def _types(self) -> tuple[torch.dtype, ...]:
+        """Types that may be the network's; one that was frozen has no weights which tell."""
+        weights = [each.dtype for each in self._module.parameters() if each.is_floating_point()]
+        return tuple(kind for kind in _TYPES if kind in weights or not weights)
 
 
 @contextmanager

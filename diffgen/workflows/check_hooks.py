@@ -44,7 +44,14 @@ from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, ImageSet, Int64Array, UInt8Array
 from diffgen.workflows.check_real import on_real_images, unanswered, what_counts
-from diffgen.workflows.check_requirements import check_base, check_jury, check_labels, check_outputs, check_store, check_tables
+from diffgen.workflows.check_requirements import (
+    check_base,
+    check_jury,
+    check_labels,
+    check_outputs,
+    check_store,
+    check_tables,
+)
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most

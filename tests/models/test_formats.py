@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from diffgen.data import load as load_data
+from diffgen.errors import UserError
 from diffgen.models import load
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.sniffing import FileKind, sniff
@@ -245,3 +246,21 @@ np.save({str(tmp_path / "answers.npy")!r}, box.predict(images))
     with torch.no_grad():
         direct = Quantized()(torch.from_numpy(digits.images.astype(np.float32) / 255)).softmax(dim=1).numpy()
     np.testing.assert_allclose(answers, direct, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("isolate", ["on", "off"])
+def test_torchscript_in_another_type_is_asked_in_that(tmp_path, digits, kind, frozen, isolate):
+    """What the network itself says, of images of the same type; a frozen one has no weights to look at."""
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(2 * 26 * 26, 3)).eval()
+    traced = torch.jit.trace(network.to(kind), torch.zeros(1, 1, 28, 28, dtype=kind))
+    torch.jit.save(torch.jit.freeze(traced) if frozen else traced, tmp_path / "net.pt")
+    box = load(tmp_path / "net.pt", isolate=isolate)
+    box.prepare(digits.images[:100])
+    with torch.inference_mode():
+        expected = network((torch.from_numpy(digits.images[:7]) / 255).to(kind)).float()
+    assert np.array_equal(box.raw_outputs(digits.images[:7]), expected.numpy())
+    with pytest.raises(UserError, match="takes 1x28x28 images but the data has 1x20x28"):
+        load(tmp_path / "net.pt", isolate=isolate).prepare(digits.images[:100, :, :20])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -121,16 +119,3 @@ def test_the_cause_is_read_from_the_end_of_torchscripts_traceback(save_torchscri
     text = message_of(path, blank(1, 28, 28))
     assert text.startswith("Model net.pt fails on the data's 1x28x28 images: RuntimeError: ")
     assert "cannot be multiplied" in text and "Traceback" not in text
-
-
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("first", [torch.nn.Conv2d(1, 2, 3), torch.nn.LayerNorm(28), torch.nn.Flatten()])
-def test_torchscript_of_another_type_is_told_apart_from_a_wrong_shape(tmp_path, kind, first):
-    network = torch.nn.Sequential(copy.deepcopy(first), torch.nn.Flatten(), torch.nn.LazyLinear(3)).eval()
-    network(torch.zeros(1, 1, 28, 28))
-    traced = torch.jit.trace(network.to(kind), torch.zeros(1, 1, 28, 28, dtype=kind))
-    torch.jit.save(traced, tmp_path / "net.pt")
-    name = str(kind).removeprefix("torch.")
-    assert message_of(tmp_path / "net.pt", blank(1, 28, 28)) == (
-        f"Model net.pt computes in {name}, but diffgen hands it float32 images; save it again after model.float()."
-    )
