@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+
+_COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+_REFUSED = re.compile(r"GLOBAL (\S+) was not an allowed global|(Unsupported operand \d+)")
 
 
 def count_of(amount: int, one: str, many: str | None = None) -> str:
@@ -33,3 +37,15 @@ def leading_warning(warned: Mapping[str, str]) -> str:
     said = warned.get("accuracy_drop") or next(iter(warned.values()), "")
     more = count_of(len(warned) - 1, "more warning")
     return f"{said} {more}." if len(warned) > 1 else said
+
+
+def told_by(error: BaseException) -> str:
+    """The one line of an exception's text that tells most, without colours; empty where it says nothing.
+
+    torch surrounds what its reader of weights refuses with a page of advice to people who write programs.
+    """
+    text = _COLOURS.sub("", str(error))
+    if (refused := _REFUSED.search(text)) is not None and "weights_only" in text:
+        return refused[2] or f"it holds {refused[1]}"
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return first.partition(". This is an internal miniz error")[0]

@@ -103,6 +103,7 @@ def load_spec(model: Any, spec: ModelSpec, *, device: torch.device, batch_size: 
         batch_size=batch_size,
         preprocessing=spec.preprocessing,
         arch=spec.opening.arch,
+        weights=spec.opening.weights,
         allow_pickle=spec.opening.allow_pickle,
         class_names=spec.class_names or _names_in(spec.class_names_file),
         class_order=spec.class_order,
@@ -179,6 +180,7 @@ def recorded(config: CompareConfig, models: Sequence[BlackBox], specs: Sequence[
         opening = Opening(
             remote=said.opening.remote,
             arch=model.arch,
+            weights=said.opening.weights,
             allow_pickle=model.unpickled,
             model_timeout=said.opening.model_timeout,
         )
@@ -307,6 +309,7 @@ def _stored_model(
         opening=replace(
             opening,
             model_timeout=opening.model_timeout or before.opening.model_timeout,
+            weights=opening.weights or (before.opening.weights if same else None),
             remote=opening.remote.over(replace(before.opening.remote, auth_env=None)) if same else opening.remote,
         ),
         class_names=before.class_names if same else (),

@@ -33,6 +33,7 @@ from diffgen.config.models import (
     Opening,
     Preprocessing,
     RemoteConfig,
+    Weights,
     is_address,
     roles,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "TrainGanConfig",
     "TrainingSetConfig",
     "TuningConfig",
+    "Weights",
     "applied",
     "asdict",
     "from_dict",

@@ -155,6 +155,7 @@ class RemoteConfig:
 DEFAULT_REMOTE = RemoteConfig(timeout=60.0, retries=8)
 
 Isolate = Literal["auto", "on", "off"]
+Weights = Literal["ema"]
 DEFAULT_MODEL_TIMEOUT = 120.0
 
 
@@ -183,6 +184,11 @@ class Opening:
         metavar="PACKAGE.MODULE:FACTORY",
         common=True,
         brief="Function that builds the network of a state_dict.",
+    )
+    weights: Weights | None = setting(
+        None,
+        "Which of a checkpoint's weights, with --arch: ema, those averaged in training (default: the others).",
+        option="--weights",
     )
     allow_pickle: bool = setting(
         False, "Open pickled models, which runs any code that is in them.", option="--allow-pickle"

@@ -15,6 +15,7 @@ from torch import nn
 from diffgen.errors import UserError
 from diffgen.home import expanded
 from diffgen.runs.opening import open_regular
+from diffgen.wording import told_by
 
 # of the colours of ImageNet, for red, green and blue in [0, 1], as torchvision's weights were trained with
 MEAN = (0.485, 0.456, 0.406)
@@ -51,7 +52,7 @@ def find_weights(name: str, published: Any, given: str | os.PathLike[str] | None
     except Exception as error:  # a damaged file fails in many ways
         kept = Path(torch.hub.get_dir()) / "checkpoints" / Path(published.url).name
         raise UserError(
-            f"The weights of {name} that torchvision keeps in {kept} cannot be read ({_first_line(error)}); delete "
+            f"The weights of {name} that torchvision keeps in {kept} cannot be read ({told_by(error) or type(error).__name__}); delete "
             "that file, and they are downloaded again."
         ) from error
     return weights
@@ -71,7 +72,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
         ) from error
     except Exception as error:  # a damaged file fails in many ways
         raise UserError(
-            f"The weights {path} cannot be read as a state_dict ({_first_line(error)}); give a safetensors file, or "
+            f"The weights {path} cannot be read as a state_dict ({told_by(error) or type(error).__name__}); give a safetensors file, or "
             "one that torch.save(network.state_dict()) wrote."
         ) from error
     if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
@@ -136,7 +137,3 @@ def in_batches(
         return torch.empty(0, features, device=device)
     with torch.inference_mode():
         return torch.cat([encode(batch.to(device)) for batch in images.split(batch_size)])
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

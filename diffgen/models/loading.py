@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate, Preprocessing, RemoteConfig, is_address
+from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate, Preprocessing, RemoteConfig, Weights, is_address
 from diffgen.errors import UserError
 from diffgen.home import expanded
 from diffgen.models.advice import describe_directory, describe_file
@@ -36,6 +36,7 @@ def load(
     preprocessing: Preprocessing | None = None,
     name: str | None = None,
     arch: str | None = None,
+    weights: Weights | None = None,
     allow_pickle: bool = False,
     class_names: Sequence[str] = (),
     class_order: Sequence[int] = (),
@@ -58,6 +59,7 @@ def load(
             file, then from ``DEFAULT_PREPROCESSING``.
         name: what the model is called in messages and reports, or None: its file's name, or its own.
         arch: ``package.module:factory`` that builds the network of a file with weights alone. Runs that code.
+        weights: "ema" takes the averaged ones of a checkpoint that has two kinds, with ``arch``.
         allow_pickle: open a pickle, or another file that does more than compute. Runs whatever code is in the file.
         class_names: K names in the order of the model's answers, or none: those of the sidecar or the file.
         class_order: K numbers, for each class of the model the one that it is counted as, or none.
@@ -86,6 +88,7 @@ def load(
         preprocessing=preprocessing if preprocessing is not None else Preprocessing(),
         class_names=tuple(class_names),
         class_order=tuple(class_order),
+        weights=weights,
     )
     if is_address(model):
         from diffgen.models.remote.model import RemoteModel

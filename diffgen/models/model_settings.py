@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from diffgen.config import Preprocessing
+from diffgen.config import Preprocessing, Weights
 from diffgen.errors import UserError
 from diffgen.models.class_names import is_name
 
@@ -28,6 +28,7 @@ class ModelSettings:
         class_order: K numbers, for each of the model's own classes the class that it is counted as; empty for its
             own order.
         arch: ``package.module:factory`` that built its network, or None.
+        weights: which of the weights in its file, or None.
         unpickled: its file was opened by running the pickle in it.
     """
 
@@ -40,6 +41,7 @@ class ModelSettings:
     class_names: tuple[str, ...] = ()
     class_order: tuple[int, ...] = ()
     arch: str | None = None
+    weights: Weights | None = None
     unpickled: bool = False
 
     def __post_init__(self) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import torch
 
+from diffgen.config import Weights
 from diffgen.errors import UserError
 from diffgen.models.arch import build_network, current_folder_importable
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.torch_module import TorchModule
 from diffgen.models.wording import reason
 
-# Where programs that train put the weights inside a checkpoint, in the order in which they are looked for.
+# Where programs that train put the weights inside a checkpoint, in the order in which they are looked for, and where
+# the mean of these over the last steps of training (exponential moving average).
 _KEYS = ("state_dict", "model_state_dict", "model", "net", "network", "weights")
-# What DataParallel and torch.compile put in front of every name.
-_PREFIXES = ("module.", "_orig_mod.")
+_EMA_KEYS = ("state_dict_ema", "ema_state_dict", "model_ema", "ema_model", "ema")
+_AVERAGED = "n_averaged"  # how many steps, among the weights that torch's AveragedModel has
 # Batch normalization counts batches in training; old files do not have the count, and it changes no answer.
 _COUNTER = "num_batches_tracked"
 _NAMED = 3
@@ -42,9 +44,14 @@ class StateDictModel(TorchModule):
     ) -> None:
         assert settings.arch is not None
         content = _read_safetensors(path) if safetensors else read_torch_file(path, allow_pickle=allow_pickle)
-        weights = find_weights(content, path)
+        weights, place, averaged = find_weights(content, path, settings.weights)
         network = build_network(settings.arch)
-        _load_into(network, weights, path, settings.arch)
+        _load_into(network, _unwrapped(weights, set(network.state_dict())), path, settings.arch)
+        if averaged and settings.weights is None:
+            self.remarks = (
+                f"Of the weights in the file of model {settings.name} those under {place} are taken, not the averaged "
+                f"ones under {averaged}; --weights ema takes these.",
+            )
         super().__init__(network, settings)
 
 
@@ -81,34 +88,63 @@ def unpickle(path: Path) -> object:
         ) from error
 
 
-def find_weights(content: object, path: Path) -> dict[str, torch.Tensor]:
-    """The state_dict inside what a file holds: names of the network's own, without prefixes of wrappers.
+def find_weights(
+    content: object, path: Path, which: Weights | None = None
+) -> tuple[dict[str, torch.Tensor], str, str | None]:
+    """The state_dict inside what a file holds.
+
+    Args:
+        content: of the file.
+        path: of the file, for messages.
+        which: of several; None: not averaged ones where there are others.
+
+    Returns:
+        It, the name that it has in the file or nothing, and the name of averaged weights beside it, if any.
 
     Raises:
         UserError: there is none.
     """
-    if isinstance(content, torch.nn.Module):
-        content = content.state_dict()
-    weights = _tensors(content)
-    if weights is None and isinstance(content, Mapping):
-        for key in _KEYS:
-            inner = content.get(key)
-            weights = _tensors(inner.state_dict() if isinstance(inner, torch.nn.Module) else inner)
-            if weights is not None:
-                break
-    if weights is None:
+    whole = _tensors(content)
+    inside = content if whole is None and isinstance(content, Mapping) else {}
+    found = {key: weights for key in (*_KEYS, *_EMA_KEYS) if (weights := _tensors(inside.get(key))) is not None}
+    averaged = next((key for key in _EMA_KEYS if key in found), None)
+    if which == "ema":
+        if averaged is None:
+            raise UserError(
+                f"{path} holds no averaged weights (under {', '.join(_EMA_KEYS)}); leave --weights ema out, or give "
+                "the checkpoint that has them."
+            )
+        return found[averaged], averaged, averaged
+    if whole is not None:
+        return whole, "", None
+    if not found:
         held = ", ".join(map(str, list(content)[:8])) if isinstance(content, Mapping) else type(content).__name__
         raise UserError(
             f"{path} holds no state_dict where one is looked for (at the top, or under {', '.join(_KEYS)}), but "
             f"{held}; save model.state_dict() alone."
         )
-    for prefix in _PREFIXES:
-        if all(name.startswith(prefix) for name in weights):
-            weights = {name.removeprefix(prefix): tensor for name, tensor in weights.items()}
-    return weights
+    place = next(iter(found))
+    return found[place], place, None if place == averaged else averaged
+
+
+def _unwrapped(weights: dict[str, torch.Tensor], wanted: Set[str]) -> dict[str, torch.Tensor]:
+    """Without what wrappers put in front of every name (Lightning, DataParallel, torch.compile), as far as that helps.
+
+    The network's own names are not touched where they are the file's.
+    """
+    if _AVERAGED in weights and _AVERAGED not in wanted:
+        weights = {name: tensor for name, tensor in weights.items() if name != _AVERAGED}
+    best = weights
+    while len({name.partition(".")[0] for name in weights}) == 1 and all("." in name for name in weights):
+        weights = {name.partition(".")[2]: tensor for name, tensor in weights.items()}
+        if len(wanted & weights.keys()) > len(wanted & best.keys()):
+            best = weights
+    return best
 
 
 def _tensors(content: object) -> dict[str, torch.Tensor] | None:
+    if isinstance(content, torch.nn.Module):
+        content = content.state_dict()
     if not isinstance(content, Mapping) or not content:
         return None
     found = {str(name): value for name, value in content.items() if isinstance(value, torch.Tensor)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from diffgen.wording import told_by
+
 _TORCHSCRIPT_HEAD = "The following operation failed in the TorchScript interpreter."
 _RAISED = re.compile(r"^\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 _ONNXRUNTIME_HEAD = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
@@ -35,8 +37,7 @@ def reason(error: BaseException) -> str:
         causes = _RAISED.findall(text)
         if causes:
             return f"{kind}: {causes[-1].strip()}"
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    first = _ONNXRUNTIME_HEAD.sub("", first)
+    first = _ONNXRUNTIME_HEAD.sub("", told_by(error))
     return f"{kind}: {first}" if first else kind
 
 

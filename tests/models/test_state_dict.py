@@ -15,6 +15,7 @@ from diffgen.config import Preprocessing
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.state_dict import read_torch_file
 
 NETS = """
 import torch
@@ -166,3 +167,58 @@ def test_published_cifar_networks_reach_their_accuracy(shared_folder, name, accu
     box.prepare(data.images[rows[:64]])
     found = (box.predict(data.images[rows]).argmax(axis=1) == data.labels[rows]).mean()
     assert found == pytest.approx(accuracy, abs=0.025)  # two standard errors of 1,500 images
+
+
+@pytest.mark.parametrize("prefix", ["model.", "net.module.", "_orig_mod.module.", "encoder."])
+def test_any_prefix_that_all_names_share_is_taken_off(weights, prefix):
+    """Lightning writes the name of the attribute that holds the network; pickled objects lie beside the weights."""
+    state = torch.load(weights)
+    torch.save({"epoch": 3, "state_dict": {f"{prefix}{name}": tensor for name, tensor in state.items()}}, weights)
+    box = load(weights, arch="state_dict_nets:small")
+    box.prepare(IMAGES)
+    logits = torch.from_numpy(IMAGES / np.float32(255)).flatten(1) @ state["1.weight"].T + state["1.bias"]
+    assert np.allclose(box.raw_outputs(IMAGES), logits, atol=1e-6)
+
+
+def test_a_prefix_that_only_some_names_have_stays(weights):
+    state = torch.load(weights)
+    torch.save({**{f"model.{name}": tensor for name, tensor in state.items()}, "loss.weight": torch.ones(3)}, weights)
+    with pytest.raises(UserError, match=r"2 missing .* 3 that the network does not have \(model\.1\.weight"):
+        load(weights, arch="state_dict_nets:small")
+
+
+@pytest.mark.parametrize(("plain", "averaged"), [("state_dict", "state_dict_ema"), ("model", "model_ema")])
+def test_averaged_weights_beside_others_are_taken_where_that_is_said(weights, plain, averaged):
+    state = torch.load(weights)
+    ema = {"n_averaged": torch.tensor(7), **{f"module.{name}": 2 * tensor for name, tensor in state.items()}}
+    torch.save({plain: state, averaged: ema, "epoch": 3}, weights)
+
+    def answers(**options):
+        box = load(weights, arch="state_dict_nets:small", **options)
+        box.prepare(IMAGES)
+        return box.raw_outputs(IMAGES), box.remarks
+
+    own, remarks = answers()
+    assert remarks == (
+        f"Of the weights in the file of model w.pt those under {plain} are taken, not the averaged ones under "
+        f"{averaged}; --weights ema takes these.",
+    )
+    others, remarks = answers(weights="ema")
+    assert np.allclose(others, 2 * own) and remarks == ()
+    torch.save({averaged: ema}, weights)
+    assert np.allclose(answers()[0], others)
+    torch.save({plain: state}, weights)
+    with pytest.raises(UserError, match="holds no averaged weights .* leave --weights ema out"):
+        answers(weights="ema")
+
+
+def test_what_torch_says_of_a_checkpoint_is_one_plain_sentence(weights, told):
+    torch.save({"state_dict": torch.load(weights), "arguments": argparse.Namespace(lr=1)}, weights)
+    with pytest.raises(UserError) as caught:
+        load(weights, arch="state_dict_nets:small")
+    assert "read as weights alone (UnpicklingError: it holds argparse.Namespace); if it holds" in str(caught.value)
+    told("`--arch`", "a checkpoint with more than weights", caught.value)
+    weights.write_bytes(weights.read_bytes()[: len(weights.read_bytes()) // 2])
+    with pytest.raises(UserError) as caught:
+        read_torch_file(weights, allow_pickle=False)
+    assert str(caught.value).isprintable() and "miniz" not in str(caught.value)
