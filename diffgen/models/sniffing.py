@@ -38,6 +38,11 @@ class FileKind(Enum):
     KERAS_WEIGHTS = "an HDF5 file without a network (perhaps weights of a Keras model)"
     TFLITE = "a TensorFlow Lite model"
     SAVED_MODEL = "the graph of a TensorFlow SavedModel"
+    GRAPH_DEF = "a frozen graph of TensorFlow 1 (.pb)"
+    CORE_ML = "a Core ML model (.mlmodel)"
+    OPENVINO = "an OpenVINO model (.xml)"
+    TENSORRT = "a TensorRT engine"
+    PADDLE = "a PaddlePaddle model (.pdmodel)"
     ORT = "an onnxruntime model (.ort)"
     NUMPY = "a file of NumPy arrays"
     ANSWERS_NPZ = "a table of answers (.npz)"
@@ -71,6 +76,9 @@ ZIP_ERRORS = (
 _ONNX_FIELDS = {1: VARINT, 5: VARINT} | dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), BYTES)
 _ONNX_GRAPH = 7
 _SAVED_MODEL_FIELDS = {1: VARINT, 2: BYTES}
+# Of GraphDef, and of Paddle's ProgramDesc: both begin with a message, of which the first field tells them apart.
+_GRAPH_FIELDS = {1: BYTES, 2: BYTES, 3: VARINT, 4: BYTES, 5: BYTES}
+_CORE_ML_KINDS = 200  # Core ML has the network, of whatever kind, in a field from this number on
 
 
 def sniff(path: Path) -> FileKind:
@@ -90,7 +98,13 @@ def sniff(path: Path) -> FileKind:
         return _zip_kind(path)
     if any(head[offset : offset + len(_HDF5)] == _HDF5 for offset in _HDF5_OFFSETS):
         return _hdf5_kind(path)
-    return _by_magic(head, path) or _protobuf_kind(path) or _text_kind(head) or FileKind.UNKNOWN
+    return (
+        _by_magic(head, path)
+        or _protobuf_kind(path)
+        or _foreign_protobuf_kind(path)
+        or _text_kind(head)
+        or FileKind.UNKNOWN
+    )
 
 
 def _by_magic(head: bytes, path: Path) -> FileKind | None:
@@ -98,6 +112,8 @@ def _by_magic(head: bytes, path: Path) -> FileKind | None:
         return FileKind.TFLITE
     if head[4:8] == b"ORTM":
         return FileKind.ORT
+    if head.startswith(b"ftrt"):
+        return FileKind.TENSORRT
     if head.startswith(b"PAR1"):
         return FileKind.PARQUET
     if head.startswith(b"\x93NUMPY"):
@@ -183,12 +199,31 @@ def _protobuf_kind(path: Path) -> FileKind | None:
     return FileKind.CUT_ONNX if starts_as_onnx else None
 
 
+def _foreign_protobuf_kind(path: Path) -> FileKind | None:
+    """Formats of other programs, in which nothing is opened: they are only named."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        try:
+            found = list(fields(data))
+            numbers = {each.number: each.wire for each in found}
+            if set(_SAVED_MODEL_FIELDS.items()) <= set(numbers.items()) and max(numbers) >= _CORE_ML_KINDS:
+                return FileKind.CORE_ML
+            if found[0].number == 1 and set(numbers.items()) <= set(_GRAPH_FIELDS.items()):
+                first = next(fields(data, found[0].start, found[0].end), None)
+                if first is not None and first.number == 1:
+                    return {BYTES: FileKind.GRAPH_DEF, VARINT: FileKind.PADDLE}.get(first.wire)
+        except MalformedError:
+            pass
+    return None
+
+
 def _text_kind(head: bytes) -> FileKind | None:
     if head.startswith(b"version https://git-lfs.github.com/spec/"):
         return FileKind.GIT_LFS
     start = head.lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return FileKind.HTML
+    if start.startswith((b"<?xml", b"<net ")) and b"<net " in start:
+        return FileKind.OPENVINO
     try:
         # An incremental decoder, because the head may end in the middle of a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(head)

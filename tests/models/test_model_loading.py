@@ -42,6 +42,11 @@ def varint(number):
     return out + bytes([number])
 
 
+def message(number, content):
+    """A field of protobuf that holds another message, or text."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
 def zipped(entries, compression=zipfile.ZIP_STORED):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
@@ -73,8 +78,8 @@ def files(tmp_path_factory) -> dict[str, tuple[FileKind, bytes, str]]:
         torch.export.save(torch.export.export(net, (example,)), folder / "net.pt2")
     array = io.BytesIO()
     np.save(array, np.zeros(3))
-    graph = b"\n\x05hello" + b"x" * 200
-    graph = b"\n" + varint(len(graph)) + graph
+    graph = message(1, b"\n\x05hello" + b"x" * 200)
+    elsewhere = "give the file that it was converted from, or let it answer where it runs: give the address of a server"
     keras = {"metadata.json": "{}", "config.json": "{}", "model.weights.h5": b"\x89HDF\r\n\x1a\n"}
     traced = r"torch\.jit\.save\(torch\.jit\.trace\(.*, torch\.zeros\(1, 3, 224, 224\)\)"
     kinds = FileKind
@@ -115,7 +120,13 @@ def files(tmp_path_factory) -> dict[str, tuple[FileKind, bytes, str]]:
         ),
         "weights.h5": (kinds.KERAS_WEIGHTS, b"\0" * 512 + b"\x89HDF\r\n\x1a\n" + b"\0" * 99, "without a network"),
         "net.tflite": (kinds.TFLITE, b"\x1c\0\0\0TFL3" + b"\0" * 99, r"pip install 'diffgen\[tflite\]'"),
-        "saved_model.pb": (kinds.SAVED_MODEL, b"\x08\x01\x12" + varint(len(graph)) + graph, "--saved-model"),
+        "saved_model.pb": (kinds.SAVED_MODEL, b"\x08\x01" + message(2, graph), "--saved-model"),
+        "frozen.pb": (kinds.GRAPH_DEF, message(1, message(1, b"x") + message(2, b"Placeholder")) * 2, "--graphdef"),
+        "net.pdmodel": (kinds.PADDLE, message(1, b"\x08\x00\x10\x00" + message(4, b"")), "paddle2onnx --model_dir"),
+        "net.mlmodel": (kinds.CORE_ML, b"\x08\x04" + message(2, b"") + message(500, b""), elsewhere),
+        "net.xml": (kinds.OPENVINO, b'<?xml version="1.0"?>\n<net name="m" version="11">\n</net>\n', elsewhere),
+        "net.engine": (kinds.TENSORRT, b"ftrt" + b"\0" * 99, elsewhere),
+        "other.engine": (kinds.UNKNOWN, b"\xff\x00" * 99, f"a TensorRT engine by its name; {elsewhere}"),
         "net.ort": (kinds.ORT, b"\x1c\0\0\0ORTM" + b"\0" * 99, "ONNX file that it was made from"),
         "array.npy": (kinds.NUMPY, array.getvalue(), "not a model"),
         "array.npz": (kinds.NUMPY, zipped({"a.npy": array.getvalue()}), "not a model"),
@@ -219,11 +230,13 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "saved").mkdir()
+    (tmp_path / "net.mlpackage").mkdir()
     (tmp_path / "saved/saved_model.pb").write_bytes(b"")
     os.mkfifo(tmp_path / "pipe")
     for model, message in [
         ("missing.pt", r"The model file missing\.pt does not exist"),
         (tmp_path / "folder", r"is a directory; give a TorchScript \(torch"),
+        (tmp_path / "net.mlpackage", r"is the directory of a Core ML model; give the file that it was converted from"),
         (tmp_path / "saved", r"SavedModel; .*tf2onnx\.convert --saved-model .* --output saved\.onnx"),
         ("pipe", "pipe is not a regular file"),
         # to stat a regular file, whose reading waits for the kernel's next message
