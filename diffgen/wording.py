@@ -40,12 +40,12 @@ def leading_warning(warned: Mapping[str, str]) -> str:
 
 
 def told_by(error: BaseException) -> str:
-    """The one line of an exception's text that tells most, without colours; empty where it says nothing.
+    """The one line of an exception's text that tells most, without colours; its class where it says nothing.
 
     torch surrounds what its reader of weights refuses with a page of advice to people who write programs.
     """
     text = _COLOURS.sub("", str(error))
     if (refused := _REFUSED.search(text)) is not None and "weights_only" in text:
         return refused[2] or f"it holds {refused[1]}"
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return first.partition(". This is an internal miniz error")[0]

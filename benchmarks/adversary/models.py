@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.adversary.harness import Case
+from benchmarks.adversary.harness import FAILED, WORKS, Case
 
 _INSPECT = "diffgen inspect m --data data.npz --device cpu"
 _SAVE = 'torch.save(x, "{victim}/thesis.txt")'
@@ -311,6 +311,23 @@ def cases() -> Iterator[Case]:
             _sidecar(text),
             codes=codes,
         )
+    search = "--data data.npz --technique as_is --filters none --budget 200q --device cpu -q -o out"
+    for kind in ("float16", "bfloat16"):
+        yield Case("models", f"TorchScript in {kind}", f"diffgen check a.pt m {search}", _in_type(kind), codes=(WORKS,))
+    silent = _onnx(_answers_nothing)
+    named = r"NaN or infinity for [\d,]+ of 200 real images: number \d+, \d+"
+    yield Case("models", "NaN on some images", f"diffgen check b.onnx m {search}", silent, codes=(FAILED,), says=named)
+    yield Case(
+        "models", "NaN on some, compared", f"diffgen compare b.onnx m {search}", silent, codes=(WORKS,), says=named
+    )
+    yield Case(
+        "models",
+        "probabilities in place of logits",
+        f"diffgen check b.onnx m {search} --max-shift 0.01",
+        _onnx(_with_softmax),
+        codes=(FAILED,),
+        says="The base answers with logits, the candidate with probabilities that sum to 1",
+    )
     yield Case(
         "models",
         "a sidecar that is a FIFO",
@@ -319,6 +336,44 @@ def cases() -> Iterator[Case]:
         codes=(0, 2),
         seconds=30,
     )
+
+
+def _answers_nothing(model: Any, victim: Path) -> None:
+    """ONNX: NaN is added to the answers to bright images, by the root of a number below 0."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    graph.initializer.append(numpy_helper.from_array(np.asarray(0.35, dtype=np.float32), "bound"))
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["mean"]),
+        helper.make_node("Sub", ["bound", "mean"], ["left"]),
+        helper.make_node("Sqrt", ["left"], ["root"]),
+        helper.make_node("Flatten", ["root"], ["column"]),
+        helper.make_node("Sub", ["column", "column"], ["nothing"]),
+        helper.make_node("Add", ["was_y", "nothing"], ["y"]),
+    ]
+    for node in graph.node:
+        node.output[:] = ["was_y" if name == "y" else name for name in node.output]
+    graph.node.extend(nodes)
+
+
+def _with_softmax(model: Any, victim: Path) -> None:
+    from onnx import helper
+
+    for node in model.graph.node:
+        node.output[:] = ["was_y" if name == "y" else name for name in node.output]
+    model.graph.node.append(helper.make_node("Softmax", ["was_y"], ["y"], axis=1))
+
+
+def _in_type(kind: str) -> Callable[[Path, Path], None]:
+    """TorchScript that computes in another type."""
+
+    def prepare(folder: Path, victim: Path) -> None:
+        import torch
+
+        torch.jit.load(str(folder / "a.pt")).to(getattr(torch, kind)).save(str(folder / "m"))
+
+    return prepare
 
 
 def _made(path: Path) -> Path:

@@ -73,8 +73,8 @@ class RealAnswers:
 def silences_since(models: Sequence[BlackBox], before: Sequence[int]) -> tuple[str, ...]:
     """A sentence about each model that has given no finite answer to pictures since it was ``unanswered`` so often."""
     return tuple(
-        f"Model {role} ({model.name}) gives NaN or infinity for {count_of(model.unanswered - known, 'picture')} beside "
-        "the real images; on such a picture it disagrees with nobody."
+        f"Model {role} ({model.name}) gives NaN or infinity for {count_of(model.unanswered - known, 'picture')} that "
+        "it was asked about later; on such a picture it disagrees with nobody."
         for role, model, known in zip(roles(models), models, before, strict=True)
         if model.unanswered > known
     )

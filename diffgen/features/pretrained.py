@@ -52,7 +52,7 @@ def find_weights(name: str, published: Any, given: str | os.PathLike[str] | None
     except Exception as error:  # a damaged file fails in many ways
         kept = Path(torch.hub.get_dir()) / "checkpoints" / Path(published.url).name
         raise UserError(
-            f"The weights of {name} that torchvision keeps in {kept} cannot be read ({told_by(error) or type(error).__name__}); delete "
+            f"The weights of {name} that torchvision keeps in {kept} cannot be read ({told_by(error)}); delete "
             "that file, and they are downloaded again."
         ) from error
     return weights
@@ -72,7 +72,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
         ) from error
     except Exception as error:  # a damaged file fails in many ways
         raise UserError(
-            f"The weights {path} cannot be read as a state_dict ({told_by(error) or type(error).__name__}); give a safetensors file, or "
+            f"The weights {path} cannot be read as a state_dict ({told_by(error)}); give a safetensors file, or "
             "one that torch.save(network.state_dict()) wrote."
         ) from error
     if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):

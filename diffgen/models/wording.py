@@ -38,7 +38,7 @@ def reason(error: BaseException) -> str:
         if causes:
             return f"{kind}: {causes[-1].strip()}"
     first = _ONNXRUNTIME_HEAD.sub("", told_by(error))
-    return f"{kind}: {first}" if first else kind
+    return f"{kind}: {first}" if text else kind
 
 
 def shape_text(shape: Sequence[int | None]) -> str:

@@ -208,7 +208,7 @@ def test_averaged_weights_beside_others_are_taken_where_that_is_said(weights, pl
     torch.save({averaged: ema}, weights)
     assert np.allclose(answers()[0], others)
     torch.save({plain: state}, weights)
-    with pytest.raises(UserError, match="holds no averaged weights .* leave --weights ema out"):
+    with pytest.raises(UserError, match=r"holds no averaged weights .* leave --weights ema out"):
         answers(weights="ema")
 
 

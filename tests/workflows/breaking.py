@@ -57,7 +57,7 @@ class InSearch:
             self._asked += 1
             if self._asked == 2:
                 self._then()
-        return self._model.predict(np.round(images * 255).astype(np.uint8))
+        return self._model.raw_outputs(np.round(images * 255).astype(np.uint8))
 
 
 def columns(run: str | Path) -> dict[str, np.ndarray]:

@@ -286,7 +286,9 @@ def test_pictures_of_the_search_without_an_answer_are_in_the_verdict(
     result = check(model_files["a"], silent, data="digits:test", config=quick, output=tmp_path / "run")
     found = next(each for each in result.conditions if each.name == "unanswered_real")
     assert found.status is Status.WARN and result.values.unanswered is None
-    assert re.search(r"for [\d,]+ pictures beside the real images; on such a picture it disagrees", found.sentence)
+    assert re.search(
+        r"for [\d,]+ pictures that it was asked about later; on such a picture it disagrees", found.sentence
+    )
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["warnings"].count(found.sentence) == 1
 
 
