@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from diffgen.api import Origins as Origins
     from diffgen.api import PredictResult as PredictResult
     from diffgen.api import Preprocessing as Preprocessing
+    from diffgen.api import Preset as Preset
     from diffgen.api import Preview as Preview
     from diffgen.api import Proposal as Proposal
     from diffgen.api import QuantizeConfig as QuantizeConfig

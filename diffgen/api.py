@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from diffgen.sources.space import Space as Space
     from diffgen.sources.space import WithClass as WithClass
     from diffgen.techniques import Needs as Needs
+    from diffgen.techniques import Preset as Preset
     from diffgen.techniques import RealImages as RealImages
     from diffgen.techniques import Technique as Technique
     from diffgen.techniques import TechniqueContext as TechniqueContext
@@ -162,6 +163,7 @@ _HOMES = {
     "Origins": "diffgen.origins",
     "PredictResult": "diffgen.workflows.predict",
     "Preprocessing": "diffgen.config",
+    "Preset": "diffgen.techniques",
     "Preview": "diffgen.workflows.preview",
     "Proposal": "diffgen.search.proposal",
     "QuantizeConfig": "diffgen.config",

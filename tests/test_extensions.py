@@ -11,13 +11,15 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import diffgen
 from diffgen import extensions
+from diffgen.comparison.named_settings import settled
+from diffgen.comparison.requirements import uses_gan
 from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, GeneratorConfig, SearchConfig
 from diffgen.data import load
 from diffgen.errors import UserError
@@ -273,6 +275,56 @@ def test_settings_of_our_own_technique_from_python(folder: Path, tmp_path: Path)
         output=tmp_path / "run",
     )
     assert RunFolder.open(found.run).config()["search"]["dflare"] == {"mutations": 7}
+
+
+class OwnSearch(RandomLatent):
+    """Draws from a source and says no more than a class of one's own has to."""
+
+    presets = diffgen.Technique.presets
+
+
+class OwnRecipes(RandomLatent):
+    """The same, with presets of its own."""
+
+    presets: ClassVar = {
+        "default": diffgen.Preset(source="seeds"),
+        "rough": diffgen.Preset(SearchConfig(population=7), source="gan", gan={"latent_dim": 9}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "recipe", "source"),
+    [
+        (OwnSearch, None, "mixed"),
+        (OwnRecipes, None, "seeds"),
+        (OwnRecipes, "rough", "gan"),
+        ("random_latent", None, "gan"),
+        ("diffgan", "paper", "gan"),
+    ],
+)
+def test_a_gan_is_trained_for_a_technique_that_says_so_alone(kind: Any, recipe: str | None, source: str) -> None:
+    named = {} if recipe is None else {"preset": recipe}
+    with settled(CompareConfig(), named, technique=kind) as config:
+        assert (config.source.family, config.source.gan) == (source, "auto")
+        assert uses_gan(config) == (source == "gan")
+        if recipe == "rough":
+            assert (config.search.population, config.gan.latent_dim) == (7, 9)
+
+
+def test_a_preset_that_ones_own_technique_does_not_have() -> None:
+    with (
+        pytest.raises(UserError, match=r"no preset of .*OwnRecipes called 'ruff'; known are default, rough"),
+        settled(CompareConfig(), {"preset": "ruff"}, technique=OwnRecipes),
+    ):
+        pass
+
+
+def test_a_search_of_ones_own_draws_from_real_images(folder: Path, tmp_path: Path) -> None:
+    settings = {"data": "digits:test", "budget": "100q", "filters": "none", "output": tmp_path / "run"}
+    found = diffgen.compare(folder / "a.onnx", folder / "b.onnx", technique=OwnSearch, **settings)
+    run = RunFolder.open(found.run)
+    assert (run.config()["source"]["family"], run.manifest["gan"]) == ("mixed", None)
+    assert run.read_triggers().seeds is not None
 
 
 def test_an_exception_of_ones_own_technique_comes_out_as_it_is_and_what_was_found_is_kept(

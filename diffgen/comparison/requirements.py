@@ -16,7 +16,7 @@ from diffgen.models.answer_table import AnswerTable
 from diffgen.search.staging import FEWEST
 from diffgen.sources.registry import FAMILIES, family_of
 from diffgen.tasks.classification import listed
-from diffgen.techniques import PRESETS, Needs, RealImages, technique_class
+from diffgen.techniques import TECHNIQUES, Needs, RealImages, technique_class
 from diffgen.types import ImageSet
 
 _DEFAULT = ("neighbors", "jury", "ssim")  # cheapest first: what one rejects no other is asked about
@@ -169,7 +169,7 @@ def check_settings(config: CompareConfig) -> None:
             "--generator out, or give --discriminator with it for the filter."
         )
     if config.search.validity in ("constraint", "objective") and not needs.filters:
-        able = [name for name in sorted(PRESETS) if technique_class(name).needs(config.search).filters]
+        able = [name for name in sorted(TECHNIQUES) if technique_class(name).needs(config.search).filters]
         raise UserError(
             f"The technique {config.technique} does not ask the filters in the search, but --validity is "
             f"{config.search.validity}; leave it out, or use --technique {' or '.join(able)}."
@@ -261,7 +261,7 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
         UserError: they are not.
     """
     if needs_of(config).labels and images.labels is None:
-        others = [name for name in sorted(PRESETS) if not technique_class(name).needs(config.search).labels]
+        others = [name for name in sorted(TECHNIQUES) if not technique_class(name).needs(config.search).labels]
         missing = f"the data {images.source} has none; give labelled images"
         if config.data_labels == "ignore":
             missing = f"those of the data {images.source} are not used; add --data-labels use if they are the models'"

@@ -1,8 +1,8 @@
 """Published ways to make test inputs: each proposes images and learns from the answers; the search's loop asks."""
 
-from diffgen.techniques.base import Needs, RealImages, Technique, TechniqueContext
+from diffgen.techniques.base import Needs, Preset, RealImages, Technique, TechniqueContext
 from diffgen.techniques.registry import (
-    PRESETS,
+    TECHNIQUES,
     check_settings_tables,
     make,
     preset,
@@ -14,8 +14,9 @@ from diffgen.techniques.registry import (
 )
 
 __all__ = [
-    "PRESETS",
+    "TECHNIQUES",
     "Needs",
+    "Preset",
     "RealImages",
     "Technique",
     "TechniqueContext",

@@ -26,14 +26,14 @@ as real as its seed, encoded and drawn again; this stands in for the discriminat
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.config.schema import Maybe, setting, settings
-from diffgen.techniques.base import Needs, RealImages, TechniqueContext
+from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent.interpolation import Interpolation
 from diffgen.types import Int64Array
 
@@ -55,12 +55,6 @@ class ArgusSettings:
     )
 
 
-PRESETS: dict[str, SearchConfig] = {
-    "default": SearchConfig(),
-    "paper": SearchConfig().with_technique(ArgusSettings(seeds=10, others=3_333, fidelity="none")),
-}
-
-
 class Argus(Interpolation):
     """See the module's text for the rules."""
 
@@ -68,6 +62,12 @@ class Argus(Interpolation):
     shares_count = len(SHARES)
     once = True
     Settings = ArgusSettings
+    presets: ClassVar = {
+        "default": Preset(source="vq"),
+        "paper": Preset(
+            SearchConfig().with_technique(ArgusSettings(seeds=10, others=3_333, fidelity="none")), source="vq"
+        ),
+    }
 
     def __init__(self, context: TechniqueContext) -> None:
         own = self.settings_in(context.config)

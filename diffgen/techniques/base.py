@@ -50,6 +50,21 @@ class Needs:
 
 
 @dataclass(frozen=True)
+class Preset:
+    """Settings of a technique under a name.
+
+    Attributes:
+        search: the settings of the search.
+        source: name of the family of sources that it draws from, unless another one is named; see ``--source``.
+        gan: settings of the GAN that is trained where it draws from one, other than the usual ones.
+    """
+
+    search: SearchConfig = field(default_factory=SearchConfig)
+    source: str = "mixed"
+    gan: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RealImages:
     """The given images and what the models said of them before the search.
 
@@ -165,11 +180,14 @@ class Technique(ABC):
         Settings: class of its own settings, or None. One made by :func:`diffgen.config.schema.settings` has a table of
             its own, such as ``[search.drfuzz]``; any other dataclass has ``[search.own]``.
         settings: made from that table, or None where it has no class.
+        presets: by name, "default" among them. A technique that says nothing has this one alone, and draws
+            from real images with operators if it draws from a source.
         asks_known_images: it asks about the given images as they are and about no others.
     """
 
     seed_requirement: ClassVar[str] = "any real image"
     Settings: ClassVar[type[Any] | None] = None
+    presets: ClassVar[Mapping[str, Preset]] = {"default": Preset()}
     asks_known_images: ClassVar[bool] = False
 
     def __init__(self, context: TechniqueContext) -> None:

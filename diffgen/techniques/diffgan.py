@@ -7,9 +7,9 @@ unless said otherwise):
 
 * population 100 (P 3.3.1; C uses 10,000).
 * latent vectors of 100 genes and no class, in the box [-1, 1], drawn uniformly (P 3.3.1, C). The preset therefore has
-  its own GAN trained (``GAN_SETTINGS``); a GAN or a generator that the user names keeps the length it has. The
-  generator is trained on N(0, 1), so this box holds only vectors that are much shorter (norm 5.8, not 10) than those
-  it was trained on. Architecture, loss and training of the GAN are diffgen's (docs/decisions/007).
+  its own GAN trained; a GAN or a generator that the user names keeps the length it has. The generator is trained on
+  N(0, 1), so this box holds only vectors that are much shorter (norm 5.8, not 10) than those it was trained on.
+  Architecture, loss and training of the GAN are diffgen's (docs/decisions/007).
 * simulated binary crossover, 0.9 per mating (P 3.5, C), distribution index 15 (C: pymoo's default).
 * polynomial mutation, "mutation rate 10 %" (P 3.5). C hands 0.1 to pymoo's ``prob``, which is the share of
   *individuals*; of those one gene in a hundred is changed (pymoo's default, 1 / n). Followed here, index 20.
@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -49,41 +49,40 @@ from diffgen.search.seed_finds import SeedFinds
 from diffgen.search.warm_up import warm_up
 from diffgen.sources.mixed import MixedSource
 from diffgen.sources.space import Genes
-from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Needs, Preset, Technique, TechniqueContext
 
-PRESETS: dict[str, SearchConfig] = {
-    "default": SearchConfig(),
-    "paper": SearchConfig(
-        population=100,
-        prior="box",
-        bound=1.0,
-        crossover_probability=0.9,
-        crossover_eta=15.0,
-        mutation_probability=0.1,
-        mutation_gene_probability=None,
-        mutation_eta=20.0,
-        niches="none",
-        sharing="none",
-        validity="post",
-        reducer="umap",
-        reducer_dim=2,
-        umap_neighbors=5,
-        umap_min_dist=0.1,
-        min_cluster_size=3,
-        cluster_sample=None,
-        cluster_growth=0.0,
-        noise_representatives=0,
-    ),
-}
-
-GAN_SETTINGS: dict[str, dict[str, Any]] = {"paper": {"latent_dim": 100, "conditional": False}}
-
+_PAPER = SearchConfig(
+    population=100,
+    prior="box",
+    bound=1.0,
+    crossover_probability=0.9,
+    crossover_eta=15.0,
+    mutation_probability=0.1,
+    mutation_gene_probability=None,
+    mutation_eta=20.0,
+    niches="none",
+    sharing="none",
+    validity="post",
+    reducer="umap",
+    reducer_dim=2,
+    umap_neighbors=5,
+    umap_min_dist=0.1,
+    min_cluster_size=3,
+    cluster_sample=None,
+    cluster_growth=0.0,
+    noise_representatives=0,
+)
 
 _INVERTED_PIXELS = 32 * 32  # of images that are inverted as many as the settings say
 
 
 class DiffGan(Technique):
     """The search of the paper; see the module's text for the presets."""
+
+    presets: ClassVar = {
+        "default": Preset(),
+        "paper": Preset(_PAPER, source="gan", gan={"latent_dim": 100, "conditional": False}),
+    }
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
@@ -161,3 +160,5 @@ def inverted_count(most: int, sides: tuple[int, ...]) -> int:
 
 class Seeds(DiffGan):
     """The same search over real images with operators alone: no GAN is ever trained for it."""
+
+    presets: ClassVar = {"default": Preset(source="seeds")}

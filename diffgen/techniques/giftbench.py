@@ -40,7 +40,7 @@ Preset ``default`` searches for disagreements, by high steps and at most 60 gene
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
 from diffgen.sources.draws import NumpyDraws
-from diffgen.techniques.base import Needs, RealImages, TechniqueContext
+from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent import margins, shortfall
 from diffgen.techniques.latent.genetic import GeneticTechnique
 from diffgen.types import Float32Array, Int64Array
@@ -74,17 +74,15 @@ class GiftbenchSettings:
     generations: int = setting(60, "Maximum number of generations from one seed.", ge=1, le=10**6)
 
 
-PRESETS: dict[str, SearchConfig] = {
-    "default": SearchConfig(),
-    "paper": SearchConfig().with_technique(GiftbenchSettings(target="each", generations=250)),
-}
-
-
 class Giftbench(GeneticTechnique):
     """See the module's text for the rules."""
 
     seed_requirement = "a labelled real image that all models get right"
     Settings = GiftbenchSettings
+    presets: ClassVar = {
+        "default": Preset(source="vae"),
+        "paper": Preset(SearchConfig().with_technique(GiftbenchSettings(target="each", generations=250)), source="vae"),
+    }
 
     def __init__(self, context: TechniqueContext) -> None:
         own: GiftbenchSettings = self.settings_in(context.config)

@@ -19,13 +19,15 @@ Nothing is adapted to two models: the abstract's setting of several models is th
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
 from diffgen.errors import UserError
-from diffgen.techniques.base import Needs, RealImages, TechniqueContext
+from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent.interpolation import Interpolation
 from diffgen.types import Int64Array
 
@@ -44,6 +46,7 @@ class Latte(Interpolation):
 
     seed_requirement = "a real image to which all models give the same label, beside images of another such label"
     Settings = LatteSettings
+    presets: ClassVar = {"default": Preset(source="vq")}
 
     def __init__(self, context: TechniqueContext) -> None:
         own = self.settings_in(context.config)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from diffgen.config import SearchConfig
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.sources.space import random_genes
-from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Needs, Preset, Technique, TechniqueContext
 
 
 class RandomLatent(Technique):
     """Draws batch after batch; nothing is learned from the answers."""
+
+    presets: ClassVar = {"default": Preset(source="gan")}
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)

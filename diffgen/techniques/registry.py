@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import Any, Literal
+from typing import Any
 
 from diffgen import extensions
 from diffgen.config import GanConfig, SearchConfig, replace
@@ -26,9 +26,9 @@ from diffgen.techniques import (
     real_data,
     sinvad,
 )
-from diffgen.techniques.base import Technique, TechniqueContext
+from diffgen.techniques.base import Preset, Technique, TechniqueContext
 
-_TECHNIQUES: dict[str, type[Technique]] = {
+TECHNIQUES: dict[str, type[Technique]] = {
     "diffgan": diffgan.DiffGan,
     "random_latent": random_latent.RandomLatent,
     "real_data": real_data.RealData,
@@ -43,41 +43,20 @@ _TECHNIQUES: dict[str, type[Technique]] = {
     "sinvad": sinvad.Sinvad,
     "giftbench": giftbench.Giftbench,
 }
-PRESETS: dict[str, dict[str, SearchConfig]] = {
-    **{name: {"default": SearchConfig()} for name in _TECHNIQUES},
-    "diffgan": diffgan.PRESETS,
-    "argus": argus.PRESETS,
-    "sinvad": sinvad.PRESETS,
-    "giftbench": giftbench.PRESETS,
-}
-# where pictures come from, unless that is said; from a GAN where nothing is named
-_SOURCES: dict[str, dict[str, Literal["mixed", "seeds", "vae", "vq"]]] = {
-    "diffgan": {"default": "mixed"},
-    "seeds": {"default": "seeds"},
-    "sinvad": {"default": "vae", "paper": "vae"},
-    "giftbench": {"default": "vae", "paper": "vae"},
-    "argus": {"default": "vq", "paper": "vq"},
-    "latte": {"default": "vq"},
-}
-_ONLY_DEFAULT = {"default": SearchConfig()}
-_GAN_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"diffgan": diffgan.GAN_SETTINGS}
 
 
 def technique_names() -> tuple[str, ...]:
     """The names that ``--technique`` takes, sorted: our own, and those of installed packages."""
-    return tuple(sorted({*_TECHNIQUES, *extensions.offered("technique")}))
+    return tuple(sorted({*TECHNIQUES, *extensions.offered("technique")}))
 
 
 def preset(technique: str, name: str) -> SearchConfig:
-    """The settings of a technique's preset; one that is not ours has "default" alone.
+    """The settings of the search of a technique's preset.
 
     Raises:
         UserError: unknown technique or preset.
     """
-    technique_class(technique)
-    presets = PRESETS.get(technique, _ONLY_DEFAULT)
-    _check(f"preset of {technique}", name, tuple(presets))
-    return presets[name]
+    return _preset(technique, name).search
 
 
 def preset_gan(technique: str, name: str, gan: GanConfig) -> GanConfig:
@@ -86,13 +65,22 @@ def preset_gan(technique: str, name: str, gan: GanConfig) -> GanConfig:
     Raises:
         UserError: unknown technique or preset.
     """
-    preset(technique, name)
-    return replace(gan, **_GAN_SETTINGS.get(technique, {}).get(name, {}))
+    return replace(gan, **_preset(technique, name).gan)
 
 
-def preset_source(technique: str, name: str) -> Literal["mixed", "gan", "seeds", "vae", "vq"]:
-    """The family of sources that a technique's preset draws from, unless another one is named."""
-    return _SOURCES.get(technique, {}).get(name, "gan")
+def preset_source(technique: str, name: str) -> str:
+    """The family of sources that a technique's preset draws from, unless another one is named.
+
+    Raises:
+        UserError: unknown technique or preset.
+    """
+    return _preset(technique, name).source
+
+
+def _preset(technique: str, name: str) -> Preset:
+    presets = technique_class(technique).presets
+    _check(f"preset of {technique}", name, tuple(presets))
+    return presets[name]
 
 
 def technique_class(technique: str) -> type[Technique]:
@@ -113,7 +101,7 @@ def technique_class(technique: str) -> type[Technique]:
 
 def settings_classes() -> tuple[type[Any], ...]:
     """The settings classes of our own techniques, as far as they have one."""
-    return tuple(each.Settings for each in _TECHNIQUES.values() if each.Settings is not None)
+    return tuple(each.Settings for each in TECHNIQUES.values() if each.Settings is not None)
 
 
 def check_settings_tables(search: SearchConfig, technique: str | None = None) -> None:
@@ -167,8 +155,8 @@ def _found(technique: str) -> Any:
         if given is None or extensions.name_of(given) != technique:
             raise extensions.missing_object("technique", technique)
         return given
-    if technique in _TECHNIQUES:  # without a look at what all installed packages offer
-        return _TECHNIQUES[technique]
+    if technique in TECHNIQUES:  # without a look at what all installed packages offer
+        return TECHNIQUES[technique]
     _check("technique", technique, technique_names())
     return extensions.load("technique", technique)
 

@@ -47,7 +47,7 @@ more than a few of them.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ from numpy.typing import NDArray
 from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
 from diffgen.tasks.classification import labels_of
-from diffgen.techniques.base import Needs, RealImages, TechniqueContext
+from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent import EVERY_MODEL, changed, margins, shortfall
 from diffgen.techniques.latent.genetic import GeneticTechnique
 from diffgen.types import Float32Array, Int64Array
@@ -86,17 +86,15 @@ class SinvadSettings:
     passes: int = setting(3, "Hill climbing: how often it goes through all genes.", ge=1, le=10**6)
 
 
-PRESETS: dict[str, SearchConfig] = {
-    "default": SearchConfig(),
-    "paper": SearchConfig().with_technique(SinvadSettings(target="each", generations=500)),
-}
-
-
 class Sinvad(GeneticTechnique):
     """See the module's text for the rules. Hill climbing is a genetic search that keeps one and makes one."""
 
     seed_requirement = "a real image to which all models give the same label"
     Settings = SinvadSettings
+    presets: ClassVar = {
+        "default": Preset(source="vae"),
+        "paper": Preset(SearchConfig().with_technique(SinvadSettings(target="each", generations=500)), source="vae"),
+    }
 
     def __init__(self, context: TechniqueContext) -> None:
         own: SinvadSettings = self.settings_in(context.config)

@@ -13,6 +13,7 @@ _EXTENSION = [
     "Technique",
     "TechniqueContext",
     "Needs",
+    "Preset",
     "Proposal",
     "Answers",
     "Origins",

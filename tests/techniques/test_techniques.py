@@ -16,7 +16,7 @@ from diffgen.config import SearchConfig
 from diffgen.errors import UserError
 from diffgen.origins import read_recipe
 from diffgen.search.loop import SearchLoop
-from diffgen.techniques import PRESETS, Technique, preset, technique_class, technique_names
+from diffgen.techniques import TECHNIQUES, Technique, preset, technique_class, technique_names
 from diffgen.techniques.diffgan import inverted_count
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.techniques.giftbench import GiftbenchSettings
@@ -27,8 +27,9 @@ from tests.techniques.encoding_sources import BrightScorer, PixelSource
 def test_every_technique_has_a_default_preset() -> None:
     ours = "argus as_is dflare diffchaser diffgan diverget drfuzz giftbench latte random_latent real_data seeds sinvad"
     assert technique_names() == tuple(ours.split())
+    assert technique_names() == tuple(sorted(TECHNIQUES))
     for name in technique_names():
-        assert preset(name, "default") == PRESETS[name]["default"]
+        assert preset(name, "default") == SearchConfig()
 
 
 def test_paper_preset_has_the_published_constants() -> None:
