@@ -7,10 +7,12 @@ A recipe is kept as one line of ASCII text, so that a column of recipes needs no
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from diffgen.errors import UserError
 from diffgen.types import Int64Array
 
 NO_SEED = -1
@@ -80,14 +82,21 @@ def extended(recipe: str, step: Step) -> str:
     return f"{recipe}; {step}" if recipe else str(step)
 
 
-def check_recipe(text: str) -> None:
+def check_recipes(recipes: Iterable[str], fault: str) -> None:
     """Refuse what is no recipe; of what is one nothing is made, which is faster.
 
     Raises:
-        ValueError: see :func:`read_recipe`.
+        UserError: one is none; it begins with ``fault``.
     """
-    if _RECIPE.fullmatch(text) is None:
-        read_recipe(text)
+    for text in recipes:
+        try:
+            if _RECIPE.fullmatch(text) is None:
+                read_recipe(text)
+        except (ValueError, TypeError) as error:  # a recipe that is no text at all
+            raise UserError(
+                f"{fault} ({error}); write one as noise(strength=10, angle=5); blur(), or make it with "
+                "diffgen.origins.recipe_text."
+            ) from error
 
 
 def read_recipe(text: str) -> tuple[Step, ...]:
@@ -98,6 +107,9 @@ def read_recipe(text: str) -> tuple[Step, ...]:
     """
     if not text:
         return ()
+    spaced = re.sub(r" *([,;]) *", r"\1 ", text)
+    if spaced != text and _RECIPE.fullmatch(spaced):
+        raise ValueError(f"{text!r} needs one space behind each comma and semicolon, none before: {spaced!r}")
     steps = []
     for part in text.split("; "):
         match = _STEP.fullmatch(part)

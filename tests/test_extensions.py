@@ -121,6 +121,7 @@ def test_a_run_with_objects_is_gone_on_with_when_they_are_given_again(
         stop=stop,
     )
     assert broken.interrupted
+    assert broken.go_on == f'diffgen.resume("{broken.run}", technique=RandomNoise, filters=[Smoothness])'
     with pytest.raises(UserError, match="with the object my_package:RandomNoise, and none was given"):
         diffgen.resume(broken.run)
     with pytest.raises(UserError, match="my_package:Smoothness, and none was given; give it again"):
@@ -158,6 +159,8 @@ def test_a_check_takes_objects_and_goes_on_with_them(made: dict[str, Any], folde
         *models, data="digits:test", budget="1000q", config=config, output=place, events=listen, stop=stop, **given
     )
     assert broken.status.value == "ERROR"
+    objects = "technique=Draws, generator=Strokes, filters=[Smoothness]"
+    assert broken.go_on == f'diffgen.resume_check("{place}", {objects})'
     kept = RunFolder.open(place)
     assert kept.manifest["extensions"].keys() == {"technique", "generator", "filters"}
     assert [each["name"] for each in kept.results()["filters"]] == ["smoothness"]
@@ -342,13 +345,30 @@ def test_an_exception_of_ones_own_technique_comes_out_as_it_is_and_what_was_foun
     settings = {"data": "digits:test", "budget": "320q", "filters": "none", "data_labels": "ignore"}
     with pytest.raises(ZeroDivisionError, match="my fault") as caught:
         diffgen.compare(*models, technique=Faulty, output=tmp_path / "run", **settings)
-    assert any("what was found is kept" in note for note in caught.value.__notes__)
+    again = f'diffgen.resume("{tmp_path / "run"}", technique=Faulty)'
+    assert f"what was found is kept; go on with '{again}'" in caught.value.__notes__
     found = len(RunFolder.open(tmp_path / "run").read_triggers())
     assert found > 0
     Faulty.mended = True
-    again = diffgen.resume(tmp_path / "run", technique=Faulty)
-    assert again.queries == 320
-    assert again.triggers >= found
+    resumed = diffgen.resume(tmp_path / "run", technique=Faulty)
+    assert resumed.queries == 320
+    assert resumed.triggers >= found
+
+
+def test_a_first_proposal_that_cannot_be_is_refused_before_there_is_a_run(
+    made: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    class Misspelt(made["RandomNoise"]):  # type: ignore[misc]
+        def propose(self, room: int) -> diffgen.Proposal:
+            proposal = super().propose(room)
+            recipes = ("noise(strength=5,angle=3)",) * len(proposal)
+            return replace(proposal, origins=diffgen.Origins(proposal.origins.seeds, recipes))
+
+    settings = {"data": "digits:test", "budget": "100q", "filters": "none", "data_labels": "ignore"}
+    with pytest.raises(UserError, match="needs one space behind each comma") as caught:
+        diffgen.compare(folder / "a.onnx", folder / "b.onnx", technique=Misspelt, output=tmp_path / "run", **settings)
+    assert not hasattr(caught.value, "__notes__")  # there is nothing to go on with
+    assert not (tmp_path / "run").exists()
 
 
 def test_objects_of_a_script_serve_workers(page: dict[str, str], folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.origins import NO_SEED, Origins, Step, check_recipe, read_recipe, recipe_text
+from diffgen.errors import UserError
+from diffgen.origins import NO_SEED, Origins, Step, check_recipes, read_recipe, recipe_text
 
 _NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
 _VALUES = st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
@@ -31,8 +32,8 @@ def test_a_row_is_written_in_full(row: int) -> None:
 def test_what_is_no_recipe_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a step of a recipe|no number"):
         read_recipe(text)
-    with pytest.raises(ValueError, match=r"not a step of a recipe|no number"):
-        check_recipe(text)
+    with pytest.raises(UserError, match=r"^Mine \(.*(not a step of a recipe|no number)\); write one as"):
+        check_recipes(("", text), "Mine")
 
 
 _RECIPES = st.lists(_STEPS, max_size=3).map(tuple).map(recipe_text)
@@ -55,11 +56,11 @@ def test_a_recipe_is_checked_as_it_is_read(text: str) -> None:
     def refused(look: Callable[[str], object]) -> bool:
         try:
             look(text)
-        except ValueError:
+        except (ValueError, UserError):
             return True
         return False
 
-    assert refused(check_recipe) == refused(read_recipe)
+    assert refused(lambda text: check_recipes((text,), "Mine")) == refused(read_recipe)
 
 
 def test_rows_are_chosen() -> None:

@@ -24,6 +24,7 @@ from diffgen.config import (
     roles,
 )
 from diffgen.errors import UserError
+from diffgen.extensions import is_object
 from diffgen.home import expanded
 from diffgen.models import BlackBox, read_class_names, read_label_map, read_sidecar
 from diffgen.models import load as load_model
@@ -31,6 +32,7 @@ from diffgen.models.isolation.wall import walls
 from diffgen.models.loading import file_digest
 from diffgen.models.remote.address import parse_address
 from diffgen.runs.folder import RunFolder
+from diffgen.types import several
 
 
 def specs_for(given: Sequence[Any], config: CompareConfig) -> tuple[tuple[Any, ...], tuple[ModelSpec, ...]]:
@@ -231,9 +233,9 @@ def stored_models(
     specs = config.models or (ModelSpec(),) * len(letters)
     if letters != list(roles(specs)):
         raise UserError(f"The run folder {folder.path} is damaged: its settings and its manifest name other models.")
-    for what, several in (("models", given), ("options", options)):
-        if several and len(several) != len(specs):
-            raise UserError(f"The run {folder.path} has {len(specs)} models, but {what} for {len(several)} are given.")
+    for what, each in (("models", given), ("options", options)):
+        if each and len(each) != len(specs):
+            raise UserError(f"The run {folder.path} has {len(specs)} models, but {what} for {len(each)} are given.")
     return tuple(
         _stored_model(
             StoredModel(folder, role, before, consent),
@@ -327,11 +329,27 @@ def _stored_model(
     return opened
 
 
-def resume_command(verb: str, folder: RunFolder, config: CompareConfig, models: Sequence[BlackBox]) -> str:
-    """What goes on with a run that broke off, with the options that allow it again to ask models at an address."""
-    words = [f"diffgen {verb} --resume {shlex.quote(str(folder.path))}"]
-    for role, model, spec in zip(roles(models).lower(), models, config.models, strict=True):
-        if model.url is not None:
+def resume_command(folder: RunFolder, config: CompareConfig) -> str:
+    """What goes on with a run or a check that broke off: a command, or a call in Python that is given objects again.
+
+    A command has the options that allow it again to ask models at an address.
+    """
+    is_check, letters = "check" in folder.manifest, roles(config.models).lower()
+    remote = [spec.path is not None and is_address(spec.path) for spec in config.models]
+    objects = ["None" if spec.path else f"model_{role}" for role, spec in zip(letters, config.models, strict=True)]
+    given = [*objects] if set(objects) != {"None"} else []
+    if folder.manifest["data"]["path"] is None:
+        given.append("data=images")
+    for kind, names in folder.manifest.get("extensions", {}).items():
+        own = [name.split(":")[1].rpartition(".")[2] for name in several(names) if is_object(name)]
+        if own:
+            given.append(f"{kind}={own[0] if isinstance(names, str) else '[' + ', '.join(own) + ']'}")
+    if given:
+        call = [f'"{folder.path}"', *given, *(["options=options"] if any(remote) else [])]
+        return f"diffgen.{'resume_check' if is_check else 'resume'}({', '.join(call)})"
+    words = [f"diffgen {'check' if is_check else 'compare'} --resume {shlex.quote(str(folder.path))}"]
+    for role, spec, asked in zip(letters, config.models, remote, strict=True):
+        if asked:
             variable = spec.opening.remote.auth_env
             words.append(f"--{role}-allow-remote" + (f" --{role}-auth-env {variable}" if variable else ""))
     return " ".join(words)

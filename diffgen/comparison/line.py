@@ -21,7 +21,7 @@ from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
-from diffgen.comparison.technique_run import real_images, run_search
+from diffgen.comparison.technique_run import real_images, run_search, try_out_technique
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.split import DataSplit
 from diffgen.features import cells as cell_store
@@ -69,7 +69,8 @@ class CompareResult:
         milliseconds: that one image takes each model, in batches; None where a server answers.
         many: of three models or more, who stands alone and which two differ most; see
             :class:`diffgen.runs.many.ManyFigures`.
-        go_on: the command that goes on with a search that was interrupted, or empty.
+        go_on: what goes on with a search that was interrupted, or empty: a command, or a call in Python where the run
+            was given objects.
         doubts: what was said of the models on the real images that wrong pre-processing, or another order of classes,
             would explain; one sentence each.
     """
@@ -149,11 +150,12 @@ def search_and_report(given: Given, open_folder: Callable[[CompareConfig], RunFo
     with before_the_search():
         looked = _look_at_data(given)
         given = replace(given, config=looked.config)
+        try_out_technique(given, looked.source, looked.real, looked.cells)
         folder = open_folder(looked.config)
     try:
         return _search_and_judge(_prepare(given, folder, looked))
     except (KeyboardInterrupt, Exception) as error:
-        again = resume_command(given.hooks.verb, folder, given.config, given.models)
+        again = resume_command(folder, given.config)
         error.add_note(f"what was found is kept; go on with '{again}'")
         raise
 
@@ -330,8 +332,7 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
         progress.warn(warning)
     status = "interrupted" if outcome.interrupted else "done"
     folder.save_manifest(status=status, warnings=_warned(prepared, folder))
-    verb, config = prepared.hooks.verb, prepared.config
-    go_on = resume_command(verb, folder, config, models) if outcome.interrupted else ""
+    go_on = resume_command(folder, prepared.config) if outcome.interrupted else ""
     return CompareResult.of(folder, results, go_on, prepared.real.doubts)
 
 

@@ -101,13 +101,7 @@ class Prepared(Given):
 
 
 class ComparisonHooks:
-    """What another verb does on the way of a comparison; this one draws the report at its end.
-
-    Attributes:
-        verb: of the command line that goes on with such a run.
-    """
-
-    verb = "compare"
+    """What another verb does on the way of a comparison; this one draws the report at its end."""
 
     def about(self) -> dict[str, Any]:
         """What the manifest shall say of it; JSON values."""

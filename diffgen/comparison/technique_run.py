@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
-from diffgen.comparison.device import search_batch_size
+from diffgen.comparison.device import resolve_batch_size, search_batch_size
 from diffgen.comparison.examination import Examination
 from diffgen.comparison.joining import Joining, joined_before
 from diffgen.comparison.preflight import RealAnswers
-from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.config import roles
 from diffgen.errors import RunError, UserError
+from diffgen.features.cells import Cells
 from diffgen.models.patience import impatient
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
@@ -27,12 +30,14 @@ from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
+from diffgen.search.proposal_check import check_proposal
 from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
-from diffgen.techniques import RealImages, TechniqueContext, make, technique_class
+from diffgen.techniques import TECHNIQUES, RealImages, TechniqueContext, make, technique_class
 from diffgen.threads import all_threads, torch_threads
 from diffgen.types import ImageSet
 
+_PROBES = 8
 _SMALL = 3 * 32 * 32  # values of a picture; docs/decisions/055
 
 
@@ -187,29 +192,13 @@ def search_threads(source: ImageSource, image_shape: tuple[int, int, int]) -> in
 
 def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchLoop:
     """The loop with its technique and its evaluator, as the settings say."""
-    config, progress, cells = prepared.config, prepared.progress, prepared.cells
-    guided, until_saturated = asks_filters_in_search(config), config.until == "saturated"
-    batch_size = search_batch_size(prepared.batch_size)
+    config, progress = prepared.config, prepared.progress
     memory = BatchHalver(
         lambda size: progress.warn(
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
         )
     )
-    context = TechniqueContext(
-        archive=archive,
-        source=prepared.source.source,
-        config=config.search,
-        seed=config.seed,
-        device=prepared.device,
-        batch_size=batch_size,
-        memory=memory,
-        has_cells=True,
-        guided=guided,
-        encoder=cells.encoder,
-        real=real_images(prepared.images, prepared.real),
-        scorer=prepared.source.scorer,
-        near_duplicate=config.filters.near_duplicate,
-    )
+    context = _context(prepared, prepared.source, prepared.real, prepared.cells, archive=archive, memory=memory)
     evaluator = Evaluator(
         prepared.models,
         archive=archive,
@@ -228,9 +217,52 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         technique,
         evaluator,
         budget=config.budget,
-        batch_size=batch_size,
-        saturation_queries=config.saturation_queries if until_saturated else None,
+        batch_size=context.batch_size,
+        saturation_queries=config.saturation_queries if config.until == "saturated" else None,
         stop=progress.stop,
+    )
+
+
+def try_out_technique(given: Given, source: ImageSource, real: RealAnswers, cells: Cells) -> None:
+    """See, before there is a run folder, that a technique that is not diffgen's own proposes what models can be asked.
+
+    It is made for this alone, so that the one that searches proposes what it would have.
+
+    Raises:
+        UserError: its first proposal cannot be.
+    """
+    if given.config.technique in TECHNIQUES:
+        return
+    archive = Archive(given.images.image_shape)
+    technique = make(
+        given.config.technique, _context(given, source, real, cells, archive=archive, memory=BatchHalver())
+    )
+    technique.warm_up()
+    shape, count = given.images.image_shape, len(given.images)
+    proposal = technique.propose(_PROBES)
+    check_proposal(proposal, type(technique).__name__, room=_PROBES, image_shape=shape, real_images=count)
+    proposal.origins_of(np.arange(len(proposal)))
+
+
+def _context(
+    given: Given, source: ImageSource, real: RealAnswers, cells: Cells, *, archive: Archive, memory: BatchHalver
+) -> TechniqueContext:
+    """What a technique works with, where these are the answers to the real images, and their cells."""
+    config = given.config
+    return TechniqueContext(
+        archive=archive,
+        source=source.source,
+        config=config.search,
+        seed=config.seed,
+        device=given.device,
+        batch_size=search_batch_size(resolve_batch_size(config.batch_size, given.device)),
+        memory=memory,
+        has_cells=True,
+        guided=asks_filters_in_search(config),
+        encoder=cells.encoder,
+        real=real_images(given.images, real),
+        scorer=source.scorer,
+        near_duplicate=config.filters.near_duplicate,
     )
 
 

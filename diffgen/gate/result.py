@@ -27,7 +27,8 @@ class CheckResult:
         values: what was measured.
         worst: the new behaviours in which the candidate is wrong, then those with the largest probability shift, one
             sentence each.
-        go_on: the command that goes on with a check that broke off, or empty.
+        go_on: what goes on with a check that broke off, or empty: a command, or a call in Python where it was given
+            objects.
         real: what was seen on the real images, or None: it broke off before.
         milliseconds: that one image takes each model; None where a server answers, or where it broke off.
         store: the folder of the behaviours that were accepted before, as it was named, or None.

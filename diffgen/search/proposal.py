@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from diffgen.errors import UserError
-from diffgen.origins import Origins, check_recipe
+from diffgen.origins import Origins, check_recipes
 from diffgen.sources.base import Source
 from diffgen.types import Int64Array
 
@@ -42,7 +41,7 @@ class Proposal:
 
     def __post_init__(self) -> None:
         if self.origins is not None:
-            _check(self.origins, "A technique proposes a picture with a recipe that is not understood")
+            check_recipes(self.origins.recipes, "A technique proposes a picture with a recipe that is not understood")
 
     def origins_of(self, rows: Int64Array) -> Origins | None:
         """How some of the pictures came about; None where they were not made from real images.
@@ -57,22 +56,11 @@ class Proposal:
             return None if self.origins is None else self.origins[rows]
         told = self.source.origins(self.genes[torch.from_numpy(rows).to(self.genes.device)])
         if told is not None:
-            _check(told, "The source tells a recipe that is not understood")
+            check_recipes(told.recipes, "The source tells a recipe that is not understood")
         return told
 
     def __len__(self) -> int:
         return len(self.images)
-
-
-def _check(origins: Origins, fault: str) -> None:
-    for recipe in origins.recipes:
-        try:
-            check_recipe(recipe)
-        except (ValueError, TypeError) as error:  # a recipe that is no text at all
-            raise UserError(
-                f"{fault} ({error}); write one as noise(strength=10), steps separated by semicolons, or make it with "
-                "diffgen.origins.recipe_text."
-            ) from error
 
 
 @dataclass(frozen=True)

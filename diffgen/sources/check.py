@@ -9,6 +9,7 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.models.wording import shape_text
+from diffgen.origins import check_recipes
 from diffgen.sources.base import EncodingSource, Source
 from diffgen.sources.space import random_genes
 
@@ -29,8 +30,8 @@ def checked_source(given: Any, name: str, image_shape: tuple[int, int, int]) -> 
         image_shape: (C, H, W) that it must draw.
 
     Raises:
-        UserError: it is no source, draws images of another shape or type, an image depends on more than its genes, or
-            another number of genes is found for an image.
+        UserError: it is no source, draws images of another shape or type, an image depends on more than its genes, it
+            tells a recipe that is none, or another number of genes is found for an image.
     """
     source: Any = given
     if makes_source(given):
@@ -59,6 +60,9 @@ def checked_source(given: Any, name: str, image_shape: tuple[int, int, int]) -> 
     alone = torch.cat([source.draw(row) for row in genes.split(1)])
     if int((drawn.to(torch.int16) - alone.to(torch.int16)).abs().max()) > 1:
         raise UserError(f"An image of the generator {name} depends on the others in its batch; draw each by itself.")
+    told = source.origins(genes)
+    if told is not None:
+        check_recipes(told.recipes, f"The generator {name} tells a recipe that is not understood")
     if isinstance(source, EncodingSource):
         found = source.encode(drawn)
         if tuple(found.shape) != tuple(genes.shape):

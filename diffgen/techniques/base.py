@@ -12,6 +12,7 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.config.search import OWN
+from diffgen.config.sources import SourceFamily
 from diffgen.config.tables import settings_among, table_name
 from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder
@@ -60,7 +61,7 @@ class Preset:
     """
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    source: str = "mixed"
+    source: SourceFamily = "mixed"
     gan: Mapping[str, Any] = field(default_factory=dict)
 
 

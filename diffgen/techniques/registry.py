@@ -10,6 +10,7 @@ from typing import Any
 from diffgen import extensions
 from diffgen.config import GanConfig, SearchConfig, replace
 from diffgen.config.search import OWN
+from diffgen.config.sources import SourceFamily
 from diffgen.config.tables import check_tables, with_table
 from diffgen.errors import UserError
 from diffgen.techniques import (
@@ -68,7 +69,7 @@ def preset_gan(technique: str, name: str, gan: GanConfig) -> GanConfig:
     return replace(gan, **_preset(technique, name).gan)
 
 
-def preset_source(technique: str, name: str) -> str:
+def preset_source(technique: str, name: str) -> SourceFamily:
     """The family of sources that a technique's preset draws from, unless another one is named.
 
     Raises:

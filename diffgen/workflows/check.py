@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.line import CompareResult
 from diffgen.comparison.named_settings import check_config, settled
 from diffgen.comparison.prepared import Prepared
@@ -148,7 +148,7 @@ def resume_check(
         folder = RunFolder.open(run)
         about = folder.manifest.get("check")
         if not isinstance(about, dict):
-            again = shlex.join(["diffgen", "compare", "--resume", str(folder.path)])
+            again = resume_command(folder, stored_settings(folder))
             raise UserError(f"The run {folder.path} is no check; go on with '{again}'.")
         folder.tidy()
         done = verdict_of_done(folder)

@@ -66,7 +66,6 @@ class CheckHooks(ComparisonHooks):
     store: Store
     accepted: tuple[Acceptance, ...]
     progress: Progress
-    verb = "check"
     prepared: Prepared | None = None
     values: GateValues = field(default_factory=GateValues)
 
@@ -235,7 +234,7 @@ class CheckHooks(ComparisonHooks):
         with prepared.progress.stage("Drawing the report"):
             write_report(folder, None if finished is None else triggers)
         again = folder.manifest["status"] != "done"
-        go_on = resume_command("check", folder, prepared.config, prepared.models) if again else ""
+        go_on = resume_command(folder, prepared.config) if again else ""
         result = CheckResult.from_record(folder.path, record, go_on)
         return replace(result, real=prepared.real.summary, milliseconds=prepared.real.milliseconds)
 

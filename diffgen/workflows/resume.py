@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import Any
 
 import torch
 
+from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.learned_from import check_same_answers
 from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
+from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -59,7 +60,7 @@ def resume(
     with RunLock(RunFolder.open(run).path):
         folder = RunFolder.open(run)
         if "check" in folder.manifest:
-            again = shlex.join(["diffgen", "check", "--resume", str(folder.path)])
+            again = resume_command(folder, stored_settings(folder))
             raise UserError(f"The run {folder.path} is a check; go on with '{again}'.")
         folder.tidy()
         done = _figures_of_done(folder)

@@ -19,7 +19,13 @@ IMAGES = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
 
 @pytest.mark.parametrize("recipe", ["noise 10", "noise(strength=much)", "turned by 5 degrees; noise(strength=10)"])
 def test_a_recipe_that_is_none_is_refused_at_once(recipe: str) -> None:
-    with pytest.raises(UserError, match=r"not understood \(.*\); write one as noise\(strength=10\)"):
+    with pytest.raises(UserError, match=r"not understood \(.*\); write one as noise\(strength=10, angle=5\)"):
+        Proposal(IMAGES, generation=1, origins=Origins(np.arange(2), ("", recipe)))
+
+
+@pytest.mark.parametrize("recipe", ["noise(a=1,b=2)", "noise(a=1,  b=2)", "noise(a=1, b=2);blur()"])
+def test_a_recipe_that_only_lacks_spaces_is_told_so(recipe: str) -> None:
+    with pytest.raises(UserError, match=r"needs one space behind each comma and semicolon.*: 'noise\(a=1, b=2\)"):
         Proposal(IMAGES, generation=1, origins=Origins(np.arange(2), ("", recipe)))
 
 
@@ -41,7 +47,7 @@ def test_a_source_is_asked_about_some_rows_alone() -> None:
     assert told is not None
     assert (told.seeds.tolist(), told.recipes) == (every.seeds[rows].tolist(), every[rows].recipes)
     misspelt = Proposal(proposal.images, 1, genes, source=_Misspelt(scene, settings, device=cpu))
-    with pytest.raises(UserError, match=r"The source tells a recipe .*; write one as noise\(strength=10\)"):
+    with pytest.raises(UserError, match=r"The source tells a recipe .*; write one as noise\(strength=10, "):
         misspelt.origins_of(rows)
 
 
@@ -54,5 +60,5 @@ def test_without_a_source_a_proposal_knows_its_origins_itself() -> None:
 
 
 def test_what_the_sentence_advises_is_taken() -> None:
-    recipes = ("noise(strength=10); blur()", recipe_text((Step("noise", (("strength", 10),)),)))
+    recipes = ("noise(strength=10, angle=5); blur()", recipe_text((Step("noise", (("strength", 10),)),)))
     assert len(Proposal(IMAGES, generation=1, origins=Origins(np.arange(2), recipes))) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -33,7 +34,7 @@ class Bad:
         return grey if self.fault == "type" else grey.to(torch.uint8)
 
     def origins(self, genes: torch.Tensor) -> Origins | None:
-        return None
+        return Origins(np.zeros(len(genes), int), ("blur(a=1,b=2)",) * len(genes)) if self.fault == "recipe" else None
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,7 @@ class Bad:
         ("type", "let it draw torch.uint8"),
         ("random", "draws another image when it is handed the same genes again"),
         ("batch", "depends on the others in its batch"),
+        ("recipe", "The generator bad tells a recipe that is not understood .*one space behind each comma"),
     ],
 )
 def test_a_generator_is_tried_out(fault: str, said: str) -> None:

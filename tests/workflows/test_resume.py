@@ -153,7 +153,7 @@ def test_a_stop_in_the_search(
     model = Fragile(model_files["a"], lambda images: stop.stop(), after=330)
     arm(model)
     result = start(model, stop=stop, batch_size=batch_size)
-    assert result.interrupted and result.go_on == f"diffgen compare --resume {result.run}"
+    assert result.interrupted and result.go_on == f'diffgen.resume("{result.run}", model_a, None)'
     assert result.queries == answered
     assert RunFolder.open(result.run).manifest["status"] == "interrupted"
     assert (Path(result.run) / "report.html").is_file()
