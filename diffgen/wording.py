@@ -8,11 +8,17 @@ from collections.abc import Mapping
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _REFUSED = re.compile(r"GLOBAL (\S+) was not an allowed global|(Unsupported operand \d+)")
+_BY = {"human": "people", "oracle": "reference models", "intended": "the generator's class", "jury": "the jury"}
 
 
 def count_of(amount: int, one: str, many: str | None = None) -> str:
     """``1 picture``, ``2 pictures``, ``1,234 pictures``; ``many`` is the plural where it is no mere s more."""
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def labelled_by(sources: Mapping[str, int]) -> str:
+    """``1,234 by people, 20 by the jury``: how many labels come from which source, those without any left out."""
+    return ", ".join(f"{count:,} by {_BY.get(source, source)}" for source, count in sources.items() if count)
 
 
 def percent(share: float, digits: int = 1) -> str:

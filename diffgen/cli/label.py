@@ -54,6 +54,11 @@ def add_parser(verbs: Any) -> None:
     )
     sheet.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
     parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
+    parser.add_argument(
+        "--trust-oracle",
+        action="store_true",
+        help="with --oracle: take its word also against the known label of the real image that a picture was made from",
+    )
     parser.add_argument("--force", action="store_true", help="replace labels of the same source")
     parser.add_argument(
         "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
@@ -68,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what was asked for, and print counts."""
     if arguments.partial and not arguments.sheets:
         raise UserError("--partial goes with --import; leave it out.")
+    if arguments.trust_oracle and not arguments.oracle:
+        raise UserError("--trust-oracle goes with --oracle; leave it out.")
     progress = options.make_progress(arguments)
     if arguments.export is not None:
         config = LabelConfig(
@@ -95,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.oracle,
             options=model_options.spec_from(arguments),
             device=arguments.device,
+            trust_oracle=arguments.trust_oracle,
             force=arguments.force,
             events=progress.listener,
             stop=progress.stop,

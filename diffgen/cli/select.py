@@ -10,7 +10,7 @@ from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
 from diffgen.config import SelectorConfig, roles
 from diffgen.tasks.classification import those
-from diffgen.wording import count_of
+from diffgen.wording import count_of, labelled_by
 
 if TYPE_CHECKING:
     from diffgen.selector.evaluation import Evaluation
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 diffgen select runs/mine                              after 'diffgen label runs/mine ...'
+diffgen select runs/mine --labels jury                where nobody labelled anything
 diffgen select runs/mine --data more/test             judge it on these real images too
 diffgen select runs/mine --features vgg16 --features-weights vgg16-397923af.pth
 """
@@ -48,7 +49,12 @@ def add_parser(verbs: Any) -> None:
         "--both-wrong", action="store_true", help="keep triggers on which both are wrong, as a third kind"
     )
     parser.add_argument(
-        "--source", choices=("human", "oracle", "intended"), help="labels to use (default: the best of each picture)"
+        "--labels",
+        "--source",
+        dest="source",
+        choices=("human", "oracle", "intended", "jury"),
+        help="labels to use; jury: what the run's jury says of pictures that it recognises (default: the best of each "
+        "picture, without the jury)",
     )
     parser.add_argument(
         "--limit", type=int, default=defaults.limit, metavar="N", help="maximum number of triggers to learn from"
@@ -92,7 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(result: SelectResult) -> None:
     wrong = f"{result.both_wrong:,} {'both' if len(result.cost.models) == 2 else 'all'} wrong"
-    print(f"learnt from {result.examples:,} labelled triggers ({result.features}); {wrong}")
+    told = labelled_by(result.sources)
+    print(f"learnt from {result.examples:,} labelled triggers ({told}; {result.features}); {wrong}")
     print(f"{'division':<16}{'accuracy':>10}{'balanced':>10}{'majority':>10}{'regret':>10}{'gain':>10}")
     for each in result.on_triggers:
         print(_row(each))

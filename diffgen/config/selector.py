@@ -38,7 +38,10 @@ class SelectorConfig:
         ge=20,
     )
     folds: int = setting(5, "Parts of the cross-validation.", ge=2)
-    source: Maybe[Literal["human", "oracle", "intended"]] = setting(
-        None, "Labels to use (default: the best there is for each picture).", option="--source"
+    source: Maybe[Literal["human", "oracle", "intended", "jury"]] = setting(
+        None,
+        "Labels to use: those of people, of reference models, the classes that a generator was asked for, or what the "
+        "jury says of the pictures that it recognises (default: the best there is for each picture, without the jury).",
+        option="--labels",
     )
     seed: int = setting(0, "Seed of forest, encoder and folds.", option="--seed", metavar="N", ge=0)

@@ -8,9 +8,9 @@ import numpy as np
 
 from diffgen.errors import UserError
 from diffgen.labels.store import UNLABELLED
-from diffgen.runs.triggers import TriggerTable
+from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
 from diffgen.sources.layout import LatentLayout
-from diffgen.types import Float32Array, Int64Array
+from diffgen.types import BoolArray, Float32Array, Int64Array
 from diffgen.wording import percent
 
 _TELLING = 10  # pictures
@@ -49,6 +49,19 @@ def whose_answers(answers: Float32Array, finds: TriggerTable) -> int | None:
     apart = np.abs(finds.probabilities[:count] - answers[:, None]).max(axis=(0, 2))
     closest = int(apart.argmin())
     return closest if apart[closest] < _ALIKE else None
+
+
+def unlike_the_known(labels: Int64Array, finds: TriggerTable) -> BoolArray:
+    """bool (N,): the label is another than the known one of the real image that the picture was made from.
+
+    Args:
+        labels: int64 (N,), what :func:`agreed_labels` gave.
+        finds: the pictures of the run.
+    """
+    known = finds.known.seed_labels
+    if known is None:
+        return np.zeros(len(labels), dtype=np.bool_)
+    return np.asarray((labels != UNLABELLED) & (known != UNKNOWN_LABEL) & (labels != known))
 
 
 def unlike_the_jury(labels: Int64Array, finds: TriggerTable) -> str:

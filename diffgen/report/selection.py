@@ -11,7 +11,7 @@ from diffgen.report.many import named_sides
 from diffgen.report.pictures import PictureBudget
 from diffgen.report.wording import number, percent, with_minus
 from diffgen.tasks.classification import those
-from diffgen.wording import count_of
+from diffgen.wording import count_of, labelled_by
 
 #: Bytes of data URIs of the pictures in this part.
 TRUST_BYTES = 200_000
@@ -75,14 +75,13 @@ class Selection:
 
 def make_selection(view: SelectionView, names: tuple[str, ...]) -> Selection:
     """The part of the page for a run with a selector; ``names`` are the K class names."""
-    told = ", ".join(f"{number(count)} by {source}" for source, count in view.sources.items() if count)
     budget = PictureBudget(TRUST_BYTES)
     behaviours = [_behaviour(each, names, budget) for each in view.behaviours]
     models = sum(name.startswith("model_") for name in view.cost)
     return Selection(
         lead=(
             f"A random forest that looks at the picture alone ({view.features}), trained on "
-            f"{count_of(view.examples, 'labelled trigger')} ({told}). "
+            f"{count_of(view.examples, 'labelled trigger')} ({labelled_by(view.sources)}). "
             f"{'Both' if models == 2 else 'All'} models are wrong on {number(view.both_wrong)} labelled ones."
         ),
         rows=tuple(_row(_DIVISIONS.get(each["name"], each["name"]), each) for each in view.on_triggers)

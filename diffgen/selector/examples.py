@@ -76,7 +76,10 @@ def make_examples(
         UserError: there are no labels, or too few on which A, or B, is right.
     """
     if not (labels >= 0).any():
-        raise UserError("No trigger of the run has a label; label some with 'diffgen label' first.")
+        raise UserError(
+            "No trigger of the run has a label; label some with 'diffgen label' first, or take the jury's word with "
+            "--labels jury."
+        )
     right = said == labels[:, None]
     known, models = labels >= 0, said.shape[1]
     targets = _targets(right, known)

@@ -18,7 +18,13 @@ from diffgen.config import CompareConfig, LabelConfig, ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.agreement import merge
-from diffgen.labels.automatic import agreed_labels, intended_labels, unlike_the_jury, whose_answers
+from diffgen.labels.automatic import (
+    agreed_labels,
+    intended_labels,
+    unlike_the_jury,
+    unlike_the_known,
+    whose_answers,
+)
 from diffgen.labels.outcomes import outcomes
 from diffgen.labels.reading import read_labels
 from diffgen.labels.sample_size import sample_size
@@ -38,6 +44,7 @@ from diffgen.types import Float32Array, Int64Array, several
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _BATCH = 1024
+_KEEP_LABELS = ("mixed", "seeds")  # sources that make pictures of real images so that labels stay
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ class LabelResult:
             nothing.
         annotators: sheets that were merged, or reference models; 0 for intended classes.
         kappa: mean of Cohen's kappa over the pairs of annotators, or None.
+        contradicted: pictures to which the reference models gave another label than the known one of the real image
+            that each was made from.
         outcomes: of all labelled pictures of the run, whatever the source: "only A right", "only B right", "both
             wrong", "invalid" -> pictures. Of three models or more "A right", "B right", ..., "all wrong", "invalid":
             several may be right of one picture.
@@ -87,6 +96,7 @@ class LabelResult:
     annotators: int
     kappa: float | None
     outcomes: dict[str, int]
+    contradicted: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -195,11 +205,15 @@ def label_oracle(
     *,
     options: ModelSpec | None = None,
     device: str | None = None,
+    trust_oracle: bool = False,
     force: bool = False,
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> LabelResult:
     """Label every valid trigger on which all of one or more reference models say the same.
+
+    Where they contradict the known label of the real image that a picture was made from by operators, which are chosen
+    so that labels stay, the picture gets that label.
 
     Args:
         run: the run folder.
@@ -207,6 +221,7 @@ def label_oracle(
             and the run have the same names for the classes, in another order, the names count.
         options: how all of them are opened and fed, or None.
         device: where to ask, or None for the run's own device.
+        trust_oracle: take the reference models' word there, too.
         force: replace labels by reference models that the run has.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
@@ -241,16 +256,35 @@ def label_oracle(
     parts: list[Int64Array] = []
     with progress.stage("Asking the reference models", total=len(finds)) as task:
         for images in finds.image_column.batches(_BATCH):
-            said = [model.predict(images) for model in models]
+            answers = [model.predict(images) for model in models]
             if not parts:
-                _refuse_those_under_test(models, said, finds)
-            parts.append(agreed_labels(said))
+                _refuse_those_under_test(models, answers, finds)
+            parts.append(agreed_labels(answers))
             task.advance(len(parts[-1]))
-    about = {"models": [{"name": model.name, "sha256": model.digest} for model in models]}
     rows, labels = np.arange(len(finds), dtype=np.int64), np.concatenate(parts)
     if doubt := unlike_the_jury(labels, finds):
         progress.warn(doubt)
-    return _put(folder, finds, _Said("oracle", rows, labels, about, len(models)), force=force)
+    contradicting = unlike_the_known(labels, finds)
+    contradicted, known = int(contradicting.sum()), finds.known.seed_labels
+    kept = not trust_oracle and opened.config.source.family in _KEEP_LABELS
+    if contradicted and known is not None:
+        progress.warn(
+            f"Of {int((labels != UNLABELLED).sum()):,} pictures, the reference models give {contradicted:,} another "
+            "label than the real image has that each was made from; "
+            + (
+                "these keep that label (--trust-oracle takes the reference models' word)."
+                if kept
+                else "the reference models' word is taken."
+            )
+        )
+        labels = np.where(contradicting & kept, known, labels)
+    about = {
+        "models": [{"name": model.name, "sha256": model.digest} for model in models],
+        "contradicted": contradicted,
+        "known_labels_kept": kept,
+    }
+    said = _Said("oracle", rows, labels, about, len(models), contradicted=contradicted)
+    return _put(folder, finds, said, force=force)
 
 
 def _refuse_those_under_test(models: Sequence[BlackBox], said: Sequence[Float32Array], finds: TriggerTable) -> None:
@@ -358,7 +392,7 @@ class _Said:
         rows: int64 (n,), the finds that it says something of.
         labels: int64 (n,), ``UNLABELLED`` where those who were asked differ.
         about: how the labels came about, JSON values.
-        annotators, kappa: see :class:`LabelResult`.
+        annotators, kappa, contradicted: see :class:`LabelResult`.
         silent: finds more that were asked about, of which nobody said anything.
     """
 
@@ -369,6 +403,7 @@ class _Said:
     annotators: int = 0
     kappa: float | None = None
     silent: int = 0
+    contradicted: int = 0
 
 
 def _put(folder: RunFolder, finds: TriggerTable, said: _Said, *, force: bool) -> LabelResult:
@@ -388,4 +423,5 @@ def _put(folder: RunFolder, finds: TriggerTable, said: _Said, *, force: bool) ->
         annotators=said.annotators,
         kappa=said.kappa,
         outcomes=outcomes(store.of(finds.hashes)[0], finds.labels),
+        contradicted=said.contradicted,
     )

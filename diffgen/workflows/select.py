@@ -22,7 +22,7 @@ from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.features.vgg16 import Vgg16
-from diffgen.labels.store import SOURCES
+from diffgen.labels.store import SOURCES, UNLABELLED
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text
 from diffgen.numerics import own_numerics
@@ -45,6 +45,7 @@ from diffgen.workflows.label import read_store
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 SELECTOR_FILE = "selector.onnx"
+_JURY = "jury"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class SelectResult:
         selector: its file.
         features: what the forest sees.
         examples: labelled triggers that it learnt from.
+        sources: who labelled these -> how many.
         both_wrong: labelled triggers on which no model is right.
         on_triggers: a random division, one by behaviour, and, of finds made from real images, one by these; each where
             there are enough of them.
@@ -67,6 +69,7 @@ class SelectResult:
     selector: str
     features: str
     examples: int
+    sources: dict[str, int]
     both_wrong: int
     on_triggers: tuple[Evaluation, ...]
     real: tuple[OnRealImages, ...]
@@ -75,7 +78,7 @@ class SelectResult:
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
         return {
-            **{name: getattr(self, name) for name in ("run", "selector", "features", "examples", "both_wrong")},
+            **vars(self),
             "on_triggers": [each.as_dict() for each in self.on_triggers],
             "real": [each.as_dict() for each in self.real],
             "cost": self.cost.as_dict(),
@@ -138,7 +141,7 @@ def select(
     given = _Given(opened, config, finds, labels, examples, sources, tuple(boxes), own, more, progress)
     result, content = _train(given)
     behaviours, shown = trusted_behaviours(finds, labels)
-    about = {**result.as_dict(), "sources": sources, "behaviours": behaviours}
+    about = {**result.as_dict(), "behaviours": behaviours}
     with RunLock(folder.path):
         write_whole(Path(result.selector), lambda temporary: temporary.write_bytes(content))
         folder.write_arrays("selection", {"shown": shown, "rows": finds.numbers[examples.rows], "about": about})
@@ -184,12 +187,21 @@ def _labelled(
     folder: RunFolder, finds: TriggerTable, config: SelectorConfig
 ) -> tuple[Int64Array, Examples, dict[str, int]]:
     """The labels of all triggers, those that the selector learns from, and how many labels of these come from where."""
-    sources = SOURCES if config.source is None else (config.source,)
-    labels, origin = read_store(folder, finds).of(finds.hashes, sources)
+    if config.source == _JURY:
+        if finds.known.named is None:
+            raise UserError(
+                f"The run {folder.path} has no jury; label its finds with 'diffgen label', or compare with more "
+                "labelled images."
+            )
+        labels = np.where(finds.recognised, finds.known.named, UNLABELLED)
+        origin = np.full(len(finds), _JURY)
+    else:
+        sources = SOURCES if config.source is None else (config.source,)
+        labels, origin = read_store(folder, finds).of(finds.hashes, sources)
     examples = make_examples(
         labels, finds.labels, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
     )
-    return labels, examples, {name: int((origin[examples.rows] == name).sum()) for name in SOURCES}
+    return labels, examples, {name: int((origin[examples.rows] == name).sum()) for name in (*SOURCES, _JURY)}
 
 
 def _train(given: _Given) -> tuple[SelectResult, bytes]:
@@ -217,6 +229,7 @@ def _train(given: _Given) -> tuple[SelectResult, bytes]:
         selector=str(folder.file(SELECTOR_FILE)),
         features=kind,
         examples=len(examples),
+        sources=given.sources,
         both_wrong=examples.both_wrong,
         on_triggers=evaluations,
         real=real,

@@ -5,16 +5,22 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from diffgen.comparison.line import CompareResult
+from diffgen.config import Budget, CompareConfig, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import Message
 from diffgen.models import load as load_model
+from diffgen.runs.folder import RunFolder
+from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import convolutional_classifier, save_onnx, train_classifier
-from diffgen.workflows.label import label_counts, label_oracle
+from diffgen.workflows.label import LabelResult, label_counts, label_oracle, read_store
+from diffgen.workflows.valid_triggers import read_valid_triggers
 
 
 def test_a_model_under_test_in_another_format_is_no_judge(
@@ -49,9 +55,47 @@ def test_a_reference_model_that_is_fed_wrongly_is_warned_of(
     label_oracle(
         run, lambda pixels: network.predict(((1 - pixels) * 255).round().astype("uint8")), events=events.append
     )
-    (warning,) = warnings_of(events)
+    (warning,) = warnings_of(events)  # a GAN drew these pictures: there is no real image to contradict
     assert "pictures that the jury recognises, the reference labels name only" in warning
     assert "pre-processing" in warning
+
+
+@pytest.mark.parametrize("family", ["seeds", None])
+def test_the_known_label_of_the_real_image_wins_where_operators_keep_it(
+    family: str | None, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+) -> None:
+    """A reference model that says 3 of everything contradicts most labels, and nobody would notice."""
+    technique = {"technique": "diffgan"} if family else {"technique": "real_data"}
+    config = replace(
+        small_config,
+        budget=Budget(queries=400),
+        source=SourceConfig(family=family),
+        filters=replace(small_config.filters, names=()),
+        **technique,
+    )
+    run = compare(model_files["a"], model_files["b"], data="digits:test", config=config, output=tmp_path / "run").run
+    finds = read_valid_triggers(RunFolder.open(run))
+    known = finds.known.seed_labels
+    assert known is not None and len(finds) > 0
+    against = int((known != 3).sum())
+    always: Callable[..., Any] = lambda pixels: np.eye(10, dtype=np.float32)[np.full(len(pixels), 3)]  # noqa: E731
+
+    def labelled(**said: Any) -> tuple[LabelResult, str]:
+        events: list[object] = []
+        result = label_oracle(run, always, events=events.append, **said)
+        (warning,) = (each for each in warnings_of(events) if "the jury" not in each)
+        labels, _ = read_store(RunFolder.open(run), finds).of(finds.hashes)
+        kept = family is not None and "trust_oracle" not in said
+        np.testing.assert_array_equal(labels, known if kept else np.full(len(finds), 3))
+        return result, warning
+
+    result, warning = labelled()
+    assert (result.contradicted, result.labelled) == (against, len(finds))
+    told = f"Of {len(finds):,} pictures, the reference models give {against:,} another label than the real image has"
+    assert warning.startswith(told)
+    taken = "the reference models' word is taken."
+    assert ("--trust-oracle" in warning, warning.endswith(taken)) == (family is not None, family is None)
+    assert labelled(trust_oracle=True, force=True)[1].endswith(taken)
 
 
 def warnings_of(events: list[object]) -> list[str]:

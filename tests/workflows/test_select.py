@@ -213,8 +213,33 @@ def test_a_selector_that_costs_more_saves_nothing(
     selector: float, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cost = Cost(models=(0.0, 1.0), selector=selector, shares=(1.0, 0.0), of_real=True)
-    _print(SelectResult("run", "selector.onnx", "pixels", 10, 0, (), (), cost))
-    assert f"selector and one model instead of both {said}\n" in capsys.readouterr().out
+    _print(SelectResult("run", "selector.onnx", "pixels", 10, {"human": 3, "oracle": 7}, 0, (), (), cost))
+    out = capsys.readouterr().out
+    assert f"selector and one model instead of both {said}\n" in out
+    assert "learnt from 10 labelled triggers (3 by people, 7 by reference models; pixels)" in out
+
+
+def test_the_jurys_word_is_taken_for_labels_where_that_is_asked_for(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder.open(run)
+    folder.file("labels.npz").unlink()
+    with pytest.raises(UserError, match="label some with 'diffgen label' first, or take the jury's word with --labels"):
+        select(run, config=CONFIG)
+    labels, verdicts = folder.read_judged().labels, folder.read_arrays("verdicts")
+    rows = np.arange(len(labels))
+    told = {"named": labels[rows, rows % 2], "certainty": np.zeros(len(rows), np.float32), "recognised": rows >= 20}
+    folder.write_arrays("verdicts", {**verdicts, **told})
+    options = ["--features", "pixels", "--trees", "5", "--labels", "jury", "--json"]
+    assert main(["select", str(run), *options]) == 0
+    out = capsys.readouterr().out
+    examples = len(rows) - 20
+    assert f"learnt from {examples:,} labelled triggers ({examples:,} by the jury; pixels); 0 both wrong" in out
+    assert json.loads(out[out.index("{") :])["sources"] == {"human": 0, "oracle": 0, "intended": 0, "jury": examples}
+    assert f"({examples:,} by the jury)" in (run / "report.html").read_text()
+    folder.write_arrays("verdicts", {name: each for name, each in verdicts.items() if name not in told})
+    with pytest.raises(UserError, match=r"has no jury; label its finds with 'diffgen label', or compare with more"):
+        select(run, config=replace(CONFIG, source="jury"), force=True)
 
 
 def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> None:
