@@ -10,6 +10,12 @@ _COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _REFUSED = re.compile(r"GLOBAL (\S+) was not an allowed global|(Unsupported operand \d+)")
 _BY = {"human": "people", "oracle": "reference models", "intended": "the generator's class", "jury": "the jury"}
 
+_RESTS_ON = {
+    "label": "the known label of the real image, which the jury only confirms,",
+    "both": "label and jury, each by itself,",
+    "jury": "the jury alone",
+}
+
 
 def count_of(amount: int, one: str, many: str | None = None) -> str:
     """``1 picture``, ``2 pictures``, ``1,234 pictures``; ``many`` is the plural where it is no mere s more."""
@@ -19,6 +25,12 @@ def count_of(amount: int, one: str, many: str | None = None) -> str:
 def labelled_by(sources: Mapping[str, int]) -> str:
     """``1,234 by people, 20 by the jury``: how many labels come from which source, those without any left out."""
     return ", ".join(f"{count:,} by {_BY.get(source, source)}" for source, count in sources.items() if count)
+
+
+def verdicts_rest_on(counts: Mapping[str, int]) -> str:
+    """``the known label on 120, both on 300``: on how many recognised pictures who says what they show."""
+    told = [f"{_RESTS_ON[basis]} on {count:,}" for basis, count in counts.items() if count and basis in _RESTS_ON]
+    return ", ".join(told) or "nothing: no picture is recognised"
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diffgen.config import roles
-from diffgen.wording import percent
+from diffgen.wording import percent, verdicts_rest_on
 
 if TYPE_CHECKING:
     from diffgen.comparison.line import CompareResult
@@ -21,6 +21,14 @@ def _more(result: CompareResult) -> str:
     """What is known of those that were not met (Chao1)."""
     more = result.behaviours_at_least > result.behaviours
     return f" (lower bound of all that there are: {result.behaviours_at_least:,})" if more else ""
+
+
+def _of_agreement(result: CompareResult) -> list[tuple[str, str]]:
+    """How many behaviours begin only where the models are known to differ, where there are such images."""
+    if result.behaviours_of_agreement is None or not result.behaviours or not result.flips_per_1000:
+        return []
+    known = result.behaviours - result.behaviours_of_agreement
+    return [("  known before", f"{known:,} begin only with real images on which {_who(result)} disagree already")]
 
 
 def _discovery(result: CompareResult) -> str:
@@ -41,6 +49,8 @@ def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
         name = who_is_wrong(verdict, models)
         pictures, ways = counts["pictures"], counts["behaviours"]
         rows.append((name, f"{pictures:,}{f', in {ways:,} ways' if ways > 1 else ''}"))
+    if result.verdicts_rest_on is not None:
+        rows.append(("verdicts rest on", verdicts_rest_on(result.verdicts_rest_on)))
     unnamed = result.distinct_valid_triggers - (result.recognised_distinct_triggers or 0)
     if unnamed:
         rows.append(("the jury cannot name", f"{unnamed:,} of {result.distinct_valid_triggers:,} valid triggers"))
@@ -124,6 +134,7 @@ def print_result(result: CompareResult) -> None:
         (f"triggers ({_who(result)} disagree)", f"{result.triggers:,}"),
         ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),
         ("behaviours", f"{result.behaviours:,}{_more(result)}"),
+        *_of_agreement(result),
         ("new behaviours", _discovery(result)),
         ("label pairs" if result.many is None else "label tuples", f"{result.label_pairs:,}"),
         *_of_many(result.many),

@@ -264,6 +264,7 @@ def _calibrated(
         unaided=unaided,
         recognised=float((sure >= np.float32(unaided)).mean()),
         helped=float((right & (sure >= np.float32(threshold))).mean()),
+        helped_right=float(right[sure >= np.float32(threshold)].mean()),
         reliable=float(right[sure >= np.float32(unaided)].mean()) if (sure >= np.float32(unaided)).any() else None,
     )
     note = {"labels": known.origin, "sha256": file_digest(path), "threshold": threshold, "unaided": unaided}

@@ -50,6 +50,8 @@ class CompareResult:
         valid_triggers: those that passed every filter.
         distinct_valid_triggers: those without near-duplicates; what the headline counts.
         behaviours: label pair x cell, among the distinct valid triggers; see ``diffgen.metrics.counting``.
+        behaviours_of_agreement: those of them that were met on a picture that does not begin with a real image on which
+            the models disagree already, or None: all pictures were drawn.
         behaviours_at_least: lower bound of how many there are, found or not; see ``diffgen.metrics.richness``.
         discovery: how many new behaviours the last part of the search met: "queries", its length, "new_behaviours" and
             "per_1000_queries".
@@ -62,6 +64,8 @@ class CompareResult:
         recognised_triggers, recognised_distinct_triggers, recognised_behaviours: the same figures for the valid
             triggers that the jury can name, or None: there is no jury.
         faults: who is wrong about these; see :class:`diffgen.runs.results.RunResults`.
+        verdicts_rest_on: how many of the recognised pictures are named by what; see
+            :class:`diffgen.runs.results.RunResults`.
         no_jury: why nobody could be named wrong, as one sentence, or nothing: there is a jury.
         flips_per_1000: on how many of 1,000 real images not all models say the same.
         accuracy: of each model on the labelled real images, 0..1, or None.
@@ -100,6 +104,8 @@ class CompareResult:
     many: ManyFigures | None = None
     go_on: str = field(default="", compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
+    behaviours_of_agreement: int | None = None
+    verdicts_rest_on: Mapping[str, int] | None = None
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults, go_on: str = "", doubts: tuple[str, ...] = ()) -> CompareResult:

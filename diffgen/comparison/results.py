@@ -18,7 +18,7 @@ from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIR
 from diffgen.models import BlackBox
 from diffgen.runs.figures import Calibration, FilterFigures
 from diffgen.runs.many import many_figures
-from diffgen.runs.results import RunResults, counted, write_results
+from diffgen.runs.results import RunResults, counted, verdicts_rest_on, write_results
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.label_pairs import LabelPairs
 from diffgen.tasks.many import FEWEST
@@ -85,6 +85,7 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         gan=source.facts,
         mutated=source.real,
         jury=prepared.jury.figures,
+        verdicts_rest_on=None if prepared.jury.figures is None else verdicts_rest_on(triggers, prepared.jury.figures),
         no_jury=prepared.jury.missing,
         milliseconds=real.milliseconds,
         many=many_figures(triggers, apart, outcome.spared) if len(prepared.models) >= FEWEST else None,

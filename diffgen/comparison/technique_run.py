@@ -212,7 +212,9 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         unchanged_count=technique_class(config.technique).asks_known_images,
     )
     technique = make(config.technique, context)
-    technique.warm_up()  # whoever starts the loop has not started its clock yet
+    # whoever starts the loop has not started its clock yet
+    with progress.stage("Importing and compiling what the search needs"):
+        technique.warm_up()
     return SearchLoop(
         technique,
         evaluator,

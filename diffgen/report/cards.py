@@ -9,6 +9,7 @@ import numpy as np
 from diffgen.report.data import FilterView, Picture
 from diffgen.report.many import Side, named_sides
 from diffgen.report.wording import figure, percent
+from diffgen.runs.triggers import BOTH, LABEL
 from diffgen.tasks.classification import listed, role_name
 from diffgen.tasks.kept_answers import spread_out
 from diffgen.types import Float32Array, Int64Array
@@ -245,13 +246,18 @@ def _verdict(picture: Picture) -> str:
 
 
 def _jury(picture: Picture, names: tuple[str, ...]) -> str:
-    """``the jury: 4 (sure)``."""
+    """``the jury: 4 (sure)``, or ``known label: 4 (the jury agrees)``."""
     said = picture.jury
     if said is None:
         return ""
     if said.instead_of is not None:
         return f"the jury: {names[said.named]} (but made from {names[said.instead_of]})"
-    return f"the jury: {names[said.named]} ({'sure' if said.recognised else 'not sure'})"
+    name = names[said.named]
+    if said.rests_on == LABEL:
+        return f"known label: {name} (the jury agrees)"
+    if said.rests_on == BOTH:
+        return f"label and jury: {name} (sure)"
+    return f"the jury: {name} ({'sure' if said.recognised else 'not sure'})"
 
 
 def _blame(picture: Picture) -> str:

@@ -23,7 +23,7 @@ from diffgen.report.pictures import display_size
 from diffgen.tasks.classification import role_name
 from diffgen.tasks.label_pairs import MATRIX_CLASSES
 from diffgen.types import UInt8Array
-from diffgen.wording import count_of
+from diffgen.wording import count_of, verdicts_rest_on
 
 #: Width in CSS pixels that thumbnails come close to.
 _THUMBNAIL = 96
@@ -173,6 +173,7 @@ def make_environment(last: str = "C") -> Environment:
         figure=wording.figure,
         number=wording.number,
         percent=wording.percent,
+        rest_on=verdicts_rest_on,
         share=lambda value: f"{min(1.0, max(0.0, value)):.4f}",
     )
     return environment

@@ -9,7 +9,7 @@ from diffgen.report import wording
 from diffgen.report.data import ReportData
 from diffgen.report.many import make_many
 from diffgen.tasks.classification import role_name
-from diffgen.wording import count_of
+from diffgen.wording import count_of, verdicts_rest_on
 
 _MAX_PAIRS = 10
 #: What Markdown, or HTML inside it, could read as markup.
@@ -32,6 +32,8 @@ def render_markdown(data: ReportData) -> str:
         lines += [f"> **Warning:** {sentence}", ""]
     jury, missing = data.results.jury, data.results.no_jury
     who = [] if jury is None else [str(jury)]
+    if data.results.verdicts_rest_on is not None:
+        who.append(f"The verdicts rest on: {verdicts_rest_on(data.results.verdicts_rest_on)}.")
     if missing and wording.nobody_named(missing) not in headline.also:
         who.append(missing)
     for sentence in (*headline.also, *headline.meaning, *headline.notes, *who):

@@ -111,6 +111,7 @@ class JuryFigures:
         recognised: share of the held-out images that it recognises unaided.
         reliable: share of these that it names right, or None: it recognises none.
         helped: share of the held-out images that it would recognise knowing their label, or None: not noted.
+        helped_right: share named right of those of which it is as sure as it then has to be, or None: not noted.
     """
 
     members: int
@@ -123,6 +124,7 @@ class JuryFigures:
     recognised: float
     reliable: float | None
     helped: float | None = None
+    helped_right: float | None = None
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> JuryFigures:
@@ -132,12 +134,19 @@ class JuryFigures:
     def __str__(self) -> str:
         """One sentence: who the jury is, and how good."""
         source = "real images, with the labels that the models agree on" if self.agreed else "labelled real images"
-        helped = f" ({percent(self.helped)} where it knows the label)" if self.helped and self.needs_help else ""
+        helped = ""
+        if self.needs_help and self.helped is not None and self.helped_right is not None:
+            helped = (
+                f" A known label it only has to confirm, from a lower certainty on, as it does of "
+                f"{percent(self.helped)}; of those on which it is that sure it names {percent(self.helped_right)} "
+                "right."
+            )
         return (
             f"The jury: {self.members} small classifiers, trained on {self.trained_on:,} {source}; of "
             f"{self.held_out:,} others it names {percent(self.accuracy)} right and recognises "
-            f"{percent(self.recognised)}{helped}"
+            f"{percent(self.recognised)}"
             + ("." if self.reliable is None else f", of which it names {percent(self.reliable)} right.")
+            + helped
         )
 
     @property

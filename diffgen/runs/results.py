@@ -15,7 +15,7 @@ from diffgen.runs.figures import Calibration, FilterFigures, JuryFigures, Prefli
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.many import ManyFigures
-from diffgen.runs.triggers import UNNAMED, TriggerTable
+from diffgen.runs.triggers import BOTH, JURY, LABEL, UNNAMED, TriggerTable
 from diffgen.tasks.label_pairs import LabelPairs
 
 _FILE = "results.json"
@@ -62,6 +62,10 @@ class RunResults:
         recognised_behaviours: kinds of what the models say x cell, among these.
         faults: who is wrong, on how many of these "pictures" and in how many "behaviours": under A, B, ... where that
             model alone is wrong, under "all" where every one is, under "several" where more than one is but not all.
+        verdicts_rest_on: what names the recognised distinct ones -> how many: "label", the known label of the real
+            image that each was made from, with a jury that names it but is not sure enough by itself; "both", that
+            label and a jury that is; "jury", the jury alone. None: there was no jury, or an earlier version wrote the
+            run.
         jury: who says what pictures show, or None: there is no jury, or an earlier version wrote the run.
         no_jury: why there is none, as one sentence, or nothing.
         milliseconds: that one image takes each model, in batches on this machine; None for a model that a server
@@ -108,6 +112,7 @@ class RunResults:
     recognised_distinct_triggers: int | None = None
     recognised_behaviours: int | None = None
     faults: Mapping[str, Mapping[str, int]] | None = None
+    verdicts_rest_on: Mapping[str, int] | None = None
     jury: JuryFigures | None = None
     no_jury: str = ""
     milliseconds: tuple[float | None, ...] | None = None
@@ -217,6 +222,12 @@ def counted(
     if (differs := triggers.known.seed_differs) is not None:
         found["behaviours_of_agreement"] = len(np.unique(triggers.behaviours[triggers.distinct & ~differs], axis=0))
     return {**found, **recognised_figures(triggers)} if triggers.has_jury else found
+
+
+def verdicts_rest_on(triggers: TriggerTable, jury: JuryFigures) -> dict[str, int]:
+    """How many recognised distinct triggers are named by what; see :class:`RunResults`."""
+    bases = triggers[triggers.recognised_distinct].bases(jury.unaided)
+    return {name: int((bases == name).sum()) for name in (LABEL, BOTH, JURY)}
 
 
 def recognised_figures(triggers: TriggerTable) -> dict[str, Any]:

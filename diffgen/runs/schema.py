@@ -137,7 +137,7 @@ _JURY_NOTE = fields({"labels": text, "sha256": text, "threshold": number(), "una
 _JURY = fields(
     {"members": whole(), "trained_on": whole(), "agreed": flag, "held_out": whole(), "accuracy": _SHARE}
     | {"threshold": number(), "unaided": number(), "recognised": _SHARE, "reliable": or_none(_SHARE)},
-    {"helped": or_none(_SHARE)},
+    {"helped": or_none(_SHARE), "helped_right": or_none(_SHARE)},
 )
 
 _MODELS = rows(rows(whole(), least=3, most=MAX_MODELS), least=3, most=MAX_MODELS)
@@ -232,6 +232,7 @@ RESULTS = fields(
             ),
             or_none(whole()),
         ),
+        "verdicts_rest_on": or_none(names_to(whole())),
         "faults": or_none(names_to(fields({"pictures": whole(), "behaviours": whole()}))),
     },
 )

@@ -32,6 +32,7 @@ from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 HASH_BYTES = 16
 UNKNOWN_LABEL = -1
+LABEL, BOTH, JURY = "label", "both", "jury"  # what says what a recognised picture shows
 UNNAMED = ""  # in place of a verdict, where the jury names nothing
 # names that columns had in run folders of schema 1
 _FORMER = {"latents": "genes", "sources": "seeds"}
@@ -323,6 +324,17 @@ class TriggerTable:
         """bool (N,): the jury can name it; False for all where no jury looked at them. Valid or not."""
         found = self.known.recognised
         return np.zeros(len(self), dtype=np.bool_) if found is None else found
+
+    def bases(self, unaided: float) -> NDArray[np.str_]:
+        """str (N,): what says what each shows, ``LABEL``, ``BOTH`` or ``JURY``; empty where it is not recognised.
+
+        Args:
+            unaided: lowest certainty that counts where the jury does not know the label of the real image.
+        """
+        labels, sure = self.known.seed_labels, self.known.certainty
+        labelled = np.zeros(len(self), np.bool_) if labels is None else labels != UNKNOWN_LABEL
+        alone = np.zeros(len(self), np.bool_) if sure is None else sure >= np.float32(unaided)
+        return np.select([~self.recognised, ~labelled, alone], ["", JURY, BOTH], LABEL)
 
     @cached_property
     def recognised_distinct(self) -> BoolArray:

@@ -243,7 +243,7 @@ class Finds:
                 rejected_by=self.results.filters[rejected].name if rejected >= 0 else None,
                 nearest_real=self._nearest.get(number),
                 origin=origin_sentence(origin, names, drawn_by),
-                jury=opinion(table, number, len(names)),
+                jury=opinion(table, number, len(names), self.results.jury),
             )
             return Find(
                 picture,

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import cycle
 
+import numpy as np
 import pytest
 
 from diffgen.report import BehaviourGroup, Picture, ReportData, render_html, render_markdown
 from diffgen.report.cards import make_card
 from diffgen.report.data import JuryOpinion
 from diffgen.report.gallery import make_gallery
+from diffgen.report.reading.pictures import opinion
 from diffgen.report.wording import headline, verdict_sentences
 from diffgen.runs.figures import JuryFigures
+from diffgen.runs.results import verdicts_rest_on
+from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable, Verdicts
 from tests.report.changes import changed
 
 _JURY = JuryFigures(
@@ -159,6 +163,41 @@ def test_a_card_says_what_the_jury_says_and_who_is_wrong(report_data):
     other = card(replace(first, jury=JuryOpinion(first.labels[0], recognised=False, instead_of=seed)))
     assert other.jury == f"the jury: {name} (but made from {seed})"
     assert (card(first).jury, card(first).blame, card(first).wrong) == ("", "", ())
+
+
+def test_it_is_told_what_a_verdict_rests_on(report_data):
+    """The known label of the real image, a jury that is sure by itself, or both."""
+    said = np.eye(10, dtype=np.float32)[[[1, 2]] * 5]
+    sure = np.array([-1.5, -0.1, -0.1, -0.1, -1.5], dtype=np.float32)
+    verdicts = replace(
+        Verdicts.replayed(np.zeros(5, dtype=np.int64)),
+        seed_labels=np.array([1, 1, UNKNOWN_LABEL, 2, UNKNOWN_LABEL]),
+        named=np.ones(5, dtype=np.int64),
+        certainty=sure,
+        recognised=np.array([True, True, True, False, False]),
+    )
+    images = np.arange(5, dtype=np.uint8).reshape(5, 1, 1, 1)
+    triggers = TriggerTable.of(images, said).judged(verdicts)
+    assert triggers.bases(-0.5).tolist() == ["label", "both", "jury", "", ""]
+    assert verdicts_rest_on(triggers, _JURY) == {"label": 1, "both": 1, "jury": 1}
+    captions = []
+    for row in range(5):
+        picture = replace(report_data.groups[0].pictures[0], jury=opinion(triggers, row, 10, _JURY))
+        names = tuple(f"c{label}" for label in range(10))
+        captions.append(make_card(picture, source="", nearest=None, kind="trigger", names=names, filters=()).jury)
+    assert captions == [
+        "known label: c1 (the jury agrees)",
+        "label and jury: c1 (sure)",
+        "the jury: c1 (sure)",
+        "the jury: c1 (but made from c2)",
+        "the jury: c1 (not sure)",
+    ]
+    assert opinion(triggers, 0, 10, None).rests_on == ""
+    counts = {"label": 7, "both": 0, "jury": 2}
+    page = changed(report_data, jury=_JURY, verdicts_rest_on=counts)
+    told = "the known label of the real image, which the jury only confirms, on 7, the jury alone on 2"
+    assert told in render_html(page)
+    assert f"The verdicts rest on: {told}." in render_markdown(page)
 
 
 def test_three_models_may_be_wrong_together(report_data):

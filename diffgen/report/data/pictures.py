@@ -15,11 +15,14 @@ class JuryOpinion:
         named: the label that it gives.
         recognised: it is sure enough, and contradicts no label of the image that the picture was made from.
         instead_of: that label where it does, or None.
+        rests_on: what says what a recognised picture shows; see :meth:`diffgen.runs.triggers.TriggerTable.bases`. Empty
+            where that is not known.
     """
 
     named: int
     recognised: bool
     instead_of: int | None = None
+    rests_on: str = ""
 
 
 @dataclass(frozen=True)

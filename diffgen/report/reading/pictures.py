@@ -13,6 +13,7 @@ from diffgen.origins import Step
 from diffgen.report.data import BehaviourGroup, JuryOpinion, Picture
 from diffgen.report.made_by import made_by
 from diffgen.report.origins import origin_sentence
+from diffgen.runs.figures import JuryFigures
 from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
 from diffgen.tasks.classification import labels_of, rows_by_key
 from diffgen.types import Int64Array
@@ -40,7 +41,13 @@ class Pictures:
 
 
 def read_pictures(
-    arrays: dict[str, Any], triggers: TriggerTable, *, class_names: Sequence[str], filters: Sequence[str], drawn_by: str
+    arrays: dict[str, Any],
+    triggers: TriggerTable,
+    *,
+    class_names: Sequence[str],
+    filters: Sequence[str],
+    drawn_by: str,
+    jury: JuryFigures | None,
 ) -> Pictures:
     """The pictures that were chosen when the run ended.
 
@@ -50,6 +57,7 @@ def read_pictures(
         class_names: K names.
         filters: names of the validity filters.
         drawn_by: who draws the pictures that are not made from real ones, in words.
+        jury: of the run, or None.
     """
     shown, rejected = arrays["shown"].tolist(), arrays["rejected"].tolist()
     numbers: list[int] = [*shown, *rejected]
@@ -73,20 +81,21 @@ def read_pictures(
                 rejected_by=None if rejected_by == ACCEPTED else filters[rejected_by],
                 nearest_real=nearest[position] if position < len(nearest) else None,
                 origin=origin_sentence(triggers.origin(number), class_names, drawn_by),
-                jury=opinion(triggers, number, len(class_names)),
+                jury=opinion(triggers, number, len(class_names), jury),
             )
         )
     return Pictures(tuple(made[: len(shown)]), tuple(made[len(shown) :]))
 
 
-def opinion(triggers: TriggerTable, row: int, classes: int) -> JuryOpinion | None:
+def opinion(triggers: TriggerTable, row: int, classes: int, jury: JuryFigures | None) -> JuryOpinion | None:
     """What the jury says of a trigger, or None: there was none, or it names a class that is not known."""
     named, seeds = triggers.known.named, triggers.known.seed_labels
     if named is None or not 0 <= named[row] < classes:
         return None
     recognised, seed = bool(triggers.recognised[row]), UNKNOWN_LABEL if seeds is None else int(seeds[row])
     contradicts = not recognised and seed not in (UNKNOWN_LABEL, named[row]) and 0 <= seed < classes
-    return JuryOpinion(int(named[row]), recognised, seed if contradicts else None)
+    rests_on = "" if jury is None else str(triggers[row : row + 1].bases(jury.unaided)[0])
+    return JuryOpinion(int(named[row]), recognised, seed if contradicts else None, rests_on)
 
 
 def grouped(gallery: Sequence[Picture], triggers: TriggerTable) -> tuple[BehaviourGroup, ...]:

@@ -39,6 +39,7 @@ def read_run(folder: RunFolder, results: RunResults, triggers: TriggerTable) -> 
         class_names=results.class_names,
         filters=[each.name for each in results.filters],
         drawn_by="your generator" if facts.settings.get("generator", {}).get("file") else "the GAN",
+        jury=results.jury,
     )
     return ReportData(
         **vars(facts),

@@ -74,6 +74,8 @@ def _verdict(picture: Picture, names: tuple[str, ...]) -> Markup:
         parts.append(Markup("{} by the filter {}").format(badge("rejected"), picture.rejected_by))
     if jury is not None:
         sure = "" if jury.recognised else " (not sure)"
+        if jury.rests_on == "label":
+            sure = " (which only confirms the known label)"
         if jury.instead_of is not None:
             sure = f" (but made from {_name(names, jury.instead_of)})"
         parts.append(Markup("The jury sees <b>{}</b>{}").format(_name(names, jury.named), sure))
