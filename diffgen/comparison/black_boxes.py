@@ -337,7 +337,7 @@ def resume_command(folder: RunFolder, config: CompareConfig) -> str:
     is_check, letters = "check" in folder.manifest, roles(config.models).lower()
     remote = [spec.path is not None and is_address(spec.path) for spec in config.models]
     objects = ["None" if spec.path else f"model_{role}" for role, spec in zip(letters, config.models, strict=True)]
-    given = [*objects] if set(objects) != {"None"} else []
+    given = objects if any(each != "None" for each in objects) else []
     if folder.manifest["data"]["path"] is None:
         given.append("data=images")
     for kind, names in folder.manifest.get("extensions", {}).items():

@@ -92,10 +92,12 @@ class CompareResult:
     saturated: bool = False
     most_frequent: tuple[tuple[str, str, int], ...] = ()
     interrupted: bool = False
+    behaviours_of_agreement: int | None = None
     recognised_triggers: int | None = None
     recognised_distinct_triggers: int | None = None
     recognised_behaviours: int | None = None
     faults: Mapping[str, Mapping[str, int]] | None = None
+    verdicts_rest_on: Mapping[str, int] | None = None
     no_jury: str = ""
     flips_per_1000: float = 0.0
     accuracy: tuple[float, ...] | None = None
@@ -104,8 +106,6 @@ class CompareResult:
     many: ManyFigures | None = None
     go_on: str = field(default="", compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
-    behaviours_of_agreement: int | None = None
-    verdicts_rest_on: Mapping[str, int] | None = None
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults, go_on: str = "", doubts: tuple[str, ...] = ()) -> CompareResult:

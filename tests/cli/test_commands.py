@@ -42,8 +42,9 @@ def test_compare_prints_a_table_and_one_json_object_last(run: tuple[Path, str, s
     lines = out.splitlines()
     values = json.loads(lines[-1])
     counts = ["triggers", "valid_triggers", "distinct_valid_triggers", "behaviours"]
-    others = ["behaviours_at_least", "discovery", "label_pairs", "seconds", "saturated"]
-    jury = ["recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours", "faults", "no_jury"]
+    others = ["behaviours_at_least", "discovery", "label_pairs", "seconds", "saturated", "behaviours_of_agreement"]
+    jury = ["recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours", "faults"]
+    jury += ["verdicts_rest_on", "no_jury"]
     real = ["flips_per_1000", "accuracy", "calibration_error", "milliseconds", "doubts"]
     assert list(values) == ["run", "queries", *counts, *others, *jury, *real]
     assert values["run"] == str(folder)
