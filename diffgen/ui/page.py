@@ -178,9 +178,10 @@ def build(shared: Shared) -> gr.Blocks:
         run.change(None, None, None, js=_CHOSEN)
 
         def go(event: gr.EventData) -> tuple[Any, Any]:
-            names = shared.names(event.run)
+            wanted = str(event.run)
+            names = shared.names(wanted)
             return (
-                gr.Dropdown(choices=names, value=event.run if event.run in names else None),
+                gr.Dropdown(choices=names, value=wanted if wanted in names else None),
                 gr.Tabs(selected=event.tab) if event.tab in shown else gr.skip(),
             )
 

@@ -54,6 +54,7 @@ def verdict(view: GateView, page: int = 0) -> Markup:
 
 def _behaviours(view: GateView, page: int) -> Markup:
     """A page of behaviours with their pictures."""
+    page = min(page, (len(view.behaviours) - 1) // BEHAVIOURS)
     here = view.behaviours[page * BEHAVIOURS : (page + 1) * BEHAVIOURS]
     of_store = f" to {Path(view.store).name}" if view.store else ""
     return section(
