@@ -110,6 +110,21 @@ def finished(
     return compare(model_files["a"], model_files["b"], data="digits:test", config=small_config, output=folder)
 
 
+@pytest.fixture(scope="session")
+def seeds_config(small_config: CompareConfig) -> CompareConfig:
+    """Pictures made from real images: many that the jury recognises, on whatever machine the networks learned."""
+    return replace(small_config, source=SourceConfig(family="seeds"))
+
+
+@pytest.fixture(scope="session")
+def recognised(
+    model_files: dict[str, Path], seeds_config: CompareConfig, tmp_path_factory: pytest.TempPathFactory
+) -> CompareResult:
+    """The same comparison on changed real images; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "recognised"
+    return compare(model_files["a"], model_files["b"], data="digits:test", config=seeds_config, output=folder)
+
+
 @pytest.fixture
 def short_descent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GAN encodes images roughly and at once."""

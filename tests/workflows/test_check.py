@@ -16,7 +16,7 @@ import pytest
 from lxml import etree
 
 from diffgen.comparison.line import CompareResult
-from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.gate.conditions import Status
@@ -39,10 +39,10 @@ CLASSES = 10
 
 
 @pytest.fixture(scope="module")
-def config(small_config: CompareConfig) -> CheckConfig:
+def config(seeds_config: CompareConfig) -> CheckConfig:
     # the two models differ much, and so does their accuracy
     limits = Limits(max_new_behaviours=0, max_accuracy_drop=1.0, max_regression_faults=1000)
-    return CheckConfig(limits=limits, random_images=300, compare=small_config)
+    return CheckConfig(limits=limits, random_images=300, compare=seeds_config)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def record_of(result: CheckResult) -> dict[str, Any]:
 
 
 def test_values_are_what_plain_counting_gives(
-    failed: tuple[CheckResult, Path], model_files: dict[str, Path], digits: ImageSet, finished: CompareResult
+    failed: tuple[CheckResult, Path], model_files: dict[str, Path], digits: ImageSet, recognised: CompareResult
 ) -> None:
     result, _ = failed
     values, folder = result.values, RunFolder.open(result.run)
@@ -104,9 +104,9 @@ def test_values_are_what_plain_counting_gives(
     assert values.shift_real is not None
     assert values.shift_real.largest == pytest.approx(np.abs(said[0] - said[1]).max(), abs=1e-5)
     # the same search as compare's, and every distinct valid trigger of it is in exactly one behaviour
-    assert folder.results()["triggers"] == finished.triggers
-    assert sum(each.count for each in values.behaviours) == finished.distinct_valid_triggers
-    assert len(values.behaviours) == folder.results()["behaviours"] == finished.behaviours
+    assert folder.results()["triggers"] == recognised.triggers
+    assert sum(each.count for each in values.behaviours) == recognised.distinct_valid_triggers
+    assert len(values.behaviours) == folder.results()["behaviours"] == recognised.behaviours
     assert values.random.of == 300 <= values.accepted <= values.drawn
 
 
@@ -299,13 +299,15 @@ def test_four_commands_accept_at_once(failed: tuple[CheckResult, Path], tmp_path
 
 
 def test_a_model_against_itself_passes_with_a_gan_from_a_file(
-    failed: tuple[CheckResult, Path], model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+    finished: CompareResult, model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
 ) -> None:
-    used = RunFolder.open(failed[0].run).manifest["gan"]
+    used = RunFolder.open(finished.run).manifest["gan"]
     gan = next(file for file in (cache_folder() / "gan").glob("*.safetensors") if file_digest(file) == used)
     copy = tmp_path / "kept.safetensors"
     copy.write_bytes(gan.read_bytes())
-    limited = replace(config, limits=Limits(max_disagreement=0.02, max_accuracy_drop=0.02, max_shift=1e-4))
+    drawn = replace(config.compare, source=SourceConfig(family="gan"))
+    limits = Limits(max_disagreement=0.02, max_accuracy_drop=0.02, max_shift=1e-4)
+    limited = replace(config, limits=limits, compare=drawn)
     result = assert_no_regression(
         model_files["a"], model_files["a_onnx"], data="digits:test", gan=copy, config=limited, output=tmp_path / "same"
     )
@@ -343,7 +345,7 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     assert draw_report(run).read_text(encoding="utf-8") == page  # needs neither models nor data
     with pytest.raises(UserError, match="was interrupted, so its findings are incomplete"):
         accept(run, tmp_path / "store")
-    with pytest.raises(UserError, match="diffgen check --resume"):
+    with pytest.raises(UserError, match="resume_check"):
         resume(run, model_files["a"], watch.candidate)
     assert result.go_on == f"diffgen check --resume {run}"
 
