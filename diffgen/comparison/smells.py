@@ -9,11 +9,13 @@ import numpy as np
 
 from diffgen.comparison.classes import background_smell
 from diffgen.config import roles
+from diffgen.data.resize import size_text
 from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
+from diffgen.tasks.classification import listed
 from diffgen.types import ImageSet, Int64Array
 
-_FEW_RIGHT = 0.5  # share of labelled images
+FEW_RIGHT = 0.5  # share of labelled images
 _ONE_LABEL = 0.6  # share of images with the most frequent label, of three classes or more
 _GUESSES = 2  # times as often as who always names the most frequent class: no more is hardly better than guessing
 _POOR = 2 / 3  # share of right answers; who has more and still guesses has images of hardly more than one class
@@ -69,7 +71,7 @@ def smells_of(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, in
     said, of = labels[:, index], len(labels)
     fed = (
         f"diffgen hands it {str(model.preprocessing.layout).upper()} images scaled to {model.preprocessing.scale}"
-        f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}; "
+        f"{' with mean and std' if model.preprocessing.mean else ', no mean or std'}{_size_of(model, data)}; "
         "'diffgen inspect MODEL --data D' finds out what it wants"
     )
     found = []
@@ -79,7 +81,7 @@ def smells_of(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, in
             f"Model {role} ({model.name}) is right on only {right / of:.1%} of the labelled images; its pre-processing "
             f"or its order of classes probably differs ({fed})."
         )
-        found.append(Smell("accuracy", sentence if right < _FEW_RIGHT * of else "", right, of))
+        found.append(Smell("accuracy", sentence if right < FEW_RIGHT * of else "", right, of))
     counts = np.bincount(said, minlength=model.num_classes)
     share, most = counts.max() / of, int(counts.argmax())
     usual = 0.0 if data.labels is None else np.bincount(data.labels).max() / of
@@ -123,7 +125,7 @@ def doubts(
     if not found and agreement < 0.5:
         found.append(
             f"The models agree on only {agreement:.1%} of the real images; the pre-processing or the order of classes "
-            "of one of them probably differs."
+            f"of one of them probably differs{_open_sizes(models)}."
         )
     if not found and accuracy is not None and max(accuracy) - min(accuracy) > 0.15:
         worse = roles(models)[accuracy.index(min(accuracy))]
@@ -133,6 +135,25 @@ def doubts(
             "equally good, its pre-processing probably differs."
         )
     return found
+
+
+def _size_of(model: BlackBox, data: ImageSet) -> str:
+    """What size a model is handed that declares none; the end of a list."""
+    if not model.size_open:
+        return ""
+    return f", of {size_text(data.image_shape[1:])} pixels as the data has them (--size names another size)"
+
+
+def _open_sizes(models: Sequence[BlackBox]) -> str:
+    """Which models get images of the data's size because they declare none; the end of a sentence."""
+    open_ones = [role for role, model in zip(roles(models), models, strict=True) if model.size_open]
+    if not open_ones:
+        return ""
+    one = len(open_ones) == 1
+    return (
+        f"; {listed(open_ones)} {'declares' if one else 'declare'} no size and {'gets' if one else 'get'} that of the "
+        "data: name what it was made for with --size"
+    )
 
 
 def _one_file(a: BlackBox, b: BlackBox) -> bool:

@@ -117,6 +117,7 @@ class BlackBox(ABC):
         self._columns = 0  # of the raw outputs; one for two classes is possible
         self._all_names: tuple[str, ...] = ()  # in the model's own order, with that of the background
         self._background_said = settings.preprocessing.background in _BACKGROUNDS
+        self._size_said = settings.preprocessing.size is not None
 
     @abstractmethod
     def _ask(self, batch: torch.Tensor) -> object:
@@ -150,6 +151,7 @@ class BlackBox(ABC):
         """
         self.preprocessing = self._admit(preprocessing.over(DEFAULT_PREPROCESSING))
         self._background_said = preprocessing.background in _BACKGROUNDS
+        self._size_said = preprocessing.size is not None
         self.num_classes = 0
         self.alone = False
 
@@ -183,6 +185,11 @@ class BlackBox(ABC):
             height, width = self.preprocessing.size
             return height, width
         return declared_size(self._sides)
+
+    @property
+    def size_open(self) -> bool:
+        """Whether nobody has said what size it is handed, and it declares none, so that it gets that of the data."""
+        return not self._size_said and (self._sides is None or self._sides.count(None) > 1)
 
     @property
     def own_class_names(self) -> tuple[str, ...]:

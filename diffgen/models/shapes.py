@@ -12,7 +12,7 @@ from diffgen.models.inputs import LAYOUTS, ImageShape, Layout
 from diffgen.models.wording import reason, shape_text, spoken_list
 
 _CHANNELS = (1, 3)
-_SIZES = (28, 32, 64, 96, 128, 224)
+USUAL_SIZES = (28, 32, 64, 96, 128, 224)
 _NAMED = 3
 
 DeclaredShape = tuple[int | None, int | None, int | None]
@@ -160,7 +160,7 @@ def probe(
 ) -> list[tuple[Layout, ImageShape]]:
     """Layouts and shapes (C, H, W) of black images that a model takes, those most like ``image_shape`` first."""
     channels, *own_size = image_shape
-    sizes = dict.fromkeys([(own_size[0], own_size[1]), *((side, side) for side in _SIZES)])
+    sizes = dict.fromkeys([(own_size[0], own_size[1]), *((side, side) for side in USUAL_SIZES)])
     depths = dict.fromkeys([channels, *_CHANNELS])
     tries = [(layout, (depth, *size)) for layout, size, depth in product(layouts, sizes, depths)]
     return [(layout, shape) for layout, shape in tries if accepts(layout, shape)]

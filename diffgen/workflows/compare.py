@@ -27,6 +27,7 @@ from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
 from diffgen.comparison.real_data import announce_sizes, load_for
 from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables, unused_source
 from diffgen.comparison.results import announce_numbers
+from diffgen.comparison.sizes import settle_sizes
 from diffgen.config import CompareConfig, replace, roles, to_dict
 from diffgen.config.named import NamedSettings
 from diffgen.data import is_word
@@ -144,7 +145,6 @@ def run_comparison(
             model.answers.attach(None)
         with before_the_search():
             prepare_models(black_boxes, images, progress)
-        announce_sizes(black_boxes, images, progress)
         named = namer(black_boxes, [spec.label_map is not None for spec in specs])
         as_read, order = images, order_of_labels(images, names_of_classes(named))
         announce_order(images, order, named.class_names, f"model {named.name}", progress)
@@ -157,6 +157,8 @@ def run_comparison(
                 config, split=split_of_gan(config.gan_file, as_read if order else images, config.split, progress)
             )
         match_classes(black_boxes, specs, as_read.class_names)
+        settle_sizes(black_boxes, images, progress)
+        announce_sizes(black_boxes, images, progress)
         announce_numbers(black_boxes, images, progress)
         config = with_affordable_population(config, black_boxes, images, progress)
         hooks.models_ready(black_boxes, images, config)
