@@ -161,6 +161,19 @@ def _endless_script(folder: Path, victim: Path) -> None:
         torch.jit.script(Endless()).save(str(folder / "m"))
 
 
+def _stripes(folder: Path, victim: Path) -> None:
+    from tests.comparison.stripes import save_all, striped_images
+
+    save_all(folder)
+    data = striped_images()
+    np.savez(folder / "d.npz", images=data.images, labels=np.asarray(data.labels))
+
+
+def _other_labels(folder: Path, victim: Path) -> None:
+    with np.load(folder / "data.npz") as data:
+        np.savez(folder / "d.npz", images=data["images"], labels=(data["labels"] + 1) % 10)
+
+
 def _sidecar(text: str) -> Callable[[Path, Path], object]:
     return lambda folder, victim: (folder / "a.pt.toml").write_text(text)
 
@@ -327,6 +340,20 @@ def cases() -> Iterator[Case]:
         _onnx(_with_softmax),
         codes=(FAILED,),
         says="The base answers with logits, the candidate with probabilities that sum to 1",
+    )
+    for name, command in {
+        "compared with itself of a fixed size": "compare fixed.onnx open.onnx --data d.npz -q --technique as_is -o out",
+        "that is inspected": "inspect open.onnx --data d.npz",
+    }.items():
+        told = "images of 64x64, as model A declares" if "compare" in command else "--size 64"
+        yield Case("models", f"a model of any size {name}", f"diffgen {command}", _stripes, codes=(0,), says=told)
+    yield Case(
+        "models",
+        "a pre-processing that is kept although it is of no use",
+        "diffgen inspect a.pt --data d.npz --write",
+        _other_labels,
+        says="Nothing is written; add --force",
+        check=lambda folder: "a sidecar was written" if (folder / "a.pt.toml").exists() else "",
     )
     yield Case(
         "models",

@@ -37,7 +37,11 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--data", metavar="D", help="real images, as for compare; better with labels")
     options.add_reading(parser)
     parser.add_argument("--write", action="store_true", help="write the best into a sidecar beside the model")
-    parser.add_argument("--force", action="store_true", help="replace the sidecar that is there")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace the sidecar that is there, or write one although few answers are right",
+    )
     of = Options(parser)
     model_options.add_model_options(of, models=1)
     options.add_machine(parser)
@@ -88,13 +92,11 @@ def _print(found: Inspection) -> None:
 
 def _rows(found: Inspection, width: int) -> list[str]:
     head = f"{'pre-processing':<{width}}  "
-    first = ["accuracy"] if found.labelled else []
-    rows = [
-        head + "  ".join(f"{name:>10}" for name in (*first, "confidence", "entropy", "balance", "layout")) + "  outputs"
-    ]
+    first = ["images", *(["accuracy"] if found.labelled else []), "confidence", "entropy", "balance", "layout"]
+    rows = [head + "  ".join(f"{name:>10}" for name in first) + "  outputs"]
     for each in found.candidates:
         figures = ([each.accuracy] if each.accuracy is not None else []) + [each.confidence, each.entropy, each.balance]
-        cells = [*(f"{figure:.4f}" for figure in figures), str(each.preprocessing.layout)]
+        cells = [f"{each.images}", *(f"{figure:.4f}" for figure in figures), str(each.preprocessing.layout)]
         rows.append(
             f"{each.name:<{width}}  " + "  ".join(f"{cell:>10}" for cell in cells) + f"  {each.preprocessing.outputs}"
         )

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
-import torch
+import scipy  # imports scipy.special when it is first asked for
 
 from diffgen.comparison.classes import classes_of
 from diffgen.comparison.label_order import in_order, names_of_classes, names_tell, order_of_labels
 from diffgen.comparison.preflight import prepare_model
+from diffgen.comparison.smells import at_chance
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Progress
 from diffgen.metrics.intervals import exact_interval, paired_difference_interval
 from diffgen.models import BlackBox
-from diffgen.types import BoolArray, ImageSet, Int64Array, UInt8Array
+from diffgen.sampling import random_rows
+from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array, UInt8Array
 
 _FEWEST_CLASSES = 2
+_IMAGES = 200  # that the model is asked about with a candidate, at most
+_FIRST = 20  # with every candidate; then twice as many, and so on, with those that these do not show to be worse
+_PREPARED = 2  # that the model looks at again where all is decided
+
+Plan: TypeAlias = tuple[str, Preprocessing]  # the name of a pre-processing, and what is said of it
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class Candidate:
     Attributes:
         name: in words.
         preprocessing: as decided on real images; nothing in it is None.
+        images: how many the model was asked about; fewer where these show that another candidate is better.
         accuracy: share of right answers, or None without labels.
         confidence: mean of the highest probability.
         entropy: mean entropy of the answers, from 0 (sure) to 1 (knows nothing).
@@ -36,6 +46,7 @@ class Candidate:
 
     name: str
     preprocessing: Preprocessing
+    images: int
     accuracy: float | None
     confidence: float
     entropy: float
@@ -49,95 +60,193 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """A candidate, and what else was seen of it.
+    """A candidate, and what the model said of the first n images.
 
     Attributes:
-        candidate: in figures.
-        right: bool (N,), the images that the model names as their labels do, or None without labels.
-        classes: how many it answers with.
+        plan: what was tried.
+        preprocessing: as decided on real images; nothing in it is None.
+        probabilities: float32 (n, K).
+        right: bool (n,), the images that the model names as their labels do, or None without labels.
     """
 
-    candidate: Candidate
+    plan: Plan
+    preprocessing: Preprocessing
+    probabilities: Float32Array
     right: BoolArray | None
-    classes: int
 
-
-def try_all(
-    box: BlackBox,
-    plans: Sequence[tuple[str, Preprocessing]],
-    known: ImageSet,
-    class_names: Sequence[str],
-    progress: Progress,
-) -> list[Tried]:
-    """Every candidate that the model takes, in the order in which they were tried."""
-    found: list[Tried] = []
-    seen: set[Preprocessing] = set()
-    first_error: UserError | None = None
-    with progress.stage("Trying pre-processings", total=len(plans)) as task:
-        for name, preprocessing in plans:
-            settled = preprocessing.over(DEFAULT_PREPROCESSING)
-            if settled not in seen:
-                seen.add(settled)
-                try:
-                    found.append(_judged(box, name, settled, known, class_names))
-                except ServiceError:
-                    raise
-                except (UserError, RunError) as error:  # the model does not take it, or overflows: no candidate
-                    if first_error is None and isinstance(error, UserError):
-                        first_error = error
-            task.advance()
-    if not found:
-        raise first_error or UserError(
-            f"Model {box.name} gives no usable answers to these images, whatever their scale; check that it is a "
-            "classifier of such images."
+    @cached_property
+    def candidate(self) -> Candidate:
+        """It in figures."""
+        images, classes = self.probabilities.shape
+        shares = np.bincount(self.probabilities.argmax(axis=1), minlength=classes) / images
+        entropies = scipy.special.entr(self.probabilities.astype(np.float64)).sum(axis=1)
+        return Candidate(
+            name=self.plan[0],
+            preprocessing=self.preprocessing,
+            images=images,
+            accuracy=None if self.right is None else float(self.right.mean()),
+            confidence=float(self.probabilities.max(axis=1).mean(dtype=np.float64)),
+            entropy=float(entropies.mean() / np.log(classes)),
+            balance=float(scipy.special.entr(shares).sum() / np.log(classes)),
         )
-    return found
 
 
-def without_unknown_labels(tried: list[Tried], known: ImageSet, box: BlackBox, progress: Progress) -> list[Tried]:
-    """The candidates judged without the labels, where these are not the model's classes.
+class Trials:
+    """Pre-processings of one model, tried on the same real images.
 
-    So it is where there are more labels than classes, or where they are few of its classes and guessing among them
-    would be right more often than the model is in any way that was tried.
+    With labels, a candidate that is surely worse than the best is asked about no more of them.
+
+    Args:
+        box: the model.
+        data: real images; of many, 200 are asked about: random ones, equally many of each class.
+        class_names: of the model's classes, or none.
+        progress: is told how far it is.
+
+    Attributes:
+        tried: every candidate that the model takes, in the order in which they were tried.
+        labelled: whether the labels tell what is right.
     """
-    if known.labels is None:
-        return tried
-    present, classes = np.unique(known.labels), max(each.classes for each in tried)
-    best = max((each.candidate.accuracy for each in tried if each.candidate.accuracy is not None), default=0.0)
-    if int(present[-1]) < classes and (best >= 1 / len(present) or 2 * len(present) > classes):
-        return tried
-    progress.warn(
-        f"The labels of {known.source} are not used: they are not what model {box.name} with its {classes:,} classes "
-        "says, however it is fed."
-    )
-    return [Tried(replace(each.candidate, accuracy=None), None, each.classes) for each in tried]
+
+    def __init__(self, box: BlackBox, data: ImageSet, class_names: Sequence[str], progress: Progress) -> None:
+        self.tried: list[Tried] = []
+        self.labelled = data.labels is not None
+        self._box, self._data, self._names, self._progress = box, data, class_names, progress
+        self._rows = _balanced(random_rows(len(data), len(data)), data.labels)[:_IMAGES]
+        self._seen: set[Preprocessing] = set()
+        self._first_error: UserError | None = None
+
+    @property
+    def images(self) -> UInt8Array:
+        """uint8 (n, C, H, W): those that the model is asked about."""
+        return self._data.images[self._rows]
+
+    @property
+    def best(self) -> list[Tried]:
+        """The best, and after it those that the images do not tell from it."""
+        first = max(self.tried, key=_evidence)
+        return sorted((each for each in self.tried if alike(each, first)), key=_evidence, reverse=True)
+
+    def add(self, plans: Sequence[Plan]) -> None:
+        """Try some more.
+
+        Raises:
+            UserError: the model has taken the images in no way that was tried.
+        """
+        with self._progress.stage("Trying pre-processings", total=len(plans)) as task:
+            for plan in plans:
+                settled = plan[1].over(DEFAULT_PREPROCESSING)
+                if settled not in self._seen:
+                    self._seen.add(settled)
+                    self.tried += self._begun(plan, _FIRST)
+                task.advance()
+        self._tell_apart()
+
+    def leave_unknown_labels(self) -> None:
+        """Judge the candidates without the labels, where these are not the model's classes.
+
+        So it is where there are more of them than classes, or where they are few of its classes and guessing among
+        them would be right more often than the model is in any way that was tried.
+        """
+        if self._data.labels is None:
+            return
+        present, classes = np.unique(self._data.labels), max(each.probabilities.shape[1] for each in self.tried)
+        best = max((float(each.right.mean()) for each in self.tried if each.right is not None), default=0.0)
+        if int(present[-1]) < classes and (best >= 1 / len(present) or 2 * len(present) > classes):
+            return
+        self._progress.warn(
+            f"The labels of {self._data.source} are not used: they are not what model {self._box.name} with its "
+            f"{classes:,} classes says, however it is fed."
+        )
+        self.labelled = False
+        self.tried = [replace(each, right=None) for each in self.tried]
+        self._tell_apart()
+
+    def at_chance(self, tried: Tried) -> bool:
+        """Whether a candidate is hardly right more often than by guessing; never without labels."""
+        if tried.right is None or self._data.labels is None:
+            return False
+        known = self._data.labels[self._rows[: len(tried.right)]]
+        return at_chance(int(tried.right.sum()), len(known), float(np.bincount(known).max() / len(known)))
+
+    def _tell_apart(self) -> None:
+        """Ask about more images until every candidate that may be the best was asked about all of them."""
+        with self._progress.stage("Telling the best apart"):
+            while True:
+                if not self.tried:
+                    raise self._first_error or UserError(
+                        f"Model {self._box.name} gives no usable answers to these images, whatever their scale; check "
+                        "that it is a classifier of such images."
+                    )
+                left = self.best if self.labelled else self.tried
+                asked = [len(each.probabilities) for each in left]
+                if min(asked) == len(self._rows):
+                    return
+                upto = len(self._rows) if len(left) == 1 else 2 * min(asked)
+                for each, images in zip(list(left), asked, strict=True):
+                    if images < upto:
+                        place = self.tried.index(each)
+                        self.tried[place : place + 1] = self._asked_more(each, upto)
+
+    def _begun(self, plan: Plan, images: int) -> list[Tried]:
+        """A candidate, and what is found out about it on the first images; nothing where the model fails on them."""
+        box, first = self._box, replace(self._data, images=self._data.images[self._rows[:images]], labels=None)
+        try:
+            box.set_preprocessing(plan[1].over(DEFAULT_PREPROCESSING))
+            prepare_model(box, first)
+            labels = self._labels()
+            one_more = classes_of(self._data) == box.num_classes - 1 >= _FEWEST_CLASSES
+            told = names_tell(self._data, self._names or names_of_classes(box))
+            if labels is not None and one_more and box.background_open and not told:
+                _settle_first(box, first.images, labels[self._rows[:images]])
+            return [self._asked(plan, self._rows[:images])]
+        except ServiceError:
+            raise
+        except (UserError, RunError) as error:  # the model does not take it, or overflows: no candidate
+            if self._first_error is None and isinstance(error, UserError):
+                self._first_error = error
+            return []
+
+    def _asked_more(self, tried: Tried, upto: int) -> list[Tried]:
+        """The same candidate after more images; nothing where the model fails on them."""
+        rows = self._rows[len(tried.probabilities) : upto]
+        try:
+            self._box.set_preprocessing(tried.preprocessing)
+            prepare_model(self._box, replace(self._data, images=self._data.images[rows[:_PREPARED]], labels=None))
+            more = self._asked(tried.plan, rows)
+        except ServiceError:
+            raise
+        except (UserError, RunError):  # perhaps the first images misled about what its answers are
+            return self._begun(tried.plan, upto)
+        right = None if tried.right is None or more.right is None else np.concatenate([tried.right, more.right])
+        return [replace(tried, probabilities=np.concatenate([tried.probabilities, more.probabilities]), right=right)]
+
+    def _asked(self, plan: Plan, rows: Int64Array) -> Tried:
+        """What the model says of some images, as it is prepared now."""
+        labels, probabilities = self._labels(), self._box.predict(self._data.images[rows])
+        right = None
+        if labels is not None and int(labels.max()) < probabilities.shape[1]:
+            right = np.equal(probabilities.argmax(axis=1), labels[rows])
+        return Tried(plan, self._box.preprocessing, probabilities, right)
+
+    def _labels(self) -> Int64Array | None:
+        """int64 (N,), in the order of the model's classes."""
+        order = order_of_labels(self._data, self._names or names_of_classes(self._box))
+        return in_order(self._data, order).labels if self.labelled else None
 
 
-def _judged(
-    box: BlackBox, name: str, preprocessing: Preprocessing, known: ImageSet, class_names: Sequence[str]
-) -> Tried:
-    box.set_preprocessing(preprocessing)
-    prepare_model(box, known)
-    names = class_names or names_of_classes(box)
-    labels = in_order(known, order_of_labels(known, names)).labels
-    one_more = classes_of(known) == box.num_classes - 1 >= _FEWEST_CLASSES
-    if labels is not None and one_more and box.background_open and not names_tell(known, names):
-        _settle_first(box, known.images, labels)
-    probabilities = torch.from_numpy(box.predict(known.images)).double()
-    classes = probabilities.shape[1]
-    answers = probabilities.argmax(dim=1)
-    right = answers.numpy() == labels if labels is not None and int(labels.max()) < classes else None
-    shares = torch.bincount(answers, minlength=classes).double() / len(answers)
-    full = float(np.log(classes))
-    candidate = Candidate(
-        name=name,
-        preprocessing=box.preprocessing,
-        accuracy=None if right is None else float(right.mean()),
-        confidence=float(probabilities.amax(dim=1).mean()),
-        entropy=float(torch.special.entr(probabilities).sum(dim=1).mean()) / full,
-        balance=float(torch.special.entr(shares).sum()) / full,
-    )
-    return Tried(candidate, right, classes)
+def _balanced(rows: Int64Array, labels: Int64Array | None) -> Int64Array:
+    """The rows in another order: first one of each class, then another one of each, and so on."""
+    if labels is None:
+        return rows
+    by_class = np.argsort(labels[rows], kind="stable")
+    classes = labels[rows][by_class]
+    turn = np.empty(len(rows), dtype=np.int64)
+    turn[by_class] = np.arange(len(rows)) - np.searchsorted(classes, classes)
+    return rows[np.argsort(turn, kind="stable")]
+
+
+def _evidence(tried: Tried) -> float:
+    return tried.candidate.evidence
 
 
 def _settle_first(box: BlackBox, images: UInt8Array, labels: Int64Array) -> None:
@@ -151,8 +260,8 @@ def _settle_first(box: BlackBox, images: UInt8Array, labels: Int64Array) -> None
 
 
 def alike(tried: Tried, best: Tried) -> bool:
-    """Whether the labelled images leave it open which of the two is better."""
+    """Whether the labelled images that the model was asked about with both leave it open which of the two is better."""
     if tried.right is None or best.right is None:
-        return tried.candidate.evidence == best.candidate.evidence
-    only_best, only_tried = int((best.right & ~tried.right).sum()), int((tried.right & ~best.right).sum())
-    return paired_difference_interval(only_best, only_tried, len(best.right))[0] <= 0
+        return _evidence(tried) == _evidence(best)
+    one, other = tried.right[: len(best.right)], best.right[: len(tried.right)]
+    return paired_difference_interval(int((other & ~one).sum()), int((one & ~other).sum()), len(one))[0] <= 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from diffgen.comparison.smells import FEW_RIGHT
-from diffgen.config import replace, roles
+from diffgen.config import Preprocessing, replace, roles
 from diffgen.data.resize import Size, size_text
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
@@ -45,12 +45,18 @@ def settle_sizes(models: Sequence[BlackBox], data: ImageSet, progress: Progress)
             known = asked[first].predict(images).argmax(axis=1)
         if known is None:
             return
-        before = model.preprocessing
-        right = _right_by_size(model, images, known, declared)
-        (own, at_own), *others = right.items()
-        if not others:
+        before, own = model.preprocessing, (images.shape[2], images.shape[3])
+        at_own = np.equal(model.predict(images).argmax(axis=1), known)
+        usual = [(side, side) for side in USUAL_SIZES] if at_own.mean() < FEW_RIGHT else []
+        sizes = [size for size in dict.fromkeys((*declared, *usual)) if size != own]
+        if not sizes:
             continue
-        best = _surely_best(at_own, dict(others))
+        others = {}
+        for size in sizes:
+            right = _right_with(model, replace(before, size=size), images, known)
+            if right is not None and (size in declared or right.mean() >= FEW_RIGHT):
+                others[size] = right
+        best = _surely_best(at_own, others)
         model.set_preprocessing(replace(before, size=best))
         model.prepare(images)
         if best is not None:
@@ -58,34 +64,27 @@ def settle_sizes(models: Sequence[BlackBox], data: ImageSet, progress: Progress)
             source = f"as model {declared[best]} declares" if best in declared else "one of the usual sizes"
             progress.warn(
                 f"Model {role} ({model.name}) declares no size and is handed images of {size_text(best)}, {source}: so "
-                f"it {what} {percent(right[best].mean())} of {len(rows):,} real images, and with {size_text(own)} on "
+                f"it {what} {percent(others[best].mean())} of {len(rows):,} real images, and with {size_text(own)} on "
                 f"{percent(at_own.mean())}; if it was made for another size, say so with --{role.lower()}-size."
             )
 
 
-def _right_by_size(
-    model: BlackBox, images: UInt8Array, known: Int64Array, declared: Iterable[Size]
-) -> dict[Size, BoolArray]:
-    """Which images a model answers as known, by the size that it is handed; the images' own size first."""
-    before, own = model.preprocessing, (images.shape[2], images.shape[3])
-    right: dict[Size, BoolArray] = {own: np.equal(model.predict(images).argmax(axis=1), known)}
-    usual = [(side, side) for side in USUAL_SIZES] if right[own].mean() < FEW_RIGHT else []
-    for size in dict.fromkeys((*declared, *usual)):
-        if size in right:
-            continue
-        model.set_preprocessing(replace(before, size=size))
-        try:
-            model.prepare(images[:_PREPARED])
-            said = model.predict(images).argmax(axis=1) == known
-        except (UserError, RunError):  # it does not take that size
-            continue
-        if size in declared or said.mean() >= FEW_RIGHT:
-            right[size] = said
-    return right
+def _right_with(
+    model: BlackBox, preprocessing: Preprocessing, images: UInt8Array, known: Int64Array
+) -> BoolArray | None:
+    """Which images a model answers as known with other pre-processing, or None: it does not take that."""
+    model.set_preprocessing(preprocessing)
+    try:
+        model.prepare(images[:_PREPARED])
+        return np.equal(model.predict(images).argmax(axis=1), known)
+    except (UserError, RunError):
+        return None
 
 
 def _surely_best(at_own: BoolArray, others: dict[Size, BoolArray]) -> Size | None:
     """The size with which most images are right, where that is surely more than with the images' own."""
+    if not others:
+        return None
     best = max(others, key=lambda size: others[size].mean())  # of equal ones the first
     only_best, only_own = (np.array([np.sum(each)]) for each in (others[best] & ~at_own, at_own & ~others[best]))
     low, _ = simultaneous_paired_intervals(only_best, only_own, np.array([len(at_own)]), among=len(others))

@@ -59,7 +59,7 @@ def at_chance(right: int, of: int, guessed: float) -> bool:
     """
     low, high = exact_interval(right, of)
     # of two classes as often as by guessing is half of the images, or more
-    return (right < _FEW_RIGHT * of and right <= _GUESSES * guessed * of) or (low <= guessed and high < _POOR)
+    return (right < FEW_RIGHT * of and right <= _GUESSES * guessed * of) or (low <= guessed and high < _POOR)
 
 
 def smells_of(model: BlackBox, role: str, data: ImageSet, labels: Int64Array, index: int) -> tuple[Smell, ...]:

@@ -192,7 +192,7 @@ def checked_size(size: Any) -> Size:
     return int(sides[0]), int(sides[1])
 
 
-def size_text(size: Size) -> str:
+def size_text(size: tuple[int, ...]) -> str:
     """Width and height as people write them: ``640x480``."""
     return f"{size[1]}x{size[0]}"
 

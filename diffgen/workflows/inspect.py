@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,11 +13,12 @@ import numpy as np
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.label_order import announce_order, names_of_classes, order_of_labels
-from diffgen.comparison.preprocessings import Candidate, Tried, alike, try_all, without_unknown_labels
+from diffgen.comparison.preprocessings import Candidate, Plan, Trials
 from diffgen.comparison.real_data import load_for
-from diffgen.comparison.smells import at_chance
+from diffgen.comparison.smells import FEW_RIGHT
 from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
 from diffgen.config.sizes import ExifRule, FitRule
+from diffgen.data.resize import size_text
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.home import expanded
@@ -33,9 +34,9 @@ from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, UInt8Array
 from diffgen.wording import percent
 
-AS_BEFORE = "as the sidecar says"  # the name of a candidate; of those that images do not tell apart it is taken
-IMAGES = 1000  # are asked about for each candidate
-_FEW_RIGHT = 0.5  # share of labelled images
+# the names of candidates; of those that images do not tell apart the first of these is taken
+AS_BEFORE, AS_DECLARED = "as the sidecar says", "as the file says"
+_SIZED = 3  # candidates that are tried with images of other sizes
 _MIN_STD = 1e-3
 _Way: TypeAlias = Literal["rgb", "grey-to-rgb", "rgb-to-grey"]
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -57,7 +58,7 @@ class Inspection:
         classes: how many it answers with.
         class_names: what they are called, or empty.
         fixed_batch: the only batch size it takes, or None.
-        images: how many it was asked about.
+        images: how many it was asked about with the best candidates.
         labelled: whether their labels are known.
         candidates: the best first.
         alike: how many of the first cannot be told apart from the best by that many images.
@@ -111,12 +112,12 @@ def inspect(
             one candidate among the others.
         device, batch_size, resize, fit, skip_broken, exif: see :class:`diffgen.config.CompareConfig`.
         write: write the best into the model's sidecar.
-        force: also when there is one.
+        force: also when there is one, and when the model is right on few of the labelled images however it is fed.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: model or data cannot be used, the model takes the images in no way that was tried, or the sidecar
-            exists.
+        UserError: model or data cannot be used, the model takes the images in no way that was tried, or what is to be
+            written is right on few of the labelled images, or would replace a sidecar.
     """
     progress, options = Progress(events, stop), options or ModelSpec()
     beside = _writable_sidecar(model, force=force) if write else None
@@ -125,40 +126,53 @@ def inspect(
     box = load_spec(model, options, device=place, batch_size=size, sidecar=False)
     reading = applied(CompareConfig(fit=fit, skip_broken=skip_broken, exif=exif), {"resize": resize})
     images, _ = load_for(data, (box,), reading, progress)
-    rows = np.linspace(0, len(images) - 1, min(len(images), IMAGES)).astype(np.int64)
-    known = replace(images, images=images.images[rows], labels=None if images.labels is None else images.labels[rows])
-    sample = known.images
     said = options.preprocessing
     before = Sidecar() if box.path is None else read_sidecar(box.path)
     # as when the model is opened for a comparison: what a person said goes before what the file says
     class_names = options.class_names or before.class_names or box.class_names
+    declared, any_size = box.preprocessing, box.size_open
     shapes = _shapes(box, said, images)
-    plans = list(_plans(images.image_shape, shapes, said, sample))
+    trials = Trials(box, images, class_names, progress)
+    plans = list(_plans(images.image_shape, shapes, said, trials.images))
+    if declared != said.over(DEFAULT_PREPROCESSING):
+        plans.insert(0, (AS_DECLARED, declared))
     if before.preprocessing != Preprocessing():
-        plans.insert(0, (AS_BEFORE, before.preprocessing))
-    usual = said.over(before.preprocessing).over(DEFAULT_PREPROCESSING)
-    as_now = next((name for name, each in plans if said.over(each).over(DEFAULT_PREPROCESSING) == usual), None)
-    tried = try_all(box, [(name, said.over(each)) for name, each in plans], known, class_names, progress)
-    tried = without_unknown_labels(tried, known, box, progress)
-    # stable: of equal ones the simpler, which was tried first, stays in front
-    ordered = sorted(tried, key=lambda each: -each.candidate.evidence)
-    equals = [each for each in ordered if alike(each, ordered[0])]
-    now = next((each for each in tried if each.candidate.name == as_now), None)
-    chosen, candidates = min(equals, key=tried.index).candidate, [each.candidate for each in ordered]
-    if chosen.accuracy is not None and chosen.accuracy < _FEW_RIGHT:
-        progress.warn(
+        plans.insert(0, (AS_BEFORE, before.preprocessing.over(declared)))
+    plans = [(name, said.over(each)) for name, each in plans]
+    usual = said.over(before.preprocessing).over(declared)
+    trials.add(plans)
+    trials.leave_unknown_labels()
+    sizes = dict.fromkeys(shape[1:] for shape in shapes[1:] if shape[0] == shapes[0][0]) if any_size else ()
+    if sizes and trials.labelled:
+        plans += _try_sizes(trials, plans, sizes)
+    elif sizes:
+        progress.say(
+            f"Model {box.name} takes images of many sizes, and without labels nothing tells which it was made for; "
+            "name that with --size."
+        )
+    equals = trials.best
+    # of equal ones the simplest, which stands first
+    chosen = min(equals, key=lambda each: plans.index(each.plan)).candidate
+    now = next((each for each in trials.tried if each.plan[1].over(DEFAULT_PREPROCESSING) == usual), None)
+    others = sorted((each for each in trials.tried if each not in equals), key=lambda each: -each.candidate.evidence)
+    candidates = [each.candidate for each in (*equals, *others)]
+    if chosen.accuracy is not None and chosen.accuracy < FEW_RIGHT:
+        useless = (
             f"However it is fed, model {box.name} is right on only {percent(chosen.accuracy)} of these labelled "
             "images; its classes are probably in another order than those of the data (--class-names names them), or "
             "the images are not what it was made for."
         )
+        if write and not force:
+            raise UserError(f"{useless} Nothing is written; add --force to write it all the same.")
+        progress.warn(useless)
     box.set_preprocessing(chosen.preprocessing)
-    box.prepare(sample)
+    box.prepare(trials.images)
     if chosen.accuracy is not None:
         order = order_of_labels(images, class_names or names_of_classes(box))
         announce_order(images, order, class_names, f"model {box.name}", progress)
     if beside is not None:
         remark = (
-            f"written by diffgen inspect: {_said_figures(chosen, len(rows))} on {images.source}; options of the "
+            f"written by diffgen inspect: {_said_figures(chosen)} on {images.source}; options of the "
             "command line win over this file"
         )
         write_text(beside, sidecar_text(chosen.preprocessing, class_names, remark))
@@ -171,21 +185,15 @@ def inspect(
         classes=box.num_classes,
         class_names=class_names,
         fixed_batch=box.fixed_batch,
-        images=len(rows),
+        images=chosen.images,
         labelled=chosen.accuracy is not None,
         candidates=tuple(candidates),
         alike=len(equals),
         chosen=chosen,
         now=None if now is None else now.candidate,
-        now_at_chance=now is not None and _at_chance(now, known),
+        now_at_chance=now is not None and trials.at_chance(now),
         written=None if beside is None else str(beside),
     )
-
-
-def _at_chance(tried: Tried, known: ImageSet) -> bool:
-    if tried.right is None or known.labels is None:
-        return False
-    return at_chance(int(tried.right.sum()), len(tried.right), float(np.bincount(known.labels).max() / len(known)))
 
 
 def _format(box: BlackBox) -> str:
@@ -223,7 +231,7 @@ def _shapes(box: BlackBox, said: Preprocessing, data: ImageSet) -> list[tuple[in
 def _check_outputs(box: BlackBox, data: ImageSet) -> None:
     """Say at once which output to name, and not that no pre-processing works."""
     try:
-        box.prepare(data.images)
+        box.prepare(data.images[:1])
     except UserError as error:
         if "--output-name" in str(error):
             raise
@@ -234,7 +242,7 @@ def _plans(
     shapes: Sequence[tuple[int, int, int]],
     said: Preprocessing,
     images: UInt8Array,
-) -> Iterator[tuple[str, Preprocessing]]:
+) -> Iterator[Plan]:
     """Names and pre-processings, the simple ones first."""
     channels = data_shape[0]
     wanted = shapes[0] if shapes else data_shape
@@ -253,6 +261,25 @@ def _plans(
             yield f"{name}, inverted", replace(plain, invert=True, mean=mean)
         elif channels == depth == 3 and said.channels is None:
             yield f"{name}, BGR", _in_bgr(plain)
+
+
+def _try_sizes(trials: Trials, plans: Sequence[Plan], sizes: Iterable[tuple[int, int]]) -> list[Plan]:
+    """Try the best candidates with images of other sizes, and everything with the size that is then the best.
+
+    Returns:
+        What was tried, the simple ones first.
+    """
+    likely = [each.plan for each in trials.best[:_SIZED]]
+    trials.add([_of_size(size, plan) for size in sizes for plan in likely])
+    best = [each.plan for each in trials.best]
+    if not any(plan in plans for plan in best):
+        trials.add([_of_size(best[0][1].size or (), plan) for plan in plans])
+    return [_of_size(size, plan) for size in sizes for plan in plans]
+
+
+def _of_size(size: tuple[int, ...], plan: Plan) -> Plan:
+    """The same for images of another size."""
+    return f"{plan[0]}, {size_text(size)}", replace(plan[1], size=size)
 
 
 def _in_bgr(plain: Preprocessing) -> Preprocessing:
@@ -293,7 +320,7 @@ def _own_statistics(depth: int, images: UInt8Array, *, inverted: bool) -> tuple[
     return tuple(round(float(v), 4) for v in mean), tuple(round(float(v), 4) for v in std)
 
 
-def _said_figures(candidate: Candidate, images: int) -> str:
+def _said_figures(candidate: Candidate) -> str:
     if candidate.accuracy is None:
         return f"mean confidence {candidate.confidence:.3f} and label balance {candidate.balance:.3f} (no labels)"
-    return f"accuracy {candidate.accuracy:.4f} of {images} images"
+    return f"accuracy {candidate.accuracy:.4f} of {candidate.images} images"

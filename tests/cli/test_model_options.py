@@ -129,6 +129,8 @@ def test_inspect_prints_a_table_and_writes_the_sidecar(
     assert any(line.startswith("options: ") and "--scale" in line for line in lines)
     assert json.loads(lines[-1])["classes"] == 10
     outcome = diffgen_command("inspect", model, "--data", "digits:test", "-q", "--write")
+    assert (outcome.code, "Nothing is written; add --force" in outcome.err) == (2, True)
+    outcome = diffgen_command("inspect", model, "--data", "digits:test", "-q", "--write", "--force")
     assert outcome.code == 0
     assert f"written: {model}.toml" in outcome.out
     outcome = diffgen_command("inspect", model, "--data", "digits:test", "--write")

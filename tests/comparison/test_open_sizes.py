@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.comparison.sizes import settle_sizes
+from diffgen.config import ModelSpec, Preprocessing
 from diffgen.models import BlackBox, load
 from diffgen.types import ImageSet
+from diffgen.workflows.inspect import inspect
+from tests.comparison.stripes import save_all, striped_images
 from tests.recording import Recording
-
-PERIODS = 6.25, 9.4, 14.1, 21.1  # pixels of the stripes in images of 100 x 100: at 64 x 64 each is the next but one's
-REACH = 15
-
-
-class Stripes(nn.Module):
-    """How wide are the stripes, at 64 x 64 pixels? Of images of any size, as a network that ends in a mean."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        at = torch.arange(-REACH, REACH + 1) / 0.64
-        waves = [wave(2 * torch.pi * at / period) for period in PERIODS for wave in (torch.cos, torch.sin)]
-        bank = torch.stack(waves) * torch.hann_window(2 * REACH + 1, periodic=False)
-        bank = bank - bank.mean(dim=1, keepdim=True)
-        self.register_buffer("bank", (bank / bank.norm(dim=1, keepdim=True))[:, None, None])
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found = nn.functional.conv2d(x.mean(dim=1, keepdim=True), self.bank).square().mean(dim=(2, 3))
-        return 4 * (found[:, ::2] + found[:, 1::2])
 
 
 @pytest.fixture(scope="module")
 def stripes() -> ImageSet:
-    """300 pictures of 100 x 100 with stripes of four widths, and noise."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(300) % 4
-    angle = 2 * np.pi * np.arange(100) / np.array(PERIODS)[labels, None] + rng.uniform(0, 6, (300, 1))
-    rows = 127 + 90 * np.sin(angle)[:, None, None] + rng.normal(0, 12, (300, 3, 100, 100))
-    return ImageSet(rows.clip(0, 255).astype(np.uint8), labels, None, "stripes")
+    return striped_images()
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One network, in a file that declares 64 x 64 pixels and in two that declare no size."""
-    folder, example = tmp_path_factory.mktemp("stripes"), torch.zeros(2, 3, 64, 64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name, axes in (("fixed", {0: "n"}), ("open", {0: "n", 2: "h", 3: "w"})):
-            path = str(folder / f"{name}.onnx")
-            torch.onnx.export(
-                Stripes(), (example,), path, dynamo=False, input_names=["x"], dynamic_axes={"x": axes}
-            )
-        torch.jit.save(torch.jit.trace(Stripes(), example), str(folder / "script.pt"))
-    return {path.stem: path for path in folder.iterdir()}
+    return save_all(tmp_path_factory.mktemp("stripes"))
 
 
 def settled(files: dict[str, Path], names: tuple[str, ...], data: ImageSet) -> tuple[list[BlackBox], Recording]:
@@ -87,6 +53,17 @@ def test_the_usual_sizes_are_tried_where_both_look_wrong(files: dict[str, Path],
     models, heard = settled(files, ("open", "script"), stripes)
     assert [model.preprocessing.size for model in models] == [(64, 64), (64, 64)]
     assert all("one of the usual sizes" in warning for warning in heard.warnings)
+
+
+def test_inspect_finds_it_where_labels_tell(files: dict[str, Path], stripes: ImageSet) -> None:
+    found = inspect(files["open"], data=stripes)
+    assert found.chosen.preprocessing.size == (64, 64) and found.chosen.name.endswith(", 64x64")
+    assert found.chosen.accuracy == 1
+    assert inspect(files["open"], data=replace(stripes, labels=None)).chosen.preprocessing.size == ()
+    said = ModelSpec(preprocessing=Preprocessing(size=(100, 100)))
+    assert all(
+        each.preprocessing.size == (100, 100) for each in inspect(files["open"], data=stripes, options=said).candidates
+    )
 
 
 def test_a_size_that_was_said_is_kept_and_one_that_fits_too(files: dict[str, Path], stripes: ImageSet) -> None:

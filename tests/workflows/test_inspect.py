@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from diffgen.cli.inspect import option_text
-from diffgen.comparison.preprocessings import Candidate, Tried, alike
+from diffgen.comparison.preprocessings import Tried, _balanced, alike
 from diffgen.config import ModelSpec, Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import load, read_sidecar
 from diffgen.models.sidecar import sidecar_path
+from diffgen.sampling import random_rows
 from diffgen.types import ImageSet
 from diffgen.workflows.inspect import inspect
 from tests.recording import Recording
@@ -56,8 +57,9 @@ def test_the_plain_one_is_chosen_where_several_do(model_files: dict[str, Path], 
     box = load(model_files["a_onnx"])
     box.prepare(digits.images[:256])
     accuracy = (box.predict(digits.images).argmax(axis=1) == digits.labels).mean()
-    assert found.chosen.accuracy == accuracy
-    assert [c.accuracy for c in found.candidates] == sorted((c.accuracy for c in found.candidates), reverse=True)
+    assert abs(found.chosen.accuracy - accuracy) < 0.08  # of 200 of them
+    assert [c.images for c in found.candidates[: found.alike]] == [200] * found.alike == [found.images] * found.alike
+    assert {c.images for c in found.candidates[found.alike :]} & {20, 40, 80, 160}  # no more was needed
     assert not sidecar_path(model_files["a_onnx"]).exists()
 
 
@@ -69,7 +71,8 @@ def test_inversion_is_found_and_written(network: torch.nn.Module, digits: ImageS
     assert found.written == str(tmp_path / "inverted.pt.toml")
     box = load(path)  # as the sidecar says
     box.prepare(digits.images[:256])
-    assert (box.predict(digits.images).argmax(axis=1) == digits.labels).mean() == found.chosen.accuracy > 0.8
+    assert found.chosen.accuracy is not None and found.chosen.accuracy > 0.8
+    assert abs((box.predict(digits.images).argmax(axis=1) == digits.labels).mean() - found.chosen.accuracy) < 0.08
     with pytest.raises(UserError, match="exists; add --force"):
         inspect(path, data=digits, write=True)
     sidecar_path(path).write_text('scale = "0..255"\nclass_names = ["z","o","t","th","f","fi","s","se","e","n"]')
@@ -191,7 +194,7 @@ def test_a_value_for_the_background_is_found(network: torch.nn.Module, digits: I
     assert "--background first" in option_text(found.chosen)
     box = load(path)
     box.prepare(digits.images[:256])
-    assert (box.predict(digits.images).argmax(axis=1) == digits.labels).mean() == found.chosen.accuracy
+    assert abs((box.predict(digits.images).argmax(axis=1) == digits.labels).mean() - found.chosen.accuracy) < 0.08
 
 
 class Root(torch.nn.Module):
@@ -231,10 +234,32 @@ def test_classes_in_another_order_are_known_by_name(model_files: dict[str, Path]
     assert any("by their names: 'eight' is class 8 there, and not 0" in line for line in named.lines)
 
 
+def test_what_is_right_on_few_is_not_written_unasked(
+    network: torch.nn.Module, digits: ImageSet, tmp_path: Path
+) -> None:
+    assert digits.labels is not None
+    shifted = replace(digits, labels=(digits.labels + 1) % 10)
+    path = save(network, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=r"right on only .* Nothing is written; add --force to write it all the same"):
+        inspect(path, data=shifted, write=True)
+    assert not sidecar_path(path).exists()
+    assert inspect(path, data=shifted, write=True, force=True).written == str(sidecar_path(path))
+
+
+def test_images_of_each_class_are_looked_at_in_turn() -> None:
+    """Also of data in which one class has a hundred times as many as another."""
+    labels = np.repeat(np.arange(4), (400, 300, 4, 50))
+    rows = _balanced(random_rows(len(labels), len(labels)), labels)
+    assert np.array_equal(np.sort(rows), np.arange(len(labels)))
+    for upto in (4, 8, 16):
+        assert np.bincount(labels[rows[:upto]]).tolist() == [upto // 4] * 4
+    assert np.bincount(labels[rows[:64]]).tolist() == [20, 20, 4, 20]
+
+
 def test_one_picture_of_fifty_tells_nothing_apart() -> None:
     def tried(wrong: int) -> Tried:
         right = np.arange(50) >= wrong
-        return Tried(Candidate("some", Preprocessing(), float(right.mean()), 1, 0, 1), right, 10)
+        return Tried(("some", Preprocessing()), Preprocessing(), np.ones((50, 10), dtype=np.float32), right)
 
     assert alike(tried(1), tried(0))
     assert alike(tried(2), tried(1))
