@@ -134,12 +134,13 @@ def inspect(
     shapes = _shapes(box, said, images)
     trials = Trials(box, images, class_names, progress)
     plans = list(_plans(images.image_shape, shapes, said, trials.images))
+    as_declared = replace(declared, size=box.preprocessing.size)  # which may be the one that the file declares by now
     if declared != said.over(DEFAULT_PREPROCESSING):
-        plans.insert(0, (AS_DECLARED, declared))
+        plans.insert(0, (AS_DECLARED, as_declared))
     if before.preprocessing != Preprocessing():
-        plans.insert(0, (AS_BEFORE, before.preprocessing.over(declared)))
+        plans.insert(0, (AS_BEFORE, before.preprocessing.over(as_declared)))
     plans = [(name, said.over(each)) for name, each in plans]
-    usual = said.over(before.preprocessing).over(declared)
+    usual = said.over(before.preprocessing).over(as_declared)
     trials.add(plans)
     trials.leave_unknown_labels()
     sizes = dict.fromkeys(shape[1:] for shape in shapes[1:] if shape[0] == shapes[0][0]) if any_size else ()

@@ -59,6 +59,8 @@ def test_inspect_finds_it_where_labels_tell(files: dict[str, Path], stripes: Ima
     found = inspect(files["open"], data=stripes)
     assert found.chosen.preprocessing.size == (64, 64) and found.chosen.name.endswith(", 64x64")
     assert found.chosen.accuracy == 1
+    fixed = inspect(files["fixed"], data=stripes)
+    assert fixed.now is fixed.chosen and fixed.chosen.name == "0..1"
     assert inspect(files["open"], data=replace(stripes, labels=None)).chosen.preprocessing.size == ()
     said = ModelSpec(preprocessing=Preprocessing(size=(100, 100)))
     assert all(
