@@ -55,8 +55,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         choices=("crop", "pad", "stretch"),
         default="crop",
         metavar="crop|pad|stretch",
-        help="what resizing does to other proportions: keep the middle (crop, default), keep everything and add black "
-        "(pad), or distort (stretch)",
+        help="other proportions when resizing: keep the middle (crop, default), add black (pad), or distort (stretch)",
     )
     parser.add_argument(
         "--skip-broken", action="store_true", help="leave out image files that cannot be used, and name them"
@@ -66,8 +65,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         choices=("ignore", "apply"),
         default="ignore",
         metavar="ignore|apply",
-        help="whether image files are turned as their EXIF orientation says (default: ignore, as torchvision's "
-        "ImageFolder)",
+        help="turn image files as their EXIF orientation says (default: ignore)",
     )
 
 

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import scipy  # imports scipy.special when it is first asked for
 
-from diffgen.comparison.classes import classes_of
-from diffgen.comparison.label_order import in_order, names_of_classes, names_tell, order_of_labels
+from diffgen.comparison.classes import labels_lack_one
+from diffgen.comparison.label_order import in_order, names_of_classes, order_of_labels, shifted
 from diffgen.comparison.preflight import prepare_model
 from diffgen.comparison.smells import at_chance
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace
@@ -22,7 +22,6 @@ from diffgen.models import BlackBox
 from diffgen.sampling import random_rows
 from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array, UInt8Array
 
-_FEWEST_CLASSES = 2
 _IMAGES = 200  # that the model is asked about with a candidate, at most
 _FIRST = 20  # with every candidate; then twice as many, and so on, with those that these do not show to be worse
 _PREPARED = 2  # that the model looks at again where all is decided
@@ -145,18 +144,27 @@ class Trials:
         """Judge the candidates without the labels, where these are not the model's classes.
 
         So it is where there are more of them than classes, or where they are few of its classes and guessing among
-        them would be right more often than the model is in any way that was tried.
+        them would be right more often than the model is in any way that was tried. Nobody knows which they are where
+        the data name more or fewer classes, and no names tell.
         """
         if self._data.labels is None:
             return
-        present, classes = np.unique(self._data.labels), max(each.probabilities.shape[1] for each in self.tried)
+        counts = [each.probabilities.shape[1] for each in self.tried]
+        names, whose = self._names or tuple(map(str, range(min(counts)))), f"model {self._box.name}"
+        if doubt := shifted(self._data, names, whose):
+            self._judge_without(f"{doubt}; the labels are not used until --class-names FILE names the model's classes.")
+            return
+        present, classes = np.unique(self._data.labels), max(counts)
         best = max((float(each.right.mean()) for each in self.tried if each.right is not None), default=0.0)
         if int(present[-1]) < classes and (best >= 1 / len(present) or 2 * len(present) > classes):
             return
-        self._progress.warn(
-            f"The labels of {self._data.source} are not used: they are not what model {self._box.name} with its "
-            f"{classes:,} classes says, however it is fed."
+        self._judge_without(
+            f"The labels of {self._data.source} are not used: they are not what {whose} with its {classes:,} classes "
+            "says, however it is fed."
         )
+
+    def _judge_without(self, why: str) -> None:
+        self._progress.warn(why)
         self.labelled = False
         self.tried = [replace(each, right=None) for each in self.tried]
         self._tell_apart()
@@ -193,10 +201,8 @@ class Trials:
         try:
             box.set_preprocessing(plan[1].over(DEFAULT_PREPROCESSING))
             prepare_model(box, first)
-            labels = self._labels()
-            one_more = classes_of(self._data) == box.num_classes - 1 >= _FEWEST_CLASSES
-            told = names_tell(self._data, self._names or names_of_classes(box))
-            if labels is not None and one_more and box.background_open and not told:
+            labels, names = self._labels(), self._names or names_of_classes(box)
+            if labels is not None and box.background_open and labels_lack_one(self._data, names):
                 _settle_first(box, first.images, labels[self._rows[:images]])
             return [self._asked(plan, self._rows[:images])]
         except ServiceError:

@@ -234,6 +234,25 @@ def test_classes_in_another_order_are_known_by_name(model_files: dict[str, Path]
     assert any("by their names: 'eight' is class 8 there, and not 0" in line for line in named.lines)
 
 
+@pytest.mark.parametrize("missing", [0, 4])
+def test_labels_that_a_missing_folder_shifts_are_no_evidence(
+    missing: int, model_files: dict[str, Path], digits: ImageSet
+) -> None:
+    """Without the first folder they would fit a model whose first value is for the background."""
+    assert digits.labels is not None
+    here = digits.labels != missing
+    names = tuple(f"digit {label}" for label in range(10))
+    labels = digits.labels[here] - (digits.labels[here] > missing)
+    data = ImageSet(digits.images[here], labels, names[:missing] + names[missing + 1 :], "nine folders")
+    heard = Recording()
+    found = inspect(model_files["a_onnx"], data=data, events=heard)
+    assert not found.labelled and found.classes == 10 and found.chosen.preprocessing.background == "none"
+    (warning,) = heard.warnings
+    assert "name 9 classes and not the 10 of model conv.onnx" in warning and "--class-names FILE" in warning
+    named = inspect(model_files["a_onnx"], data=data, options=ModelSpec(class_names=names))
+    assert named.chosen.accuracy is not None and named.chosen.accuracy > 0.7  # shifted: at most half
+
+
 def test_what_is_right_on_few_is_not_written_unasked(
     network: torch.nn.Module, digits: ImageSet, tmp_path: Path
 ) -> None:
