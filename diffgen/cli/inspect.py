@@ -137,6 +137,10 @@ def option_text(candidate: Candidate) -> str:
     if chosen.size:
         height, width = chosen.size
         words.append(f"--size {height}" if height == width else f"--size {height}x{width}")
+    if chosen.crop:
+        words.append(f"--crop {chosen.crop:g}")
+    if chosen.interpolation not in (None, "bilinear"):
+        words.append(f"--interpolation {chosen.interpolation}")
     words.append(f"--scale {chosen.scale}")
     for name, values in (("mean", chosen.mean), ("std", chosen.std)):
         if values:

@@ -12,6 +12,7 @@ from diffgen.data.resize import LARGEST, Resizer, Usual, size_text
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
+from diffgen.models.inputs import before_crop
 from diffgen.types import ImageSet
 
 
@@ -75,7 +76,11 @@ def usual_size(models: Sequence[BlackBox]) -> Usual | None:
     Raises:
         UserError: a model declares more than images may have.
     """
-    known = [(role, size) for role, model in zip(roles(models), models, strict=True) if (size := model.input_size)]
+    known = [
+        (role, before_crop(size, model.preprocessing.crop or 0.0))
+        for role, model in zip(roles(models), models, strict=True)
+        if (size := model.input_size)
+    ]
     if not known:
         return None
     for role, size in known:
@@ -89,7 +94,10 @@ def usual_size(models: Sequence[BlackBox]) -> Usual | None:
 
 
 def announce_sizes(models: Sequence[BlackBox], images: ImageSet, progress: Progress) -> None:
-    """Say for which models images are resized before these are asked. They must be prepared."""
+    """Say which models are fed as a file beside them says, and for which images are resized. They must be prepared."""
+    for role, model in zip(roles(models), models, strict=True):
+        if model.fed_by:
+            progress.say(f"Model {role} ({model.name}) is fed as {model.fed_by} beside it says.")
     height, width = images.image_shape[1:]
     by_size: dict[tuple[int, int], list[str]] = {}
     for role, model in zip(roles(models), models, strict=True):

@@ -34,10 +34,23 @@ class Preprocessing:
     invert: bool | None = setting(None, "Make black white, and white black (255 - x).", option="--invert")
     size: Many[int] | None = setting(
         None,
-        "Height and width that images are resized to, bilinearly on float32 grey levels without rounding; empty for "
-        "the size of the data.",
+        "Height and width that images are resized to, on float32 grey levels without rounding; empty for the size of "
+        "the data.",
         option="--size",
         metavar="N|HxW",
+    )
+    crop: float | None = setting(
+        None,
+        "Share of height and width that is kept, from the middle: the shorter side is brought to size / crop, and what "
+        "lies outside of the size is cut off (0.875: 224 of 256, timm's crop_pct); 0: the whole image is stretched to "
+        "the size (default).",
+        ge=0,
+        le=1,
+        option="--crop",
+        metavar="SHARE",
+    )
+    interpolation: Literal["bilinear", "bicubic", "nearest"] | None = setting(
+        None, "How images are resized (default: bilinear).", option="--interpolation"
     )
     antialias: bool | None = setting(
         None, "Smooth images that are made smaller, as Pillow and torchvision do (default: yes).", option="--antialias"
@@ -90,11 +103,19 @@ class Preprocessing:
         said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
         return replace(other, **said)
 
+    def above(self, other: Preprocessing) -> Preprocessing:
+        """As :meth:`over`; a mean and std of ``other`` hold for its scale, and only where none of the three is said."""
+        if any(each is not None for each in (self.scale, self.mean, self.std)):
+            other = replace(other, mean=None, std=None)
+        return self.over(other)
+
 
 DEFAULT_PREPROCESSING = Preprocessing(
     channels="rgb",
     invert=False,
     size=(),
+    crop=0.0,
+    interpolation="bilinear",
     antialias=True,
     scale="0..1",
     mean=(),

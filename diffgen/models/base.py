@@ -79,6 +79,8 @@ class BlackBox(ABC):
         answers: what asking it costs, and which of its answers are remembered.
         lenient: a row with NaN or infinity is no answer, and not an error: ``predict`` gives all classes alike for it.
         unanswered: how many such rows there were.
+        declared: what its file says of its pre-processing, or one that lies beside it.
+        fed_by: the name of a file beside it that says how it is fed, or empty.
         isolated: it computes in a process of its own, behind the second wall (:mod:`diffgen.models.isolation`).
     """
 
@@ -93,6 +95,9 @@ class BlackBox(ABC):
         self.digest = settings.digest
         self.device = settings.device
         self.batch_size = settings.batch_size
+        self._said = settings.preprocessing
+        self.declared = Preprocessing()
+        self.fed_by = ""
         self.preprocessing = settings.preprocessing.over(DEFAULT_PREPROCESSING)
         self.class_order = settings.class_order
         self.class_names = in_order(settings.class_names, settings.class_order)
@@ -139,6 +144,19 @@ class BlackBox(ABC):
             UserError: it asks for what the model cannot have.
         """
         return preprocessing
+
+    def declare(self, declared: Preprocessing) -> None:
+        """Feed it as its file says, or one beside it, where nobody says otherwise; what was declared first wins.
+
+        Raises:
+            UserError: it asks for what the model cannot have.
+        """
+        if self._admit(DEFAULT_PREPROCESSING).scale == "0..255":
+            declared = replace(declared, scale=None, mean=None, std=None)
+        if declared_size(self._sides) is not None:
+            declared = replace(declared, size=None)
+        self.declared = self.declared.above(declared)
+        self.preprocessing = self._admit(self._said.above(self.declared).over(DEFAULT_PREPROCESSING))
 
     def set_preprocessing(self, preprocessing: Preprocessing) -> None:
         """Begin anew with other pre-processing; ``prepare`` is to be called again.
@@ -189,7 +207,9 @@ class BlackBox(ABC):
     @property
     def size_open(self) -> bool:
         """Whether nobody has said what size it is handed, and it declares none, so that it gets that of the data."""
-        return not self._size_said and (self._sides is None or self._sides.count(None) > 1)
+        return (
+            not self._size_said and not self.preprocessing.size and (self._sides is None or self._sides.count(None) > 1)
+        )
 
     @property
     def own_class_names(self) -> tuple[str, ...]:

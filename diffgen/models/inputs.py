@@ -57,6 +57,12 @@ def batch_sides(layout: Layout, shape: ImageShape) -> tuple[int, ...]:
             return channels * height * width, 1
 
 
+def before_crop(size: tuple[int, int], crop: float) -> tuple[int, int]:
+    """Height and width that an image is brought to before the middle of a size is cut out; the size where none is."""
+    # 224 of 232 is a share that is no float, and 224 / (224 / 232) not 232
+    return (int(size[0] / crop + 1e-6), int(size[1] / crop + 1e-6)) if crop else size
+
+
 class PixelTransform:
     """One model's pre-processing of images of one shape.
 
@@ -86,7 +92,15 @@ class PixelTransform:
         self._invert = bool(preprocessing.invert)
         self._antialias = bool(preprocessing.antialias)
         self.shape = model_shape(preprocessing, image_shape, name)
-        self._size = self.shape[1:] if self.shape[1:] != image_shape[1:] else None
+        own, wanted = image_shape[1:], self.shape[1:]
+        self._crop, resized = bool(preprocessing.crop), wanted
+        if preprocessing.crop:
+            height, width = before_crop(wanted, preprocessing.crop)
+            # by the side that needs more; the other one keeps the proportions, as torchvision rounds it
+            by_height = height * own[1] >= width * own[0]
+            resized = (height, height * own[1] // own[0]) if by_height else (width * own[0] // own[1], width)
+        self._size = resized if resized != own else None
+        self._mode = {"nearest": "nearest-exact"}.get(preprocessing.interpolation or "", preprocessing.interpolation)
         self._grey_weights = torch.tensor(_GREY_WEIGHTS, dtype=torch.float32, device=device).view(-1, 1, 1)
         # A scalar would do, but on a GPU torch turns the division by a Python number into a multiplication with the
         # rounded reciprocal, which is not x / 255 in every bit.
@@ -124,16 +138,22 @@ class PixelTransform:
             # While they are bytes: together with the change of type, torch would send four times as much.
             images = images.to(self._device)
         images = self._recoloured(images)
-        if self._nhwc and self._size is None:
+        plain = self._size is None and not self._crop
+        if self._nhwc and plain:
             images = images.permute(0, 2, 3, 1)
         # Not one division of mixed types (uint8 by float32), which is 30 times slower on large batches.
         pixels = images.to(torch.float32, memory_format=torch.contiguous_format)
         if self._size is not None:
-            pixels = functional.interpolate(
-                pixels, size=self._size, mode="bilinear", align_corners=False, antialias=self._antialias
+            pixels = self._resized(pixels, self._size)
+        if self._crop:
+            height, width = self.shape[1:]
+            # halves to the even number, as torchvision's CenterCrop
+            top, left = (
+                round((whole - part) / 2) for whole, part in zip(pixels.shape[2:], (height, width), strict=True)
             )
-            if self._nhwc:
-                pixels = pixels.permute(0, 2, 3, 1)
+            pixels = pixels[:, :, top : top + height, left : left + width]
+        if self._nhwc and not plain:
+            pixels = pixels.permute(0, 2, 3, 1)
         pixels = pixels.contiguous()
         if self._divisor is not None:
             pixels.div_(self._divisor)
@@ -142,6 +162,16 @@ class PixelTransform:
         if self._std is not None:
             pixels.div_(self._std)
         return pixels.view(len(pixels), *batch_sides(self._layout, self.shape))
+
+    def _resized(self, pixels: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+        """float32 (N, C, H, W) grey levels in another size."""
+        if self._mode == "nearest-exact":  # the pixel whose middle is nearest, as Pillow does it
+            return functional.interpolate(pixels, size=size, mode=self._mode)
+        pixels = functional.interpolate(
+            pixels, size=size, mode=self._mode or "bilinear", align_corners=False, antialias=self._antialias
+        )
+        # bicubic weights reach below 0 and beyond 1, and so would what they make
+        return pixels.clamp_(0, 255) if self._mode == "bicubic" else pixels
 
     def _recoloured(self, images: torch.Tensor) -> torch.Tensor:
         """uint8, or float32 where colours are weighed into grey; (N, C', H, W)."""

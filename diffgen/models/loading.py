@@ -19,6 +19,7 @@ from diffgen.models.callable import CallableModel
 from diffgen.models.identity import file_sha256, onnx_sha256
 from diffgen.models.isolation.choice import is_isolated
 from diffgen.models.model_settings import ModelSettings
+from diffgen.models.processor_files import read_processor_file
 from diffgen.models.remote.address import parse_address
 from diffgen.models.sidecar import read_sidecar
 from diffgen.models.sniffing import FileKind, sniff
@@ -56,14 +57,15 @@ def load(
             TensorFlow Lite never.
         batch_size: most images handed to the model at once.
         preprocessing: what is done to the images first; what it does not say is taken from the sidecar beside the
-            file, then from ``DEFAULT_PREPROCESSING``.
+            file, then from what the file itself declares, from a JSON file of another library beside it (see
+            :mod:`diffgen.models.processor_files`), and from ``DEFAULT_PREPROCESSING``.
         name: what the model is called in messages and reports, or None: its file's name, or its own.
         arch: ``package.module:factory`` that builds the network of a file with weights alone. Runs that code.
         weights: "ema" takes the averaged ones of a checkpoint that has two kinds, with ``arch``.
         allow_pickle: open a pickle, or another file that does more than compute. Runs whatever code is in the file.
         class_names: K names in the order of the model's answers, or none: those of the sidecar or the file.
         class_order: K numbers, for each class of the model the one that it is counted as, or none.
-        sidecar: whether to look for one.
+        sidecar: whether to look for a sidecar, and for such a JSON file.
         remote: how a model at an address is asked.
         isolate: "on" opens the file in a process of its own that can do nothing but compute; "auto" does so where
             this system can, for models on the CPU that no code of the user's own belongs to; "off" never.
@@ -105,8 +107,14 @@ def load(
         if is_isolated(kind, settings, isolate, arch=arch, allow_pickle=allow_pickle):
             from diffgen.models.isolation.model import IsolatedModel
 
-            return IsolatedModel(path, kind, settings, allow_pickle=allow_pickle, timeout=model_timeout)
-        return open_file(path, kind, settings, arch=arch, allow_pickle=allow_pickle)
+            box: BlackBox = IsolatedModel(path, kind, settings, allow_pickle=allow_pickle, timeout=model_timeout)
+        else:
+            box = open_file(path, kind, settings, arch=arch, allow_pickle=allow_pickle)
+        beside = read_processor_file(path) if sidecar else None
+        if beside is not None:
+            box.fed_by = beside[0]
+            box.declare(beside[1])
+        return box
     if isolate == "on":
         raise UserError(
             f"Model {settings.name} is an object of this Python process, which --isolate on cannot put into another "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import torch
 
 from diffgen.config import Preprocessing
+from diffgen.config.models import MAX_SIDE
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.class_names import names_from_metadata
@@ -25,6 +28,13 @@ DTYPES: dict[str, type[np.generic]] = {
     "tensor(double)": np.float64,
     "tensor(float16)": np.float16,
     "tensor(uint8)": np.uint8,
+}
+# what the grey levels 0 and 255 become
+_RANGES = {
+    "nominalrange_0_255": (0, 255),
+    "normalized_0_1": (0, 1),
+    "normalized_1_1": (-1, 1),
+    "nominalrange_16_235": (16, 235),
 }
 
 
@@ -68,6 +78,7 @@ class OnnxModel(BlackBox):
                 f"{path} is an ONNX file with names that are no text ({reason(error)}); export it again."
             ) from error
         self.preprocessing = self._admit(self.preprocessing)
+        self.declare(_declared(metadata))
         self._wanted_output()
         self._named_by_file = not self.class_names
         if self._named_by_file:
@@ -142,6 +153,29 @@ class OnnxModel(BlackBox):
             )
         self.fixed_batch = sides[0]
         return image
+
+
+def _declared(metadata: Mapping[str, str]) -> Preprocessing:
+    """What the metadata of a graph says of its images: ONNX's own keys for them, and those of Ultralytics."""
+    about = {key.lower(): value.lower() for key, value in metadata.items()}
+    order = about.get("image.bitmappixelformat", "")
+    said: dict[str, Any] = {}
+    if about.get("image.nominalpixelrange") in _RANGES:
+        low, high = _RANGES[about["image.nominalpixelrange"]]
+        if (low, high) == (0, 255):
+            said = {"scale": "0..255", "mean": (), "std": ()}
+        else:
+            # what 0 and 1 become
+            mean, std = -low / (high - low), 1 / (high - low)
+            said = {"scale": "0..1", "mean": (mean,) if mean else (), "std": (std,) if std != 1 else ()}
+    sides = re.fullmatch(r"\[(\d{1,4}), ?(\d{1,4})\]", about.get("imgsz", ""))
+    if (
+        sides is not None
+        and about.get("task") == "classify"
+        and all(1 <= int(each) <= MAX_SIDE for each in sides.groups())
+    ):
+        said |= {"size": (int(sides[1]), int(sides[2])), "crop": 1.0}
+    return Preprocessing(channels="bgr" if order.startswith("bgr") else None, **said)
 
 
 def open_session(path: Path, device: torch.device) -> Any:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from diffgen.models.base import BlackBox
 from diffgen.models.inputs import grey_levels_only
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.shapes import DeclaredSides, check_sides, image_sides
+from diffgen.models.tflite_metadata import declared_normalization
 from diffgen.models.wording import reason
 from diffgen.threads import all_threads
 
@@ -72,14 +73,21 @@ class _Tensor:
         return self.scale * (int(np.iinfo(self.dtype).min) - self.zero_point)
 
     @property
-    def centred(self) -> tuple[float, float] | None:
-        """Mean and std of pixels in [0, 1] that make grey levels 0 to 255 the integers from their lowest to their
-        highest, for 8 bits that reach from -1 to 1; None for others."""
-        if not self.scale or np.dtype(self.dtype).itemsize > 1:
-            return None
-        if abs(self.lowest + 1) > _AROUND_ONE or abs(self.highest - 1) > _AROUND_ONE:
-            return None
-        return (self.zero_point - int(np.iinfo(self.dtype).min)) / 255, 1 / (255 * self.scale)
+    def declared(self) -> Preprocessing:
+        """What the integers say of the pixels that they were calibrated on."""
+        if not self.scale:
+            return Preprocessing()
+        if self.highest > _GREY_LEVELS_FROM:
+            return Preprocessing(scale="0..255")
+        if np.dtype(self.dtype).itemsize > 1 or abs(self.highest - 1) > _AROUND_ONE:
+            return Preprocessing()
+        if abs(self.lowest) <= _AROUND_ONE:
+            return Preprocessing(scale="0..1")
+        if abs(self.lowest + 1) > _AROUND_ONE:
+            return Preprocessing()
+        # so that grey levels 0 to 255 are the integers from their lowest to their highest
+        mean, std = (self.zero_point - int(np.iinfo(self.dtype).min)) / 255, 1 / (255 * self.scale)
+        return Preprocessing(scale="0..1", mean=(mean,), std=(std,))
 
     def numbers(self, values: torch.Tensor) -> np.ndarray:
         """What the interpreter is handed for float32 values."""
@@ -103,7 +111,8 @@ class TfliteModel(BlackBox):
 
     It takes batches of any size if its graph allows it; otherwise the declared one becomes ``fixed_batch``. Where
     nothing is said of the scale of the pixels, a file whose integers reach beyond 16 gets 0..255, and one whose 8 bits
-    reach from -1 to 1 gets them as they are: the mean and std that turn every grey level into its integer.
+    reach from -1 to 1 gets them as they are: the mean and std that turn every grey level into its integer. Where its
+    integers say nothing, the normalization in its metadata is taken.
 
     Args:
         path: the file.
@@ -134,13 +143,8 @@ class TfliteModel(BlackBox):
         self._shape: tuple[int, ...] | None = None
         if declared > 0 and not self._takes_more_than(declared):
             self.fixed_batch = declared
-        if settings.preprocessing.scale is None and self._input.scale and self._input.highest > _GREY_LEVELS_FROM:
-            self.preprocessing = replace(self.preprocessing, scale="0..255")
-        said = settings.preprocessing
-        if said.scale is None and said.mean is None and said.std is None and self._input.centred is not None:
-            mean, std = self._input.centred
-            self.preprocessing = replace(self.preprocessing, mean=(mean,), std=(std,))
         self.preprocessing = self._admit(self.preprocessing)
+        self.declare(self._input.declared.above(declared_normalization(path.read_bytes())))
 
     def _ask(self, batch: torch.Tensor) -> object:
         shape = tuple(batch.shape)

@@ -25,6 +25,7 @@ from diffgen.home import expanded
 from diffgen.models import BlackBox
 from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized
+from diffgen.models.processor_files import read_processor_file
 from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
 from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized as has_quantized_code
@@ -34,7 +35,7 @@ from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, UInt8Array
 from diffgen.wording import percent
 
-# the names of candidates; of those that images do not tell apart the first of these is taken
+# the names of candidates that stand in front: of those that images do not tell apart they are taken
 AS_BEFORE, AS_DECLARED = "as the sidecar says", "as the file says"
 _SIZED = 3  # candidates that are tried with images of other sizes
 _MIN_STD = 1e-3
@@ -137,6 +138,11 @@ def inspect(
     as_declared = replace(declared, size=box.preprocessing.size)  # which may be the one that the file declares by now
     if declared != said.over(DEFAULT_PREPROCESSING):
         plans.insert(0, (AS_DECLARED, as_declared))
+    beside_it = None if box.path is None else read_processor_file(box.path)
+    if beside_it is not None:
+        box.declare(beside_it[1])
+        as_declared = box.preprocessing
+        plans.insert(0, (f"as {beside_it[0]} says", as_declared))
     if before.preprocessing != Preprocessing():
         plans.insert(0, (AS_BEFORE, before.preprocessing.over(as_declared)))
     plans = [(name, said.over(each)) for name, each in plans]

@@ -13,6 +13,7 @@ from PIL import Image
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, from_dict, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.inputs import before_crop
 
 COLOUR = np.random.default_rng(0).integers(0, 256, (6, 3, 12, 10), dtype=np.uint8)
 GREY = COLOUR[:, :1]
@@ -246,3 +247,35 @@ def test_functions_may_give_named_tuples(images):
 def test_a_transposed_answer_is_not_taken_for_a_fixed_batch(images):
     with pytest.raises(UserError, match=r"shape \(10, 64\)"):
         load(lambda pixels: pixels.reshape(len(pixels), -1)[:, :10].T).prepare(images)
+
+
+@pytest.mark.parametrize("size", [(32, 18), (8, 4)])  # no pixel lies midway between two
+@pytest.mark.parametrize("how", ["nearest", "bicubic"])
+def test_other_interpolations_are_pillows(how, size):
+    rule = {"nearest": Image.Resampling.NEAREST, "bicubic": Image.Resampling.BICUBIC}[how]
+    found = handed(COLOUR, size=size, interpolation=how)
+    for image, resized in zip(COLOUR, found, strict=True):
+        for channel, plane in zip(image, resized, strict=True):
+            own = Image.fromarray(channel.astype(np.float32)).resize(size[::-1], rule)
+            np.testing.assert_allclose(plane, np.clip(np.asarray(own), 0, 255), atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(40, 61), (61, 40), (50, 50), (33, 28)])
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_the_middle_of_what_was_resized_is_cut_out_as_torchvision_does_it(shape, layout):
+    from torchvision import transforms
+
+    images = np.random.default_rng(1).integers(0, 256, (3, 3, *shape), dtype=np.uint8)
+    steps = transforms.Compose([transforms.Resize(32, antialias=True), transforms.CenterCrop(28)])
+    found = handed(images, size=(28, 28), crop=28 / 32, layout=layout)
+    wanted = steps(torch.from_numpy(images).float()).numpy()
+    np.testing.assert_allclose(found, wanted.transpose(0, 2, 3, 1) if layout == "nhwc" else wanted, atol=1e-3)
+
+
+def test_a_share_that_is_no_float_cuts_out_of_what_it_was_made_from():
+    """224 of 232: 224 / (224 / 232) is a little less than 232."""
+    assert all(
+        before_crop((small, small), small / large) == (large, large) for large in range(1, 400) for small in (1, large)
+    )
+    assert before_crop((224, 224), 224 / 232) == (232, 232)
+    assert before_crop((224, 224), 0.95) == (235, 235)  # as timm, which rounds down

@@ -122,6 +122,8 @@ CHOICES = st.builds(
     channels=st.sampled_from(["rgb", "bgr", "grey-to-rgb"]),
     invert=st.booleans(),
     size=st.sampled_from([(), (224, 224), (7, 9)]),
+    crop=st.sampled_from([0.0, 0.875, 1.0]),
+    interpolation=st.sampled_from(["bilinear", "bicubic", "nearest"]),
     antialias=st.booleans(),
     scale=st.sampled_from(["0..1", "0..255"]),
     mean=st.lists(st.floats(-300, 300), max_size=3).map(tuple),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, from_dict, replace
+from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, from_dict, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.isolation.channel import Gone, receive_with_descriptors, send
@@ -89,8 +89,7 @@ class Host:
             "largest_batch": box.largest_batch,
             "class_names": list(box.class_names),
             "remarks": list(box.remarks),
-            "scale": box.preprocessing.scale,
-            "centred": [*(box.preprocessing.mean or ()), *(box.preprocessing.std or ())],
+            "declared": to_dict(box.declared),
             "grey_levels_only": levels,
             "sides": None if box._sides is None else list(box._sides),
             "unpickled": box.unpickled,

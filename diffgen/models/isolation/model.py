@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from diffgen.config import Preprocessing, replace, to_dict
+from diffgen.config import Preprocessing, from_dict, to_dict
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.class_names import is_name
@@ -24,6 +24,7 @@ from diffgen.threads import all_threads
 
 _MAX_REMARKS = 8
 _MAX_SIDE = 1 << 20
+_DECLARED = {"channels", "size", "crop", "scale", "mean", "std"}
 
 
 class IsolatedModel(BlackBox):
@@ -76,12 +77,8 @@ class IsolatedModel(BlackBox):
         self._named_by_file = not settings.class_names
         if self._named_by_file and len(set(names)) == len(names) and all(map(is_name, names)):
             self.class_names = names
-        if settings.preprocessing.scale is None and said.text("scale") == "0..255":
-            self.preprocessing = replace(self.preprocessing, scale="0..255")
-        own, centred = settings.preprocessing, said.numbers("centred", 2)
-        if own.scale is None and own.mean is None and own.std is None and centred is not None:
-            self.preprocessing = replace(self.preprocessing, mean=(centred[0],), std=(centred[1],))
         self.preprocessing = self._admit(self.preprocessing)
+        self.declare(said.preprocessing("declared"))
 
     def give_up(self) -> None:
         self._child.give_up()
@@ -136,11 +133,14 @@ class Said:
         value = self._values.get(key)
         return value if type(value) is int and 1 <= value <= _MAX_SIDE else None
 
-    def numbers(self, key: str, count: int) -> list[float] | None:
-        values = self._values.get(key)
-        if not isinstance(values, list) or len(values) != count:
-            return None
-        return values if all(type(each) is float and 0 < abs(each) < _MAX_SIDE for each in values) else None
+    def preprocessing(self, key: str) -> Preprocessing:
+        """What the model's file says of its pre-processing; nothing where that cannot be."""
+        try:
+            return from_dict(
+                Preprocessing, {name: self._values[key][name] for name in _DECLARED & {*self._values[key]}}
+            )
+        except (UserError, TypeError, LookupError):
+            return Preprocessing()
 
     def sides(self, key: str) -> list[int | None] | None:
         """Sides of an input, None for open ones.
