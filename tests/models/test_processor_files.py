@@ -12,6 +12,7 @@ import pytest
 from diffgen.config import Preprocessing, replace
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.onnx import _declared
 from diffgen.models.processor_files import read_processor_file
 from diffgen.models.tflite_metadata import declared_normalization
 from diffgen.workflows.inspect import inspect
@@ -178,6 +179,20 @@ def test_metadata_of_onnx(net, save_onnx, images, isolate):
     assert (box.preprocessing.scale, box.preprocessing.mean, box.preprocessing.std) == ("0..1", (0.5,), (0.5,))
     box.prepare(images)
     assert load(path, isolate=isolate, preprocessing=Preprocessing(mean=(0.1,))).preprocessing.std == ()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"Image.NominalPixelRange": "NominalRange_0_255"}, Preprocessing(scale="0..255", mean=(), std=())),
+        ({"Image.BitmapPixelFormat": "BGR8"}, Preprocessing(channels="bgr")),
+        ({"task": "classify", "imgsz": "[64, 96]"}, Preprocessing(size=(64, 96), crop=1.0)),
+        ({"task": "detect", "imgsz": "[64, 96]"}, Preprocessing()),
+        ({"task": "classify", "imgsz": "[0, 9999]"}, Preprocessing()),
+    ],
+)
+def test_keys_of_onnx_metadata(metadata, said):
+    assert _declared(metadata) == said
 
 
 def test_metadata_of_tflite_is_read_where_the_integers_say_nothing(shared_folder):

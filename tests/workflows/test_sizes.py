@@ -14,10 +14,12 @@ from PIL import Image
 from torch import nn
 
 from benchmarks.quick import trained_as_asked
-from diffgen.config import Budget, CompareConfig, SearchConfig, replace
+from diffgen.comparison.real_data import usual_size
+from diffgen.config import Budget, CompareConfig, Preprocessing, SearchConfig, replace
 from diffgen.data import load, picture_stack
 from diffgen.data.mapped import ImageMap
 from diffgen.errors import UserError
+from diffgen.models import load as load_model
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.compare import compare
@@ -109,6 +111,12 @@ def test_pictures_of_one_small_size_keep_it(pair: tuple[Path, Path], tmp_path: P
     settings = tomllib.loads((run / "config.toml").read_text())
     assert "resize" not in settings
     assert RunFolder.open(run).read_triggers().images.shape[1:] == (3, 30, 36)
+
+
+def test_what_is_cut_out_is_there_first(pair: tuple[Path, Path]) -> None:
+    """Pictures are brought to what the model resizes them to, and not to the middle of that, which it is handed."""
+    found = usual_size([load_model(pair[0], preprocessing=Preprocessing(crop=0.8)), load_model(pair[1])])
+    assert found is not None and found.size == (50, 60)
 
 
 def test_an_input_that_is_too_large(photos: Path, tmp_path: Path, pair: tuple[Path, Path]) -> None:
