@@ -1,6 +1,6 @@
 """What the families of sources are worth to the judge: images drawn again, and images drawn at random.
 
-    python -m benchmarks.families TRAINING OUT [--test TEST] [--family NAME ...] [--set NAME=VALUE ...] [--unfinished]
+    python -m benchmarks.families TRAINING OUT [--test TEST] [--family NAME ...] [--set NAME=VALUE ...] [--redrawn]
 
 TRAINING is a folder with a training and a test split, such as that of MNIST, or a file of the training images. Each
 family is trained on the test images but for those that the split holds out, as in benchmarks/gan.py, so that the judge
@@ -9,19 +9,14 @@ encoded and drawn again: how near each comes to itself, and what share of them t
 that they were labelled with, beside that share of the images themselves. 10,000 random images are measured as those of
 a GAN. OUT gets a line in training.jsonl and one in families.jsonl, and a sheet: in each row a held-out image, what is
 drawn from its genes, neighbours of these genes, the way to the next row's, and a random image. What is in there already
-is not done again; with --train-only no judge is needed. With --unfinished what broke off is measured as it lies in the
-cache, and not trained on; with --redrawn random images are left out, which are most of the work.
+is not done again; with --train-only no judge is needed, with --redrawn random images are left out: most of the work.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -37,8 +32,6 @@ from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.metrics.ssim import structural_similarity
-from diffgen.runs.artifacts import read_tensors, write_tensors
-from diffgen.runs.cache import ENVIRONMENT, cache_kind
 from diffgen.sources.base import EncodingSource, FamilyContext, ImageSource
 from diffgen.sources.registry import FAMILIES
 from diffgen.sources.space import random_genes
@@ -50,39 +43,15 @@ _ROWS = 10  # of a sheet
 _NEAR = 0.1  # of the spread of random genes: how far neighbours on a sheet are from what they are neighbours of
 
 
-@contextlib.contextmanager
-def nothing_trained_on() -> Iterator[None]:
-    """A cache of its own, in which all unfinished training of sources is at its end."""
-    before = os.environ.get(ENVIRONMENT)
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        files = list(cache_kind("sources").glob("*.unfinished"))
-        os.environ[ENVIRONMENT] = folder
-        stack.callback(
-            lambda: os.environ.pop(ENVIRONMENT) if before is None else os.environ.update({ENVIRONMENT: before})
-        )
-        for file in files:
-            header, tensors = read_tensors(file)
-            header["training"]["ends"] = header["training"]["step"]
-            write_tensors(cache_kind("sources") / file.name, tensors, header)
-        yield
-
-
-def prepared(
-    family: str, config: CompareConfig, test: ImageSet, *, unfinished: bool = False
-) -> tuple[ImageSource, dict[str, object]]:
-    """The source of a family, trained now or found in the cache, and what that cost.
-
-    Raises:
-        Stopped: unfinished training was asked for, and there is none.
-    """
+def prepared(family: str, config: CompareConfig, test: ImageSet) -> tuple[ImageSource, dict[str, object]]:
+    """The source of a family, trained now or found in the cache, and what that cost."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     progress = Progress(TerminalListener())
     # the GAN alone is watched with it; what it costs is not the GAN's
     encoder = cells.prepare(test, device=device, progress=progress).encoder if family == "gan" else _Unused()
     wall, processor = time.monotonic(), time.process_time()
-    context = FamilyContext(encoder, device, progress, encoding=True, ended=(lambda: True) if unfinished else None)
-    with nothing_trained_on() if unfinished else contextlib.nullcontext():
-        made = FAMILIES[family].prepare(DataSplit(test, SplitConfig()), config, context)
+    context = FamilyContext(encoder, device, progress, encoding=True)
+    made = FAMILIES[family].prepare(DataSplit(test, SplitConfig()), config, context)
     wall, processor = time.monotonic() - wall, time.process_time() - processor
     return made, {"wall_s": wall, "processor_s": processor, "threads": torch.get_num_threads()}
 
@@ -103,11 +72,10 @@ def run(
     test: ImageSet,
     out: Path,
     *,
-    unfinished: bool = False,
     redrawn_alone: bool = False,
 ) -> dict[str, object]:
     """Measure a family, and leave a sheet in ``out``."""
-    made, _ = prepared(family, config, test, unfinished=unfinished)
+    made, _ = prepared(family, config, test)
     source, split = made.source, DataSplit(test, SplitConfig())
     assert isinstance(source, EncodingSource) and split.labels is not None
     labels = split.labels[1]
@@ -231,7 +199,6 @@ def main() -> None:
     parser.add_argument("--family", action="append", choices=ENCODING, help="may be given several times; all")
     parser.add_argument("--train-only", action="store_true", help="train what is missing, and measure nothing")
     parser.add_argument("--redrawn", action="store_true", help="measure no random images")
-    parser.add_argument("--unfinished", action="store_true", help="measure what broke off, without training on")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="source.vae.steps=100")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -242,14 +209,14 @@ def main() -> None:
     config = applied(CompareConfig(), given)
     measured, trained = (Lines(arguments.out / f"{name}.jsonl") for name in ("families", "training"))
     for family in arguments.family or ENCODING:
-        settings = config.source.families.get(family, {}) | ({"unfinished": True} if arguments.unfinished else {})
+        settings = config.source.families.get(family, {})
         wanted = {"family": family, "settings": settings}
-        if not arguments.unfinished and not trained.has(wanted):
+        if not trained.has(wanted):
             trained.add({**wanted, **prepared(family, config, test)[1]})
         if not arguments.train_only and not measured.has(wanted):
             judge = judge_for(training, None if arguments.redrawn else test)
-            how = {"unfinished": arguments.unfinished, "redrawn_alone": arguments.redrawn}
-            measured.add({**run(family, config, judge, test, arguments.out, **how), "settings": settings})
+            figures = run(family, config, judge, test, arguments.out, redrawn_alone=arguments.redrawn)
+            measured.add({**figures, "settings": settings})
     print(table(measured.lines, trained.lines))
 
 

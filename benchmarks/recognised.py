@@ -75,11 +75,9 @@ WAYS = {
     "drfuzz": ("--technique", "drfuzz"),
     **{name: ("--technique", name) for name in ("diffchaser", "diverget", "sinvad", "giftbench", "argus", "latte")},
     # ablations
-    "with-gan": ("--gan", "now"),
     "no-bandit": ("--set", "search.sharing=even"),
     "no-turns": ("--set", "search.niche_parents=0"),
     "near-finds": ("--set", "search.skip_near_finds=false"),
-    "inverted": ("--gan", "now", "--set", "search.inverted=250"),
     **{
         f"no-{name}{whose}": _operators(other for other in usual if other != name)
         for whose, usual in _USUAL.items()

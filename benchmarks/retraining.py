@@ -139,7 +139,7 @@ class Measurement:
                 budget=Budget(queries=self.queries),
                 seed=seed,
                 device="cpu",
-                source=SourceConfig(family="mixed", gan="never"),
+                source=SourceConfig(family="seeds"),
             )
             compare(
                 *self.files, data=data, config=trained_as_asked(config, quick=self.quick), output=folder, force=True

@@ -34,13 +34,13 @@ from diffgen.search.asking import Asking
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.diversity import Diversity
 from diffgen.search.loop import SearchLoop
-from diffgen.sources.mixed import MixedSource
+from diffgen.sources.seeds import SeedsSource
 
 PAIRS = ("optimizer", "resnet20-32")
 _REST = "all else"
 # part -> the method whose time it is
 PARTS: dict[str, tuple[type, str]] = {
-    "operators": (MixedSource, "draw"),
+    "operators": (SeedsSource, "draw"),
     "models": (Asking, "about"),
     "jury": (Recogniser, "read"),
     "filters": (FilterPipeline, "violation"),

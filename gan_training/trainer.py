@@ -20,7 +20,7 @@ from torch import nn
 from torch.optim.swa_utils import update_bn
 
 from diffgen.config import GanConfig
-from diffgen.errors import RunError, Stopped
+from diffgen.errors import RunError
 from diffgen.events import Progress
 from diffgen.gan_training import training_state
 from diffgen.gan_training.batches import Batches
@@ -93,7 +93,6 @@ def train(
     state: Path | None = None,
     progress: Progress | None = None,
     after_measurement: Callable[[Measurement], None] | None = None,
-    ended: Callable[[], bool] | None = None,
 ) -> TrainedGan:
     """Train generator and discriminator on images.
 
@@ -108,11 +107,9 @@ def train(
         state: a file in which unfinished training is kept, and from which it is taken up; removed at the end.
         progress: draws the bar.
         after_measurement: is told every measurement of the guard, and may raise to end a training that leads nowhere.
-        ended: whether there is no more time; the state is kept then, and the training taken up another time.
 
     Raises:
         UserError: no network fits the image size.
-        Stopped: ``ended`` said so.
         RunError: the losses or the weights are no longer finite.
     """
     progress = progress or Progress()
@@ -131,10 +128,6 @@ def train(
     saved = time.monotonic()
     with progress.stage("Training the GAN", total=steps) as task:
         while training.step < steps:
-            if ended is not None and ended():
-                if state is not None:
-                    training_state.save(state, training)
-                raise Stopped(f"The training of the GAN was stopped at step {training.step:,} of {steps:,}.")
             started = time.monotonic()
             _update(training, batches, config, steps, half)
             if training.step % _REPORT_EVERY == 0 or training.step == steps:

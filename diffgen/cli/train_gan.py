@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from diffgen.workflows.train_gan import TrainGanResult
 
 _EXAMPLES = """\
-diffgen train-gan t10k/                                for compare --data t10k/ --gan now
+diffgen train-gan t10k/                                for compare --data t10k/ --source gan
 diffgen train-gan t10k/ --tune 12                      search for its settings, 12 trainings
 diffgen train-gan t10k/ --tune 40 --workers 4          four trainings at once
 diffgen train-gan t10k/ --tune 40 --storage study.log  in several terminals at once
@@ -172,7 +172,7 @@ def _print(result: TrainGanResult, config: TrainGanConfig) -> None:
 
 def _words_for_compare(config: TrainGanConfig) -> str:
     """The options of compare that ask for this GAN."""
-    usual, words = TrainGanConfig().gan, ["--gan now"]
+    usual, words = TrainGanConfig().gan, ["--source gan"]
     for option, name in (("--gan-schedule", "schedule"), ("--gan-steps", "steps"), ("--gan-seed", "seed")):
         if getattr(config.gan, name) != getattr(usual, name):
             words.append(f"{option} {getattr(config.gan, name)}")

@@ -64,8 +64,7 @@ def make_pipeline(
     }
     if recogniser is not None:
         makers["jury"] = lambda: RecognitionFilter(recogniser, threshold=threshold("jury"), batch_size=batch_size)
-    # that of a GAN which joins in the midst of a search is there for none of its filters, nor for them afterwards
-    if scorer is not None and config.source.gan != "later":
+    if scorer is not None:
         makers["discriminator"] = lambda: DiscriminatorFilter(
             scorer, threshold=threshold("discriminator"), batch_size=batch_size
         )

@@ -9,7 +9,6 @@ import torch
 from diffgen import extensions
 from diffgen.comparison.requirements import needs_of, uses_gan
 from diffgen.config import CompareConfig, GeneratorConfig, replace
-from diffgen.config.layers import GAN_WORDS
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.home import expanded
@@ -25,15 +24,11 @@ _ROLES = ("file", "discriminator", "encoder")  # settings that name files
 def settled_generator(config: CompareConfig) -> CompareConfig:
     """The settings with whole paths, as a run folder keeps them.
 
-    The family of the source is that which suits technique and preset, where none is named. ``--gan`` takes a file, or a
-    word that says when the GAN of the source ``mixed`` comes.
+    Where no family of sources is named, it is the GAN if there is a file of one, else what suits technique and preset.
 
     Raises:
         UserError: they speak of a generator but name none, do not say how long its latent vector is, or name a GAN too.
     """
-    for word in GAN_WORDS:
-        if config.gan_file == word:
-            config = replace(config, gan_file=None, source=replace(config.source, gan=word))
     own = config.generator
     own = replace(own, file=_whole(own.file), discriminator=_whole(own.discriminator), encoder=_whole(own.encoder))
     if own.file is None and own != GeneratorConfig():
@@ -52,7 +47,8 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
     given = own.file is not None or extensions.in_use().generator is not None
     if config.source.family is not None or given or not needs_of(config).source:
         return config
-    return replace(config, source=replace(config.source, family=preset_source(config.technique, config.preset)))
+    family = "gan" if config.gan_file is not None else preset_source(config.technique, config.preset)
+    return replace(config, source=replace(config.source, family=family))
 
 
 def _whole(path: str | Path | None) -> str | None:
@@ -106,7 +102,7 @@ def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyConte
     made = ImageSource(real=not needed)
     if needed or config.generator.file is not None:
         made = family.prepare(split, config, context)
-    if made.scorer is None and made.join is None and uses_gan(config):
+    if made.scorer is None and uses_gan(config):
         # its discriminator alone is asked for, and no encoder
         gan = FAMILIES["gan"].prepare(split, config, replace(context, encoding=False))
         # what draws the pictures is what a run must find again

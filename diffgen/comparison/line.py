@@ -256,9 +256,7 @@ def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
     check_same_models(given.models, looked.real, given.images.images, folder)
     source, jury = looked.source, looked.jury
     gan = None if source.artifact is None else file_digest(source.artifact)
-    if source.join is not None:
-        gan = folder.manifest.get("gan")  # of one that joined before the run broke off
-    elif folder.manifest.get("gan", gan) != gan:
+    if folder.manifest.get("gan", gan) != gan:
         given.progress.warn(
             "The network that drew the run's pictures is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
@@ -309,7 +307,6 @@ def _search_and_judge(prepared: Prepared) -> CompareResult:
     unanswered = [model.unanswered for model in models]
     prepared.hooks.search_ready(prepared)
     outcome = (prepared.search or run_search)(prepared)
-    prepared = replace(prepared, source=outcome.source or prepared.source)
     triggers = judge_triggers(
         models,
         folder.read_triggers(images=outcome.images),

@@ -100,8 +100,6 @@ class OpenedRun:
             UserError: another one is in its place, which draws other pictures.
         """
         made = prepare_source(split, self.config, context)
-        if made.join is not None and self.folder.manifest["gan"] is not None:
-            made = made.join(lambda: False)
         if (None if made.artifact is None else file_digest(made.artifact)) != self.folder.manifest["gan"]:
             raise UserError(
                 f"The network that drew the pictures of the run {self.folder.path} is no longer in the cache, and the "

@@ -18,7 +18,6 @@ from diffgen.runs.operator_curves import BY_JURY, BY_LABEL, BY_NOBODY, OperatorC
 from diffgen.sampling import random_rows
 from diffgen.sources.base import Source
 from diffgen.sources.calibration import probes
-from diffgen.sources.mixed import MixedSource
 from diffgen.sources.operators import OPERATORS, Axis
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.tasks.classification import disagree
@@ -106,9 +105,6 @@ def _missing(points: list[_Point], count: int, images: UInt8Array, left: list[in
 
 def _seeds_among(source: Source | None) -> SeedsSource | None:
     """The source that changes real images, where there is one."""
-    if isinstance(source, MixedSource):
-        parts = (source.part(number) for number in source.space.opened)
-        return next((each for each in parts if isinstance(each, SeedsSource)), None)
     return source if isinstance(source, SeedsSource) else None
 
 

@@ -33,25 +33,18 @@ def needs_of(config: CompareConfig) -> Needs:
 
 
 def uses_gan(config: CompareConfig) -> bool:
-    """Whether there is a GAN before the search: for the pictures, or for its discriminator, there or as a filter."""
-    mixed = _mixes(config)
+    """Whether there is a GAN: for the pictures, or for its discriminator, in the search or as a filter."""
     names = config.filters.names
-    # where nobody named the filters, a GAN that is there already is asked; but that of a mixture may come in the midst
-    # of the search, whose filters must not change then
-    judges = (config.gan_file is not None and not mixed) if names is None else "discriminator" in names
+    # where nobody named the filters, a GAN that is there already is asked
+    judges = config.gan_file is not None if names is None else "discriminator" in names
     foreign = config.generator.file is not None or extensions.in_use().generator is not None
     return (_searches_with_gan(config) or judges) and not foreign
-
-
-def _mixes(config: CompareConfig) -> bool:
-    return needs_of(config).source and family_of(config).name == "mixed"
 
 
 def _searches_with_gan(config: CompareConfig) -> bool:
     """Whether the search itself has a GAN when it begins."""
     needs = needs_of(config)
-    mixed_in = _mixes(config) and (config.source.gan == "now" or config.gan_file is not None)
-    return (needs.source and family_of(config).name == "gan") or mixed_in or needs.discriminator
+    return (needs.source and family_of(config).name == "gan") or needs.discriminator
 
 
 def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
@@ -84,7 +77,7 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
         spare = config.gan_file is not None and not _searches_with_gan(config)
         judges = spare or config.generator.discriminator is not None
         return ("discriminator", *_DEFAULT) if judges else _DEFAULT
-    scored = (uses_gan(config) and not _mixes(config)) or config.generator.discriminator is not None
+    scored = uses_gan(config) or config.generator.discriminator is not None
     return ("discriminator", "reconstruction", "ssim") if scored else ("reconstruction", "ssim")
 
 
@@ -140,7 +133,7 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique {config.technique} draws what lies between two real images, and the source {family.name} "
             f"draws nothing there; use --source {' or '.join(able)}."
         )
-    if config.source.family in ("seeds", "mixed") and not needs.source:
+    if config.source.family == "seeds" and not needs.source:
         raise UserError(
             f"The technique {config.technique} makes its pictures from the real images itself; leave --source out."
         )
@@ -149,7 +142,6 @@ def check_settings(config: CompareConfig) -> None:
             f"The technique seeds draws from real images alone, not from the source {family.name}; leave --source and "
             "--generator out, or use --technique diffgan."
         )
-    _check_time_of_gan(config, mixed=needs.source and family.name == "mixed")
     if uses_gan(config):
         check_resize(config.resize)
     elif config.gan_file is not None and own.file is None:
@@ -190,29 +182,6 @@ def unused_source(config: CompareConfig) -> str:
 def without_unused_source(config: CompareConfig) -> CompareConfig:
     """The same without a source that the technique draws nothing from, for settings that several techniques share."""
     return replace(config, source=replace(config.source, family=None)) if unused_source(config) else config
-
-
-def _check_time_of_gan(config: CompareConfig, *, mixed: bool) -> None:
-    """See that what is said of when a GAN comes can be.
-
-    Raises:
-        UserError: it cannot.
-    """
-    when = config.source.gan
-    if when == "auto":
-        return
-    if not mixed:
-        raise UserError(
-            f"--gan {when} says when the GAN of the source mixed comes, which this search does not draw from; leave it "
-            "out, or use --source mixed."
-        )
-    if when != "now" and "discriminator" in (config.filters.names or ()):
-        raise UserError(
-            f"The filter discriminator is the GAN's, which has to be there before the search, but --gan is {when}; "
-            "leave the filter or --gan out."
-        )
-    if config.gan_file is not None and when == "never":
-        raise UserError("A GAN's file is named, but none shall be used (never); leave one of them out.")
 
 
 def asks_filters_in_search(config: CompareConfig) -> bool:

@@ -13,7 +13,6 @@ from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
 from diffgen.comparison.device import resolve_batch_size, search_batch_size
 from diffgen.comparison.examination import Examination
-from diffgen.comparison.joining import Joining, joined_before
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
@@ -49,7 +48,6 @@ class SearchOutcome:
         saturated: it ended because nothing new was found any more.
         images: those of the triggers, which need not be read again.
         history: equally long lists "seconds", "queries", "triggers", one entry a generation.
-        source: what the pictures came from at the end, where that is known.
         spared: how many times a model was not asked about a picture that two others were asked about.
     """
 
@@ -59,7 +57,6 @@ class SearchOutcome:
     saturated: bool = False
     images: ImageColumn | None = None
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": []})
-    source: ImageSource | None = None
     spared: int = 0
 
 
@@ -87,10 +84,8 @@ def run_search(prepared: Prepared) -> SearchOutcome:
     # what counts as a trigger must not change within a run
     loop = make_loop(prepared, archive, margin=state.get("margin", prepared.real.summary.margin))
     outcome = SearchOutcome()
-    joining = Joining(prepared, loop)
     if found is not None:
         archive.restore(found[1])
-        joining.restore(state)
         restore_loop(loop, state, folder)
         outcome.history = state["history"]
         progress.say(f"Going on after {state['queries']:,} queries and {len(archive):,} triggers.")
@@ -102,15 +97,9 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         loop.start(queries=state.get("queries", 0), seconds=state.get("seconds", 0.0))
         loop.evaluator.spared = state.get("spared", 0)
 
-        def after_generation() -> None:
-            checkpointer.after_generation()
-            joining.after_generation()
-
         try:
-            # a run may have broken off when the time had come
-            joining.after_generation()
             with torch_threads(search_threads(prepared.source, prepared.images.image_shape)):
-                loop.run(on_generation=after_generation, on_answer=announce)
+                loop.run(on_generation=checkpointer.after_generation, on_answer=announce)
             write_outcomes(prepared, loop.technique.outcomes())
         except BaseException as error:
             _keep_what_was_found(archive, error)
@@ -119,7 +108,6 @@ def run_search(prepared: Prepared) -> SearchOutcome:
         outcome.spared = loop.evaluator.spared
         outcome.interrupted = progress.stop.stopped
         outcome.saturated = loop.saturated
-        outcome.source = joining.source
         _say_why_it_ended(prepared, loop)
         checkpointer.record()
         if outcome.interrupted:
@@ -151,7 +139,6 @@ def finished_before(prepared: Prepared, state: Mapping[str, Any], triggers: Trig
         spared=state.get("spared", 0),
         images=triggers.image_column if len(triggers) else nothing,
         history=state["history"],
-        source=joined_before(prepared),
     )
 
 
@@ -184,9 +171,9 @@ def search_threads(source: ImageSource, image_shape: tuple[int, int, int]) -> in
     """With how many threads torch draws and judges pictures in a search; models that it asks have all there are.
 
     One is faster than two where small pictures are made from real ones. Nobody has measured more than two, nor pictures
-    that a network draws, a GAN or one that may join.
+    that a network draws.
     """
-    networks = not source.real or source.artifact is not None or source.join is not None
+    networks = not source.real or source.artifact is not None
     return all_threads() if networks or prod(image_shape) > _SMALL else 1
 
 

@@ -146,10 +146,8 @@ class CompareConfig:
     )
     gan_file: FileName = setting(
         None,
-        "A GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained; or now, later or never for "
-        "source.gan (a file of such a name is ./now).",
+        "A GAN that 'diffgen train-gan DATA --output FILE' made, so that none is trained.",
         option="--gan",
-        metavar="FILE|now|later|never",
     )
 
     def __post_init__(self) -> None:

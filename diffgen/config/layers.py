@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from diffgen.config.budget import Budget
 from diffgen.config.filters import FILTER_PRESETS, FILTERS
@@ -23,7 +23,6 @@ from diffgen.config.schema import SettingError, every_setting, fields_of, list_c
 Layer = dict[str, Any]
 
 NONE = "none"  # stands for None, which TOML has not
-GAN_WORDS: tuple[Literal["now", "later", "never"], ...] = ("now", "later", "never")  # in place of a GAN's file
 _PATHS = (
     "gan_file",
     "generator.file",
@@ -131,12 +130,12 @@ def located(values: Mapping[str, Any], folder: Path, key: str = "") -> Layer:
 
 
 def located_path(key: str, value: str, folder: Path) -> str:
-    """A path as seen from a folder; an address, and a word in place of a GAN's file, as it is.
+    """A path as seen from a folder; an address as it is.
 
     Raises:
         SettingError: it cannot be a path.
     """
-    if is_address(value) or (key == "gan_file" and value in GAN_WORDS):
+    if is_address(value):
         return value
     if "\0" in value:
         raise SettingError(key, f"is {value!r}, which is not a path; give one that is.")

@@ -66,13 +66,6 @@ class SearchConfig:
         "Whether pictures that look like a find made from the same real image are made anew before anybody is asked "
         "about them, where generations are shared out.",
     )
-    inverted: int = setting(
-        0,
-        "Real images that a GAN begins to draw from where it is part of a mixture: those that the models lie furthest "
-        "apart on; of pictures larger than 32x32 so many fewer. 250 of MNIST take 9 s of one core.",
-        ge=0,
-        le=10**5,
-    )
     operators: Literal["auto", "arrays", "tensors"] = setting(
         "auto",
         "Where a search over latent vectors chooses, crosses and mutates: on the processor (arrays), or where the "

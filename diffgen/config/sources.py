@@ -9,7 +9,7 @@ from typing import Any, Literal
 from diffgen.config.schema import Maybe, OpenTables, SettingError, setting, settings
 from diffgen.config.tables import with_table
 
-SourceFamily = Literal["mixed", "gan", "file", "seeds", "vae", "vq", "denoiser", "diffusers"]
+SourceFamily = Literal["gan", "file", "seeds", "vae", "vq", "denoiser", "diffusers"]
 _FAMILY = "source.family"
 # settings that a path behind a family's name and a colon is for
 _PATHS = {"file": "generator.file", "diffusers": "source.diffusers.folder"}
@@ -38,18 +38,13 @@ class SourceConfig:
         None,
         "Where images come from: a GAN trained on the data; vae or vq, the codes of an auto-encoder trained on it; "
         "denoiser, real images with noise, restored by a network trained on it; file:FILE, a generator of your own; "
-        "diffusers:FOLDER, a diffusion model of others; seeds (real images with operators); or mixed, seeds and, with "
-        "--gan, a GAN in one population (default: file where --generator names one, else what suits the technique: "
-        "mixed for diffgan, vae or vq for searches from encoded images).",
+        "diffusers:FOLDER, a diffusion model of others; seeds, real images with operators (default: file where "
+        "--generator names one, gan where --gan does, else what suits the technique: seeds for diffgan, vae or vq for "
+        "searches from encoded images).",
         option="--source",
         metavar="NAME[:PATH]",
         common=True,
         brief="Where pictures come from (default: what suits the technique).",
-    )
-    gan: Literal["auto", "now", "later", "never"] = setting(
-        "auto",
-        "When the GAN of the source mixed is trained: now, before the search; later, after the first finds; never; "
-        "auto: never, unless --gan FILE or the filter discriminator asks for one. --gan takes these words too.",
     )
     families: OpenTables = setting(factory=dict, about="Settings of single families, each in a table of its own.")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
-from diffgen.comparison.joining import joined_before
 from diffgen.comparison.prepared import Prepared, Reopening
 from diffgen.comparison.technique_run import (
     SearchOutcome,
@@ -169,7 +168,6 @@ class Driver:
             outcome.interrupted, outcome.saturated = progress.stop.stopped, collector.saturated
             self._conclude()
             announce()
-        outcome.source = joined_before(prepared)
         outcome.images = self._archive.image_column()
         return outcome
 

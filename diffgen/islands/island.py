@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.joining import Joining
 from diffgen.comparison.line import prepare_again
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
@@ -102,7 +101,6 @@ class Island:
         self._ended = False
         self._anew = 0  # its queries when it began anew, with another seed, at least 1
         self._loop: SearchLoop
-        self._joining: Joining
 
     def _prepare(self, number: int) -> Prepared:
         reopening, progress = self._job.reopening, Progress(self._heard, self._stop)
@@ -147,11 +145,9 @@ class Island:
             self._loop = make_loop(prepared, archive, margin=self._job.real.summary.margin)
             self._loop.technique = _Noting(self._loop.technique, self._noted)
             self._loop.saturation_queries = None  # the collector looks at all islands
-            self._joining = Joining(prepared, self._loop)
             if begin.archive is not None:
                 archive.restore(table_of(begin.archive))
             if begin.state is not None:
-                self._joining.restore(state)
                 restore_loop(self._loop, state, self._folder)
                 self._loop.empty = int(state.get("island_empty", 0))  # or each new worker would count from 0
             if begin.met is not None:
@@ -169,11 +165,9 @@ class Island:
             return None
         with self._at_work():
             self._welcome(epoch.migrants)
-            self._joining.after_generation()
             for _ in range(self._prepared.config.islands.generations):
                 if not self._loop.generation(self._tick):
                     break
-                self._joining.after_generation()
             return self._report(epoch.number)
 
     @contextmanager

@@ -102,8 +102,6 @@ def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes:
             "No generator drew the pictures of this run, so no class was intended; label the triggers with --export "
             "and --import, or with --oracle."
         )
-    if layout.parts is not None:
-        return _intended_of_parts(latents, layout, classes)
     if layout.classes == 0:
         raise UserError(
             "The generator of this run was not asked for a class, so no class was intended; label the triggers with "
@@ -118,29 +116,6 @@ def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes:
         raise UserError(
             f"The triggers of this run are said to be of class {labels.min()} to {labels.max()}, but the models have "
             f"{classes} classes; the run folder is damaged."
-        )
-    return labels
-
-
-def _intended_of_parts(latents: Float32Array, layout: LatentLayout, classes: int) -> Int64Array:
-    """The same for a source of several parts; ``UNLABELLED`` where a part was not asked for a class."""
-    assert layout.parts is not None
-    if latents.shape[1:] != (layout.length,) or not np.isfinite(latents).all():
-        raise _damaged(layout)
-    numbers = np.rint(latents[:, -1]).astype(np.int64)
-    labels = np.full(len(latents), UNLABELLED, dtype=np.int64)
-    for number, part in enumerate(layout.parts):
-        place, rows = layout.classes_asked(number), numbers == number
-        if place is None or not rows.any():
-            continue
-        alone = LatentLayout(part.continuous, part.classes, part.name, part.class_labels)
-        own = np.zeros((int(rows.sum()), alone.length), dtype=np.float32)
-        own[:, -1] = latents[rows, place]
-        labels[rows] = intended_labels(own, alone, classes)
-    if len(labels) and (labels == UNLABELLED).all():
-        raise UserError(
-            "The pictures of this run were made from real images, not drawn for a class, so no class was intended; "
-            "label the triggers with --export and --import, or with --oracle."
         )
     return labels
 

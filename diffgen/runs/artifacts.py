@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from diffgen.errors import Stopped, UserError
+from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.cache import cache_file
 from diffgen.runs.files import write_whole
@@ -55,7 +55,6 @@ class Artifact:
         progress: Progress,
         *,
         anew: bool = False,
-        ended: Callable[[], bool] | None = None,
     ) -> _Made:
         """What the file holds; where it is missing or damaged, what is made now.
 
@@ -66,10 +65,9 @@ class Artifact:
             make: makes it and writes the file.
             progress: is told of damage, and of waiting.
             anew: make it although it is there.
-            ended: whether there is no more time to wait for another process; None: there is.
 
         Raises:
-            Stopped: ``ended`` said so while another process was making it, or the work was stopped.
+            Stopped: the work was stopped.
         """
         path = self.path
         before = _stamp(path)
@@ -80,7 +78,7 @@ class Artifact:
                 return found
             except UserError as error:
                 progress.warn(f"{error} It is made anew now.")
-        with _held(path, progress, ended):
+        with _held(path, progress):
             if _stamp(path) not in (before, None):
                 return load(path)  # made by another process meanwhile
             return make(path)
@@ -92,7 +90,7 @@ def _note_use(path: Path) -> None:
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 
 
-def _held(path: Path, progress: Progress, ended: Callable[[], bool] | None) -> contextlib.AbstractContextManager[Any]:
+def _held(path: Path, progress: Progress) -> contextlib.AbstractContextManager[Any]:
     """The lock of a file, once no other process has it."""
     lock = FileLock(path.with_suffix(".lock"))
     with contextlib.suppress(Timeout):
@@ -102,8 +100,6 @@ def _held(path: Path, progress: Progress, ended: Callable[[], bool] | None) -> c
         with contextlib.suppress(Timeout):
             return lock.acquire(timeout=_SECONDS_BETWEEN_LOOKS)
         progress.stop.check()
-        if ended is not None and ended():
-            raise Stopped(f"Another process was still making {path.name}.")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from diffgen.search.shares import SharedMating, SharedSampling, Shares
 from diffgen.search.survival import RescoringSurvival
 from diffgen.search.tensor_mating import TensorMating
 from diffgen.search.tensor_survival import TensorSurvival
-from diffgen.sources.space import Crossing, Genes, Mutating
+from diffgen.sources.space import Crossing, Mutating
 from diffgen.sources.tensor_space import TensorSpace, tensor_space
 
 _KEPT = ("X", "F", "rank", "crowding", "archive_number", "niche")  # columns in a checkpoint, with the pictures
@@ -69,7 +69,6 @@ class Nsga2Search:
         problem: the two objectives.
         config: population and operators.
         seed: of sampling, mating and survival.
-        beginners: genes that a part of the source begins with, where it has any of its own; None: none has.
         finds: of every real image, where a picture that looks like one of its own is to be made anew; None: everything
             that is made is asked about.
     """
@@ -82,11 +81,10 @@ class Nsga2Search:
         config: SearchConfig,
         *,
         seed: int,
-        beginners: Callable[[int], Genes | None] | None = None,
         finds: SeedFinds | None = None,
     ) -> None:
         self.problem = problem
-        self._shares = _shares(problem, config, beginners or (lambda part: None), finds)
+        self._shares = _shares(problem, config, finds)
         crossover = SpaceCrossover(
             config.crossover_probability,
             Crossing(gene_probability=config.crossover_gene_probability, eta=config.crossover_eta),
@@ -166,8 +164,7 @@ class Nsga2Search:
             return
         genes = proposal.genes.cpu().numpy().astype(np.float64)
         held = {row.tobytes() for row in self.algorithm.pop.get("X").astype(np.float32)}
-        drawable = np.isin(self.problem.space.part_of(genes), self.problem.space.opened)
-        new = [row for row in np.flatnonzero(drawable).tolist() if genes[row].astype(np.float32).tobytes() not in held]
+        new = [row for row in range(len(genes)) if genes[row].astype(np.float32).tobytes() not in held]
         if not new:
             return
         rows = torch.tensor(new)
@@ -212,17 +209,14 @@ class Nsga2Search:
         self.algorithm.random_state.bit_generator.state = state["random_state"]
 
 
-def _shares(
-    problem: GeneProblem, config: SearchConfig, beginners: Callable[[int], Genes | None], finds: SeedFinds | None
-) -> Shares | None:
+def _shares(problem: GeneProblem, config: SearchConfig, finds: SeedFinds | None) -> Shares | None:
     """Who shares generations out; None where all of them are offspring, as published."""
     if config.sharing == "none" or (config.sharing == "auto" and not problem.space.real):
         return None
     return Shares(
         problem.space,
-        Bandit(2 * problem.space.part_count, decay=config.sharing_decay, even=config.sharing == "even"),
+        Bandit(2, decay=config.sharing_decay, even=config.sharing == "even"),
         niche_parents=config.niche_parents,
-        beginners=beginners,
         finds=finds if config.skip_near_finds else None,
     )
 

@@ -1,13 +1,9 @@
-"""Shares a generation out among the parts of a source, and among offspring and newcomers of each part.
-
-Seeds and a GAN's pictures live in one population and compete for their places there; who gets to try next is decided
-here, by what each brought lately. Parents are of one part, since genes of different parts have nothing to be crossed.
-"""
+"""Shares a generation out among offspring and newcomers, by what each brought lately."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,19 +25,17 @@ from diffgen.types import Int64Array
 REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
 _UNNAMED_BEHAVIOUR = 0.25  # in the score of a seed, where a new behaviour on what can be recognised counts 1
-_BEGINNERS_SHARE = 0.5  # of a generation at most
 _ANEW = 3  # times that what looks like a find is made anew; docs/decisions/033-seeds-and-operators.md
-_OFFSPRING, _NEWCOMERS = 0, 1  # arm 2 * part + one of these
+_OFFSPRING, _NEWCOMERS = ARMS = 0, 1
 
 
 class Shares:
     """Decides who fills the places of a generation, and learns from what came of it.
 
     Args:
-        space: that is searched; its parts may become more on the way.
-        bandit: with two arms for every part, offspring and newcomers.
+        space: that is searched.
+        bandit: with the two ``ARMS``.
         niche_parents: share of the parents that are drawn niche by niche.
-        beginners: genes that a part begins with when it is first there, or None: random ones.
         finds: of every real image, where a picture that looks like one of its own is to be made anew; None: everything
             that is made is asked about.
     """
@@ -52,47 +46,26 @@ class Shares:
         bandit: Bandit,
         *,
         niche_parents: float,
-        beginners: Callable[[int], Genes | None],
         finds: SeedFinds | None = None,
     ) -> None:
         self._space = space
         self.finds = finds
         self._bandit = bandit
         self.niche_parents = niche_parents
-        self._beginners = beginners
-        self._begun: set[int] = set()
         self._made: dict[bytes, int] = {}
 
     def first(self, count: int, rng: np.random.Generator) -> Genes:
-        """(count, length): newcomers of all parts, equally many of each; those that they begin with first."""
-        parts = self._space.opened
-        shares = np.bincount(np.arange(count) % len(parts), minlength=len(parts)).tolist()
-        genes = np.concatenate([self._begin(part, share, rng) for part, share in zip(parts, shares, strict=True)])
+        """(count, length): newcomers."""
         self._made = {}
-        return genes
-
-    def _begin(self, part: int, count: int, rng: np.random.Generator) -> Genes:
-        self._begun.add(part)
-        given = self._beginners(part)
-        own = self._space.sample_part(part, count, NumpyDraws(rng))
-        if given is not None:
-            rows = rng.permutation(len(given))[:count]
-            own[: len(rows)] = given[rows]
-        return self._space.repair(own)
-
-    def joined(self, count: int, rng: np.random.Generator) -> list[tuple[int, Genes]]:
-        """For each part that is new, its arm and what it begins with in a generation of ``count``."""
-        new = [part for part in self._space.opened if part not in self._begun]
-        share = int(_BEGINNERS_SHARE * count / max(1, len(new)))
-        return [(2 * part + _NEWCOMERS, self._begin(part, share, rng)) for part in new]
+        return self.newcomers(count, rng)
 
     def choose(self, count: int, rng: np.random.Generator) -> Int64Array:
         """int64 (count,): the arm that fills each of so many places."""
-        return self._bandit.choose(count, [2 * part + way for part in self._space.opened for way in (0, 1)], rng)
+        return self._bandit.choose(count, ARMS, rng)
 
-    def newcomers(self, part: int, count: int, rng: np.random.Generator) -> Genes:
-        """(count, length): random genes of a part."""
-        return self._space.repair(self._space.sample_part(part, count, NumpyDraws(rng)))
+    def newcomers(self, count: int, rng: np.random.Generator) -> Genes:
+        """(count, length): random genes."""
+        return self._space.repair(self._space.sample(count, NumpyDraws(rng)))
 
     def made(self, arms: dict[bytes, int]) -> None:
         """Note the arm of all genes of the generation that is asked about now."""
@@ -100,10 +73,8 @@ class Shares:
 
     def learn(self, genes: Genes, images: torch.Tensor, answers: Answers) -> None:
         """Take in what the generation brought: the answers to genes, float64 (N, length), uint8 (N, C, H, W)."""
-        new = 2 * self._space.part_of(genes) + _NEWCOMERS  # all of a first generation
-        arms = np.array(
-            [self._made.get(row.tobytes(), arm) for row, arm in zip(genes, new.tolist(), strict=True)], dtype=np.int64
-        )
+        # all of a first generation are newcomers
+        arms = np.array([self._made.get(row.tobytes(), _NEWCOMERS) for row in genes], dtype=np.int64)
         rewards = np.where(answers.news.numpy() == NEW_BEHAVIOUR, _UNNAMED, 0.0)
         for kind, reward in REWARDS.items():
             rewards[answers.named_news.numpy() == kind] = reward
@@ -117,7 +88,7 @@ class Shares:
     def checkpoint(self) -> dict[str, Any]:
         """Arrays and JSON values."""
         finds = {} if self.finds is None else self.finds.checkpoint()
-        return {**self._bandit.checkpoint(), **self._space.checkpoint(), **finds, "opened": sorted(self._begun)}
+        return {**self._bandit.checkpoint(), **self._space.checkpoint(), **finds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave."""
@@ -125,7 +96,6 @@ class Shares:
         self._space.restore(state)
         if self.finds is not None:
             self.finds.restore(state)
-        self._begun = set(state["opened"])
 
 
 class SharedSampling(SpaceSampling):
@@ -142,7 +112,7 @@ class SharedSampling(SpaceSampling):
 
 
 class SharedMating(ArrayMating):
-    """Fills every place of a generation as it was shared out: with a child of two parents of a part, or a newcomer."""
+    """Fills every place of a generation as it was shared out: with a child of two parents, or a newcomer."""
 
     def __init__(self, shares: Shares, crossover: SpaceCrossover, mutation: SpaceMutation) -> None:
         super().__init__(crossover, mutation)
@@ -151,10 +121,8 @@ class SharedMating(ArrayMating):
     def _made(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Individuals:
         """Offspring; those that were looked at before anybody is asked about them have their pictures."""
         X = pop.get("X")
-        parents = _Parents(X, pop.get("F"), pop.get("crowding"), pop.get("niche"), problem.space.part_of(X))
+        parents = _Parents(X, pop.get("F"), pop.get("crowding"), pop.get("niche"))
         made, arms = FreshGenes(X), dict[bytes, int]()
-        for arm, genes in self._shares.joined(count, rng):
-            arms |= dict.fromkeys(made.take(genes), arm)
         self._fill(problem, parents, made, arms, count, rng)
         finds, images = self._shares.finds, None
         if finds is not None and made.rows:
@@ -199,27 +167,20 @@ class SharedMating(ArrayMating):
         self, problem: GeneProblem, parents: _Parents, arm: int, count: int, rng: np.random.Generator
     ) -> Column:
         """Genes for so many places of an arm."""
-        part, way = divmod(arm, 2)
-        own = parents.of(part)
-        if way == _NEWCOMERS or len(own.X) == 0:
-            return self._shares.newcomers(part, count, rng)
+        if arm == _NEWCOMERS:
+            return self._shares.newcomers(count, rng)
         matings = math.ceil(count / 2)
-        chosen = own.chosen(2 * matings, self._shares.niche_parents, rng).reshape(matings, 2)
-        children = self.crossover.apply(problem, own.X[chosen.T], rng)
-        mutated = self.mutation.apply(problem, children.reshape(-1, own.X.shape[1]), rng)
+        chosen = parents.chosen(2 * matings, self._shares.niche_parents, rng).reshape(matings, 2)
+        children = self.crossover.apply(problem, parents.X[chosen.T], rng)
+        mutated = self.mutation.apply(problem, children.reshape(-1, parents.X.shape[1]), rng)
         return np.asarray(self.repair._do(problem, mutated, random_state=rng))[:count]
 
 
 class _Parents:
     """A population as arrays, row by row."""
 
-    def __init__(self, X: Column, F: Column, crowding: Column, niche: Column, part: Column) -> None:
-        self.X, self.F, self.crowding, self.niche, self.part = X, F, crowding, niche, part
-
-    def of(self, part: int) -> _Parents:
-        """Those of one part."""
-        rows = self.part == part
-        return _Parents(self.X[rows], self.F[rows], self.crowding[rows], self.niche[rows], self.part[rows])
+    def __init__(self, X: Column, F: Column, crowding: Column, niche: Column) -> None:
+        self.X, self.F, self.crowding, self.niche = X, F, crowding, niche
 
     def chosen(self, count: int, by_niche: float, rng: np.random.Generator) -> Int64Array:
         """int64 (count,): rows of winners of tournaments, a share of them held niche by niche."""

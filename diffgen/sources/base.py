@@ -82,9 +82,6 @@ class ImageSource:
         artifact: the file that holds source and scorer, or None: there is no such file.
         facts: what a report says about them, name -> text.
         real: whether images are made from real ones, instead of drawn by a network.
-        join: makes a part of the source that is still missing, in the search; gives what is there then. It is told how
-            to find out that there is no more time, and raises :class:`diffgen.errors.Stopped` then. None: nothing is
-            missing.
     """
 
     source: Source | None = None
@@ -92,7 +89,6 @@ class ImageSource:
     artifact: Path | None = None
     facts: dict[str, str] = field(default_factory=dict)
     real: bool = False
-    join: Callable[[Callable[[], bool]], ImageSource] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,6 @@ class FamilyContext:
         auto_encoder: gives that of the data set, trained now where it is not there; None: there is none to be had.
         answers: float32 (N, M, T), the probabilities of M models for the real images, of the classes that are kept
             (:mod:`diffgen.tasks.kept_answers`), or None: nobody has asked them.
-        ended: whether there is no more time for what is trained in a search; None: there is.
         encoding: whether genes of real images will be asked for.
     """
 
@@ -117,7 +112,6 @@ class FamilyContext:
     recogniser: Recogniser | None = None
     auto_encoder: Callable[[], Vae] | None = None
     answers: Float32Array | None = None
-    ended: Callable[[], bool] | None = None
     encoding: bool = False
 
 

@@ -67,7 +67,7 @@ def prepare_encoder(made: ImageSource, split: DataSplit, context: FamilyContext)
 
     Raises:
         RunError: the training diverged.
-        Stopped: there was no more time.
+        Stopped: the work was stopped.
     """
     source = made.source
     assert isinstance(source, gan_loader.GanSource) and made.artifact is not None
@@ -109,7 +109,7 @@ def prepare_gan(split: DataSplit, config: GanConfig, context: FamilyContext) -> 
         return gan_loader.load(file, device=context.device)
 
     artifact = gan_artifact(split, config, context.device)
-    found = artifact.obtain(load, make, progress, ended=context.ended)
+    found = artifact.obtain(load, make, progress)
     wrong = found[2].header["wrong"]
     if wrong:
         progress.warn(complaint(wrong))
@@ -207,7 +207,6 @@ def train_and_save(
         state=path.with_suffix(".unfinished"),
         progress=context.progress,
         after_measurement=after_measurement,
-        ended=context.ended,
     )
     header = {
         **made_from(split, config, context.device),

@@ -11,16 +11,22 @@ from diffgen.sources.denoiser import DenoiserFamily
 from diffgen.sources.file_family import FileFamily
 from diffgen.sources.gan_family import GanFamily
 from diffgen.sources.given_family import GivenFamily
-from diffgen.sources.mixed_family import MixedFamily
 from diffgen.sources.pipeline import DiffusersFamily
 from diffgen.sources.seeds import SeedsFamily
 from diffgen.sources.vae import VaeFamily
 from diffgen.sources.vq import VqFamily
 
-_GAN, _SEEDS = GanFamily(), SeedsFamily()
-_LEARNED = (VaeFamily(), VqFamily(), DenoiserFamily())
 FAMILIES: dict[str, Family] = {
-    each.name: each for each in (_GAN, FileFamily(), _SEEDS, MixedFamily(_SEEDS, _GAN), *_LEARNED, DiffusersFamily())
+    each.name: each
+    for each in (
+        GanFamily(),
+        FileFamily(),
+        SeedsFamily(),
+        VaeFamily(),
+        VqFamily(),
+        DenoiserFamily(),
+        DiffusersFamily(),
+    )
 }
 _GIVEN = GivenFamily()
 

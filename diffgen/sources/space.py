@@ -150,24 +150,6 @@ class Space(ABC):
     def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
         """Go on from what :meth:`checkpoint` gave; of a search that kept nothing, as if nothing was learnt."""
 
-    @property
-    def part_count(self) -> int:
-        """Parts that it consists of, opened or not."""
-        return 1
-
-    @property
-    def opened(self) -> tuple[int, ...]:
-        """Numbers of the parts that draw pictures by now, ascending; a space that is no mixture is its own part 0."""
-        return (0,)
-
-    def part_of(self, genes: Genes) -> Int64Array:
-        """int64 (N,): the part that each row of genes (N, length) belongs to."""
-        return np.zeros(len(genes), dtype=np.int64)
-
-    def sample_part(self, number: int, count: int, draws: Draws) -> Genes:
-        """(count, length): random genes of one part."""
-        return self.sample(count, draws)
-
     def searched(self, prior: Literal["generator", "box"], bound: float) -> Space:
         """The part of this space that a search stays in; see ``prior`` of :class:`diffgen.config.SearchConfig`."""
         return self

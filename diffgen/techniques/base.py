@@ -61,7 +61,7 @@ class Preset:
     """
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    source: SourceFamily = "mixed"
+    source: SourceFamily = "seeds"
     gan: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -32,23 +32,16 @@ to pictures of nothing, since those are far from all others and divide the model
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
-
 from diffgen.config import SearchConfig
-from diffgen.search.divergence import DIVERGENCES
 from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.seed_finds import SeedFinds
 from diffgen.search.warm_up import warm_up
-from diffgen.sources.mixed import MixedSource
-from diffgen.sources.space import Genes
 from diffgen.techniques.base import Checkpoint, Needs, Preset, Technique, TechniqueContext
 
 _PAPER = SearchConfig(
@@ -72,9 +65,6 @@ _PAPER = SearchConfig(
     cluster_growth=0.0,
     noise_representatives=0,
 )
-
-_INVERTED_PIXELS = 32 * 32  # of images that are inverted as many as the settings say
-
 
 class DiffGan(Technique):
     """The search of the paper; see the module's text for the presets."""
@@ -104,27 +94,7 @@ class DiffGan(Technique):
             batch_size=context.batch_size,
         )
         finds = None if context.near_duplicate is None else SeedFinds(archive, context.near_duplicate)
-        self._search = Nsga2Search(problem, config, seed=context.seed, beginners=self._beginners, finds=finds)
-
-    def _beginners(self, part: int) -> Genes | None:
-        """Genes of the real images that the models lie furthest apart on, as a part of the source draws them again.
-
-        None where the part does not turn images into genes.
-        """
-        source, real = self.context.source, self.context.real
-        if not isinstance(source, MixedSource) or real is None:
-            return None
-        count = inverted_count(self.context.config.inverted, real.images.shape[-2:])
-        if count == 0:
-            return None
-        encode = getattr(source.part(part), "encode", None)
-        if encode is None:
-            return None
-        apart = DIVERGENCES[self.context.config.divergence](torch.from_numpy(real.answers.probabilities)).numpy()
-        rows = np.sort(np.argsort(-apart, kind="stable")[:count])
-        labels = None if real.labels is None else torch.from_numpy(real.labels[rows])
-        own: torch.Tensor = encode(torch.from_numpy(real.images[rows]), labels)
-        return source.space.placed(part, own.cpu().numpy().astype(np.float64))
+        self._search = Nsga2Search(problem, config, seed=context.seed, finds=finds)
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
@@ -151,11 +121,6 @@ class DiffGan(Technique):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._search.restore(state)
-
-
-def inverted_count(most: int, sides: tuple[int, ...]) -> int:
-    """How many real images of (H, W) a GAN begins to draw from: the larger they are, the fewer for as much work."""
-    return min(most, -(-most * _INVERTED_PIXELS // math.prod(sides)))
 
 
 class Seeds(DiffGan):

@@ -14,7 +14,6 @@ from diffgen.comparison.black_boxes import load_models, match_classes, place_of,
 from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests, try_out_source
-from diffgen.comparison.joining import with_time_of_gan
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.learned_from import answers_digest
 from diffgen.comparison.line import CompareResult, attach_answers, before_the_search, search_and_report
@@ -151,7 +150,6 @@ def run_comparison(
         images = in_order(images, order)
         images, config = with_known_labels(black_boxes, images, config, progress)
         check_images(config, images)
-        config = with_time_of_gan(config, images, progress=progress)
         if config.gan_file is not None:
             config = replace(
                 config, split=split_of_gan(config.gan_file, as_read if order else images, config.split, progress)

@@ -324,12 +324,6 @@ def test_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
     assert said.count("\n| at once | 300 |") == 1 and "| 3 searches of two | 300 |" in said
 
 
-def test_mixed(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
-    words = ("--queries", 200, "--seeds", 1, "--ways", "mixed", "seeds", "--quick")
-    said = bench("mixed", shared_of_digits / "data" / "mnist", *models, tmp_path / "out", *words)
-    assert all(f"\n| {way} |" in said for way in ("mixed", "seeds"))
-
-
 @pytest.mark.slow
 def test_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
     bench("pairs", shared_of_digits / "data", tmp_path / "models", "--only", "optimizer")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from diffgen.config import CompareConfig
-from diffgen.config.layers import GAN_WORDS
 
 
 @pytest.mark.parametrize(
@@ -60,14 +59,6 @@ def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: 
 def test_the_store_of_a_check_is_printed_whole(diffgen_command: Callable[..., Any]) -> None:
     done = diffgen_command("check", "a.onnx", "b.onnx", "--data", "digits", "--store", "known", "--print-config")
     assert tomllib.loads(done.out)["store"] == str(Path("known").absolute())
-
-
-@pytest.mark.parametrize("word", GAN_WORDS)
-def test_a_word_in_place_of_a_gan_is_no_path(word: str, diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
-    first = diffgen_command("compare", "--gan", word, "--print-config")
-    (tmp_path / "printed.toml").write_text(first.out)
-    again = diffgen_command("compare", "--config", tmp_path / "printed.toml", "--print-config")
-    assert tomllib.loads(again.out)["gan_file"] == tomllib.loads(first.out)["gan_file"] == word
 
 
 def test_a_none_that_the_preset_has_not_is_printed(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_train_prints_readings_scores_and_where_things_are(
     assert lines[0].split() == ["updates", "recognised", "covered", "worst", "class", "distance"]
     assert sum(line.endswith("kept") for line in lines) == 1
     assert f"FID {values['scores']['fid']:.3f}" in outcome.out
-    assert "compare has it with --gan now --gan-steps 3 --gan-seed 11" in lines
+    assert "compare has it with --source gan --gan-steps 3 --gan-seed 11" in lines
     assert lines[-1] == f"report: {output.with_suffix('.html')}"
     assert read_header(output)["scores"]["kid"]["mean"] == values["scores"]["kid"]
     assert values["tuning"] is None

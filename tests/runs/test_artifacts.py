@@ -72,16 +72,6 @@ def test_one_that_cannot_be_made_leaves_no_lock_behind() -> None:
     assert artifact.obtain(worker.load, worker.make, SILENT) == "made"
 
 
-def test_whoever_has_no_more_time_does_not_wait_for_another() -> None:
-    artifact, worker, told = Artifact("gan", {"data": "x"}), Worker(), Recording()
-    looks = iter([False, True])
-    held = FileLock(artifact.path.with_suffix(".lock"))  # as another process holds it
-    with held, pytest.raises(Stopped, match="still making"):
-        artifact.obtain(worker.load, worker.make, told.progress, ended=lambda: next(looks))
-    assert len(told.lines) == 1 and worker.made == 0
-    assert artifact.obtain(worker.load, worker.make, SILENT, ended=lambda: True) == "made"
-
-
 def test_waiting_for_another_ends_when_the_work_is_stopped() -> None:
     artifact, worker, stop = Artifact("gan", {"data": "x"}), Worker(), StopToken()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,28 +15,21 @@ from diffgen.search.individuals import Individuals
 from diffgen.search.mating import niche_winners
 from diffgen.search.operators import SpaceCrossover, SpaceMutation
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers
-from diffgen.search.shares import SharedMating, Shares
+from diffgen.search.shares import ARMS, SharedMating, Shares
 from diffgen.sources.draws import NumpyDraws
-from diffgen.sources.mixed import MixedSpace
 from diffgen.sources.seeds_space import SeedsAndOperators
-from diffgen.sources.space import Box, Crossing, Genes, Mutating, WithCategories, latent_space
+from diffgen.sources.space import Box, Crossing, Genes, Mutating, Space, WithCategories
 
 SEEDS = st.integers(0, 10_000)
 NONE = torch.empty(0, 1, 4, 4, dtype=torch.uint8)  # pictures, where nobody looks at them
 
 
-def space_of(*opened: int) -> MixedSpace:
-    first = WithCategories(Box(4), (50, 3))
-    # bounded, as a search has it
-    second = latent_space(6, "normal", 3).searched("generator", 3.0)
-    return MixedSpace({"seeds": first, "gan": second}, list(opened))
+def space_of() -> Space:
+    return WithCategories(Box(4), (50, 3))
 
 
-def shares_of(
-    space: MixedSpace, *, niche_parents: float = 0.5, given: dict[int, Genes] | None = None, even: bool = True
-) -> Shares:
-    bandit = Bandit(2 * space.part_count, decay=0.5, even=even)
-    return Shares(space, bandit, niche_parents=niche_parents, beginners=(given or {}).get)
+def shares_of(space: Space, *, niche_parents: float = 0.5, even: bool = True) -> Shares:
+    return Shares(space, Bandit(len(ARMS), decay=0.5, even=even), niche_parents=niche_parents)
 
 
 def mating_of(shares: Shares) -> SharedMating:
@@ -46,7 +38,7 @@ def mating_of(shares: Shares) -> SharedMating:
     return SharedMating(shares, crossover, mutation)
 
 
-def population_of(space: MixedSpace, count: int, seed: int) -> Individuals:
+def population_of(space: Space, count: int, seed: int) -> Individuals:
     rng = np.random.default_rng(seed)
     X = space.repair(space.sample(count, NumpyDraws(rng)))
     population = Individuals.unasked(X)
@@ -75,71 +67,51 @@ def test_winners_of_niches_are_those_of_a_plain_loop(size: int, objectives: int,
 
 
 @given(st.integers(2, 60), st.integers(1, 50), st.sampled_from([0.0, 0.3, 0.5, 0.75, 1.0]), SEEDS)
-def test_a_generation_is_new_and_of_the_parts_that_it_was_shared_out_to(
+def test_a_generation_is_new_and_of_whom_it_was_shared_out_to(
     size: int, count: int, niche_parents: float, seed: int
 ) -> None:
-    space = space_of(0, 1)
+    space = space_of()
     shares = shares_of(space, niche_parents=niche_parents)
     shares.first(size, np.random.default_rng(seed))
     population = population_of(space, size, seed)
     problem = SimpleNamespace(space=space)
-    choose, rounds = shares.choose, []
-    shares.choose = lambda *given: rounds.append(given) or choose(*given)
+    newcomers, drawn = shares.newcomers, list[int]()
+    shares.newcomers = lambda places, rng: drawn.append(places) or newcomers(places, rng)
     made = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
     X = made.get("X")
     assert len(X) == count
     assert len({row.tobytes() for row in X} | {row.tobytes() for row in population.get("X")}) == count + size
     np.testing.assert_allclose(space.repair(X), X, atol=1e-12)
-    # four arms in turns; for what somebody had before, others take turns in another round
-    numbers = np.bincount(space.part_of(X), minlength=2)
-    again = sum(places for places, _ in rounds[1:])
-    assert abs(numbers[0] - numbers[1]) <= 2 * len(rounds) + again
-    assert again < count
+    # two arms in turns; for what somebody had before, others take turns in another round
+    assert abs(2 * sum(drawn[:1]) - count) <= 1
     other = mating_of(shares).do(problem, population, count, random_state=np.random.default_rng(seed))
     assert np.array_equal(other.get("X"), X)
 
 
-def test_a_part_that_joins_begins_with_its_own_and_once() -> None:
-    opened = [0]
-    space = MixedSpace(space_of(0).parts, opened)
-    own = space.repair(space.sample_part(1, 8, NumpyDraws(np.random.default_rng(9))))
-    shares, rng = shares_of(space, given={1: own}), np.random.default_rng(0)
-    mating, problem, population = mating_of(shares), SimpleNamespace(space=space), population_of(space, 20, 0)
-    assert set(space.part_of(shares.first(20, rng))) == {0}
-    assert set(space.part_of(mating.do(problem, population, 20, random_state=rng).get("X"))) == {0}
-    state = json.loads(json.dumps({name: np.asarray(each).tolist() for name, each in shares.checkpoint().items()}))
-    assert state["opened"] == [0]
-    opened.append(1)
-    X = mating.do(problem, population, 40, random_state=rng).get("X")
-    there = {row.tobytes() for row in X}
-    assert all(row.tobytes() in there for row in own)
-    # half of the places at once, and half of the arms of the rest
-    assert (space.part_of(X) == 1).sum() == 20 + 10
-    assert shares.checkpoint()["opened"] == [0, 1]
-    again = mating.do(problem, population, 40, random_state=rng).get("X")
-    assert not {row.tobytes() for row in again} & {row.tobytes() for row in own}
-    # what was kept before it joined begins it again
-    restored = shares_of(space, given={1: own})
-    restored.restore(state)
-    ((arm, genes),) = restored.joined(40, np.random.default_rng(1))
-    assert (arm, len(genes)) == (3, 20)
-
-
 def test_finds_are_put_down_to_the_arm_that_made_them() -> None:
-    space = space_of(0, 1)
+    space = space_of()
     shares, rng = shares_of(space), np.random.default_rng(0)
     first = shares.first(10, rng)
-    shares.learn(first, NONE, answers(np.where(space.part_of(first) == 1, NEW_BEHAVIOUR, 0)))
+    shares.learn(first, NONE, answers(np.full(10, NEW_BEHAVIOUR)))
     # all of a first generation are newcomers
-    assert shares.checkpoint()["arm_tries"].tolist() == [0, 5, 0, 5]
-    assert shares.checkpoint()["arm_rewards"].tolist() == [0, 0, 0, 5]
+    assert shares.checkpoint()["arm_tries"].tolist() == [0, 10]
+    assert shares.checkpoint()["arm_rewards"].tolist() == [0, 10]
+    newcomers, drawn = shares.newcomers, list[bytes]()
+
+    def noted(places: int, rng: np.random.Generator) -> Genes:
+        genes = newcomers(places, rng)
+        drawn.extend(row.tobytes() for row in genes)
+        return genes
+
+    shares.newcomers = noted  # type: ignore[method-assign]
     made = mating_of(shares).do(SimpleNamespace(space=space), population_of(space, 20, 1), 40, random_state=rng)
     X = made.get("X")
-    shares.learn(X, NONE, answers(np.where(space.part_of(X) == 0, NEW_TRIGGER, 0)))
+    children = np.array([row.tobytes() not in drawn for row in X])
+    shares.learn(X, NONE, answers(np.where(children, NEW_TRIGGER, 0)))
     # of what was known before, half is forgotten
     tries, rewards = shares.checkpoint()["arm_tries"], shares.checkpoint()["arm_rewards"]
-    assert tries.tolist() == [10, 12.5, 10, 12.5]
-    assert rewards.tolist() == pytest.approx([2, 2, 0, 2.5])
+    assert tries.tolist() == [children.sum(), 5 + (~children).sum()]
+    assert rewards.tolist() == pytest.approx([0.2 * children.sum(), 5])
 
 
 def answers(named_news: np.ndarray, news: np.ndarray | None = None) -> Answers:
@@ -151,14 +123,11 @@ def answers(named_news: np.ndarray, news: np.ndarray | None = None) -> Answers:
 
 
 def test_what_nobody_can_name_is_worth_little_and_more_than_nothing() -> None:
-    space = space_of(0, 1)
-    shares, rng = shares_of(space), np.random.default_rng(0)
-    first = shares.first(10, rng)
-    named = np.where(space.part_of(first) == 0, NEW_BEHAVIOUR, 0)
-    shares.learn(first, NONE, answers(named, np.full(10, NEW_BEHAVIOUR)))
-    rewards = shares.checkpoint()["arm_rewards"]
-    assert rewards[1] == 5
-    assert 0 < rewards[3] < 0.5
+    space = space_of()
+    shares = shares_of(space)
+    first = shares.first(10, np.random.default_rng(0))
+    shares.learn(first, NONE, answers(np.full(10, 0), np.full(10, NEW_BEHAVIOUR)))
+    assert 0 < shares.checkpoint()["arm_rewards"][1] < 0.5
 
 
 def test_seeds_are_told_which_of_their_pictures_showed_something_new() -> None:

@@ -17,7 +17,6 @@ from diffgen.errors import UserError
 from diffgen.origins import read_recipe
 from diffgen.search.loop import SearchLoop
 from diffgen.techniques import TECHNIQUES, Technique, preset, technique_class, technique_names
-from diffgen.techniques.diffgan import inverted_count
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.techniques.giftbench import GiftbenchSettings
 from diffgen.techniques.sinvad import SinvadSettings
@@ -168,11 +167,3 @@ def test_searches_from_encoded_images_are_the_same_for_any_room_and_when_resumed
         again.technique.restore(
             {key: value[1:] if isinstance(value, np.ndarray) else value for key, value in state.items()}
         )
-
-
-@pytest.mark.parametrize(
-    ("most", "sides", "count"),
-    [(250, (28, 28), 250), (250, (32, 32), 250), (250, (64, 64), 63), (250, (1024, 1024), 1), (0, (64, 64), 0)],
-)
-def test_of_larger_images_fewer_are_inverted(most: int, sides: tuple[int, int], count: int) -> None:
-    assert inverted_count(most, sides) == count

@@ -18,7 +18,7 @@ from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 
 SOURCES = {
-    "mixed": SourceConfig(),
+    "seeds": SourceConfig(),
     "gan": SourceConfig(family="gan"),
     "vae": SourceConfig(family="vae").with_family(VaeSettings(steps=60)),
     "vq": SourceConfig(family="vq").with_family(VqSettings(steps=40)),

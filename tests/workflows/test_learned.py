@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.config import Budget, CompareConfig, FilterConfig, SourceConfig, replace
+from diffgen.config import Budget, CompareConfig, FilterConfig, replace
 from diffgen.config.filters import JurySettings, LearnedSettings, ReconstructionSettings
-from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
-from diffgen.events import Event, Progress, StageAdvanced, StopToken
-from diffgen.filters import LearnedFilter
+from diffgen.events import Event, StageAdvanced, StopToken
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -112,17 +109,3 @@ def test_answers_of_no_use_are_refused_before_anything_is_made(
         with pytest.raises(UserError, match=words):
             compare(*files, data="digits:test", config=config_of(answers), output=tmp_path / "run")
         assert not (tmp_path / "run").exists()
-
-
-def test_a_gan_that_joins_in_the_search_adds_no_score_to_learn_from(digits: ImageSet, tmp_path: Path) -> None:
-    """It is not there when a run's filters are made, and is when the run is shrunk."""
-    answers = write_answers(tmp_path / "said.npz", digits)
-    split = DataSplit(digits, CompareConfig().split)
-    for when, there in (("now", True), ("later", False)):
-        config = replace(config_of(answers, ("learned",)), source=SourceConfig(family="mixed", gan=when))
-        pipeline = make_pipeline(
-            split, ByBrightness(), config, batch_size=256, device=torch.device("cpu"), progress=Progress()
-        )
-        (learned,) = pipeline.filters
-        assert isinstance(learned, LearnedFilter)
-        assert ("discriminator" in [each.name for each in learned.parts]) is there

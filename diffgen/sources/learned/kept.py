@@ -91,14 +91,14 @@ def obtain(
     Args:
         recipe: what is trained.
         split: the images.
-        context: device, progress, and whether there is no more time.
+        context: device and progress.
         networks: what is kept, by name, on the context's device, fresh.
         lesson: that these networks learn.
         finish: what is kept besides, measured on the trained networks.
 
     Raises:
         RunError: the training diverged.
-        Stopped: there was no more time.
+        Stopped: the work was stopped.
     """
     device, progress, what = context.device, context.progress, recipe.plan.what
 
@@ -118,7 +118,6 @@ def obtain(
             device=device,
             state=file.with_suffix(".unfinished"),
             progress=progress,
-            ended=context.ended,
         )
         error = training.readings[-1].error
         header = {
@@ -136,7 +135,7 @@ def obtain(
         write_tensors(file, tensors, header)
         return _read(file, recipe, networks, device)
 
-    kept = Artifact(KIND, _made_from(recipe, split, device)).obtain(load, make, progress, ended=context.ended)
+    kept = Artifact(KIND, _made_from(recipe, split, device)).obtain(load, make, progress)
     if kept.header["explained"] < _USEFUL:
         progress.warn(
             f"{_capital(what)} is of little use: it draws {percent(max(0.0, kept.header['explained']), 0)} again of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -128,7 +128,6 @@ def train(
     device: torch.device,
     state: Path | None = None,
     progress: Progress | None = None,
-    ended: Callable[[], bool] | None = None,
 ) -> Training:
     """Train the networks of a lesson in place.
 
@@ -140,10 +139,9 @@ def train(
         device: where the networks are.
         state: a file in which unfinished training is kept, and from which it is taken up; removed at the end.
         progress: draws the bar.
-        ended: whether there is no more time; the state is kept then.
 
     Raises:
-        Stopped: ``ended`` said so, or the user did; the state is kept.
+        Stopped: the user said so; the state is kept.
         RunError: a loss is no longer finite.
     """
     progress = progress or Progress()
@@ -162,8 +160,7 @@ def train(
     with progress.stage(f"Training {plan.what}", total=plan.steps) as task:
         try:
             while training.step < training.ends:
-                if ended is not None and ended():
-                    raise Stopped(f"The training of {plan.what} was stopped at step {training.step:,}.")
+                progress.stop.check()
                 started = time.monotonic()
                 losses = _update(lesson, images, plan, training, rng, device)
                 if training.step % every == 0 or training.step == training.ends:

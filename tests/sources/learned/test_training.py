@@ -48,6 +48,20 @@ def images(count: int, seed: int) -> torch.Tensor:
     return (levels + noise).to(torch.uint8)
 
 
+def broken_off(lesson: Mean, plan: Plan, state: Path, step: int) -> None:
+    """Learn until somebody stops it in the middle of a step."""
+    progress, update, steps = Progress(), lesson.update, iter(range(1, plan.steps))
+
+    def stopped(images: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
+        if next(steps) == step:
+            progress.stop.stop()
+        return update(images, rng)
+
+    lesson.update = stopped  # type: ignore[method-assign]
+    with pytest.raises(Stopped):
+        learn(lesson, plan, state=state, progress=progress)
+
+
 def learn(lesson: Mean, plan: Plan, **given: object) -> Training:
     return train(lesson, images(300, 0), images(60, 1), plan, device=CPU, **given)  # type: ignore[arg-type]
 
@@ -86,9 +100,7 @@ def test_taken_up_it_ends_as_if_it_had_not_been_stopped(tmp_path: Path, stop_at:
     plan = Plan("the mean", 500, 16, 3)
     whole, broken, resumed = Mean(), Mean(), Mean()
     expected = learn(whole, plan)
-    looks = iter(range(10_000))
-    with pytest.raises(Stopped):
-        learn(broken, plan, state=tmp_path / "state", ended=lambda: next(looks) >= stop_at)
+    broken_off(broken, plan, tmp_path / "state", stop_at)
     said: list[Event] = []
     done = learn(resumed, plan, state=tmp_path / "state", progress=Progress(said.append))
     assert any(isinstance(each, Message) and f"goes on after step {stop_at}" in each.text for each in said)
@@ -115,9 +127,8 @@ def test_a_listener_that_stops_it_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["truncated", "another plan"])
 def test_unfinished_training_of_no_use_is_begun_anew(tmp_path: Path, damage: str) -> None:
-    plan, looks = Plan("the mean", 300, 16, 3), iter(range(10_000))
-    with pytest.raises(Stopped):
-        learn(Mean(), plan, state=tmp_path / "state", ended=lambda: next(looks) >= 100)
+    plan = Plan("the mean", 300, 16, 3)
+    broken_off(Mean(), plan, tmp_path / "state", 100)
     if damage == "truncated":
         (tmp_path / "state").write_bytes((tmp_path / "state").read_bytes()[:-40])
     else:
