@@ -298,7 +298,7 @@ class OwnRecipes(RandomLatent):
 @pytest.mark.parametrize(
     ("kind", "recipe", "source"),
     [
-        (OwnSearch, None, "mixed"),
+        (OwnSearch, None, "seeds"),
         (OwnRecipes, None, "seeds"),
         (OwnRecipes, "rough", "gan"),
         ("random_latent", None, "gan"),
@@ -308,7 +308,7 @@ class OwnRecipes(RandomLatent):
 def test_a_gan_is_trained_for_a_technique_that_says_so_alone(kind: Any, recipe: str | None, source: str) -> None:
     named = {} if recipe is None else {"preset": recipe}
     with settled(CompareConfig(), named, technique=kind) as config:
-        assert (config.source.family, config.source.gan) == (source, "auto")
+        assert config.source.family == source
         assert uses_gan(config) == (source == "gan")
         if recipe == "rough":
             assert (config.search.population, config.gan.latent_dim) == (7, 9)
@@ -326,7 +326,7 @@ def test_a_search_of_ones_own_draws_from_real_images(folder: Path, tmp_path: Pat
     settings = {"data": "digits:test", "budget": "100q", "filters": "none", "output": tmp_path / "run"}
     found = diffgen.compare(folder / "a.onnx", folder / "b.onnx", technique=OwnSearch, **settings)
     run = RunFolder.open(found.run)
-    assert (run.config()["source"]["family"], run.manifest["gan"]) == ("mixed", None)
+    assert (run.config()["source"]["family"], run.manifest["gan"]) == ("seeds", None)
     assert run.read_triggers().seeds is not None
 
 

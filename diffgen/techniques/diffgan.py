@@ -66,6 +66,7 @@ _PAPER = SearchConfig(
     noise_representatives=0,
 )
 
+
 class DiffGan(Technique):
     """The search of the paper; see the module's text for the presets."""
 

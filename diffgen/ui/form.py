@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_origin
 
 from diffgen.config import CheckConfig, CompareConfig, Limits
-from diffgen.config.layers import GAN_WORDS, Layer, assignment, merged, nested
+from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.named import keys
 from diffgen.config.schema import Setting, every_setting, fields_of
 from diffgen.ui.place import Place
@@ -131,8 +131,7 @@ def more(text: str, place: Place, kind: type[Any] = CompareConfig) -> list[str]:
     for line in filter(None, map(str.strip, (text or "").splitlines())):
         said = assignment(line, kind)
         key, value = next(((each, found) for each in files if (found := _at(said, each)) is not None), ("", None))
-        is_word = key == "gan_file" and value in GAN_WORDS
-        lines.append(f"{key}={place.given(str(value), 'file')}" if key and not is_word else line)
+        lines.append(f"{key}={place.given(str(value), 'file')}" if key else line)
     return lines
 
 

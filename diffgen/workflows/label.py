@@ -44,7 +44,6 @@ from diffgen.types import Float32Array, Int64Array, several
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _BATCH = 1024
-_KEEP_LABELS = ("mixed", "seeds")  # sources that make pictures of real images so that labels stay
 
 
 @dataclass(frozen=True)
@@ -266,7 +265,7 @@ def label_oracle(
         progress.warn(doubt)
     contradicting = unlike_the_known(labels, finds)
     contradicted, known = int(contradicting.sum()), finds.known.seed_labels
-    kept = not trust_oracle and opened.config.source.family in _KEEP_LABELS
+    kept = not trust_oracle and opened.config.source.family == "seeds"  # its operators keep labels
     if contradicted and known is not None:
         progress.warn(
             f"Of {int((labels != UNLABELLED).sum()):,} pictures, the reference models give {contradicted:,} another "

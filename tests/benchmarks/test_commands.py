@@ -13,11 +13,9 @@ import benchmarks
 from diffgen.config import CheckConfig
 from diffgen.data import load
 from diffgen.runs.folder import RunFolder
-from diffgen.sources.operators import OPERATORS
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
 from tests.benchmarks.conftest import SMALL, Bench
-from tests.benchmarks.test_recognised import HARDLY_TRAINED
 
 COMMANDS = sorted(
     file.stem for file in Path(benchmarks.__path__[0]).glob("*.py") if '__name__ == "__main__"' in file.read_text()
@@ -32,40 +30,16 @@ def test_it_has_a_smoke_test(name: str) -> None:
     )
 
 
-def test_archive_size(bench: Bench) -> None:
-    said = bench("archive_size", "--triggers", 200, "--seconds", 0.5, "--archived", 300)
-    assert json.loads(said)["triggers"] == 200
-
-
 @pytest.mark.slow
 def test_many_classes(bench: Bench) -> None:
     said = bench("many_classes", "--classes", 1_000, "--queries", 200)
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
 
 
-@pytest.mark.slow
-def test_side_by_side(bench: Bench) -> None:
-    words = ("--pairs", "digits", "--rounds", 1, "--budget", "100q", "--share", 0.02, *HARDLY_TRAINED)
-    said = bench("side_by_side", *words)
-    assert "| all three, side by side |" in said and "| jury, one |" in said
-    assert "| digits, all | 100.0 | 100.0 |" in said and "| digits, one | 100.0 | 100.0 |" in said
-
-
 def test_page(bench: Bench, repository: Path) -> None:
     said = bench("page", repository / "tests" / "assets" / "run-0.1.0-near-duplicates", "--triggers", 3_000)
     assert "3,000 triggers; memory grew" in said
     assert said.count("\n| ") == 10
-
-
-def test_parts(bench: Bench) -> None:
-    said = bench("parts", "digits:test", "--queries", 40, "--rounds", 1)
-    assert said.count("| not trained | 1x28x28 |") == 1
-    # of so few real images all are candidates
-    lines = [line for line in said.splitlines() if line.startswith("| digits:test |")]
-    assert "| 809 |" in lines[0] and lines[0].endswith("| 100.00% | 100.00% |")
-    assert "| 898 |" in lines[1] and lines[1].endswith("| yes |")
-    assert lines[2].endswith("% | 100.00% |")
-    assert len(lines[3:]) == sum(each.fits(1) and not each.learned for each in OPERATORS.values())
 
 
 @pytest.mark.slow
@@ -90,13 +64,6 @@ def test_islands(bench: Bench) -> None:
 def test_isolation(bench: Bench) -> None:
     said = json.loads(bench("isolation", "--rounds", 1, "--archive", 300, "--format", "export").splitlines()[-1])
     assert said["isolated_over_own"] > 0 and said["format"] == "export"
-
-
-@pytest.mark.slow
-def test_augmentation(bench: Bench, tmp_path: Path) -> None:
-    said = bench("augmentation", "digits", "--out", tmp_path)
-    assert "898 test images" in said and said.count("\n| ") == 7
-    assert (tmp_path / "augmentation-digits.png").is_file()
 
 
 @pytest.mark.slow
@@ -142,12 +109,6 @@ def test_gan(bench: Bench, tmp_path: Path) -> None:
     assert bench("gan", *words).splitlines()[-1] == said.splitlines()[-1]  # is there and is not done again
 
 
-def test_gan_training_time(bench: Bench, tmp_path: Path) -> None:
-    said = bench("gan_training_time", "digits", "--sizes", 300, 600, "--out", tmp_path)
-    assert "| 300 | 5 |" in said and "| 600 | 10 |" in said
-    assert (tmp_path / "gan-time.png").is_file()
-
-
 @pytest.mark.slow
 def test_gan_tuning(bench: Bench, tmp_path: Path) -> None:
     few = ("--quick", "--trials", 2, "--seeds", 1, "--draws", 2, "--images", 100)
@@ -186,12 +147,6 @@ def test_judge(bench: Bench, small_gan: Path) -> None:
 def test_kill_and_resume(bench: Bench, tmp_path: Path) -> None:
     bench("kill_and_resume", "--times", 1, "--queries", 400, "--gan-steps", 20, "--out", tmp_path / "page.md")
     assert "| kills (SIGKILL) | 1 |" in (tmp_path / "page.md").read_text()
-
-
-@pytest.mark.slow
-def test_known_behaviours(bench: Bench, small_run: Path) -> None:
-    said = bench("known_behaviours", "digits:test", f"{small_run}:{small_run}")
-    assert "same encoder: " in said and "labels 100%, same cell 100%" in said
 
 
 def test_lenet_pair(bench: Bench, tmp_path: Path) -> None:
@@ -284,13 +239,6 @@ def test_selector_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_severity(bench: Bench, small_run: Path, tmp_path: Path) -> None:
-    again = Path(shutil.copytree(small_run, tmp_path / "again"))
-    said = bench("severity", "digits:test", small_run, again)
-    assert said.count(" known pictures; ") == 2
-
-
-@pytest.mark.slow
 def test_techniques(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
     some = ("diffgan", "diffchaser")
     words = ("--techniques", *some, "--training", "digits:train", "--queries", 200, "--seeds", 1, "--quick")
@@ -333,52 +281,6 @@ def test_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> Non
         for way in ("as it was", "nothing", "augmentations", "finds"):
             assert said.count(f"\n| {role} | {way} | ") == 1
     assert "449 real images" in said
-
-
-@pytest.mark.slow
-def test_argus_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
-    bench("pairs", shared_of_digits / "data", tmp_path / "models", "--only", "optimizer")
-    words = (shared_of_digits / "data" / "mnist", tmp_path / "models", "--each", 3, "--seeds", 1, "--epochs", 1)
-    said = bench("argus_retraining", *words, "--quick")
-    for role in "AB":
-        for way in ("the same again", "augmentations", "Random"):
-            assert f"\n| {role} | {way} | 30 | 0 | " in said
-        for share, published in ((0.1, "98.43"), (0.2, "99.28"), (0.3, "99.18")):
-            (line,) = (each for each in said.splitlines() if each.startswith(f"| {role} | Argus-{share} | "))
-            assert line.endswith(f"| 98.12 and {published} |")
-
-
-@pytest.mark.slow
-def test_validity(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
-    words = ("--queries", 200, "--seeds", 1, "--ways", "post", "constraint", "--quick")
-    said = bench("validity", shared_of_digits / "data" / "mnist", *models, tmp_path / "out", *words)
-    assert said.count("\n| constraint |") == 2
-
-
-def test_seeds(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) -> None:
-    said = bench("seeds", shared_of_digits / "data" / "mnist", *models, "--queries", 60, "--quick")
-    grey = sum(each.fits(1) for each in OPERATORS.values())
-    assert said.count(" alone | ") == grey and "| calibrated, unsure seeds first |" in said
-
-
-@pytest.mark.slow  # trains an auto-encoder
-@pytest.mark.slow
-def test_seeds_with_codes_of_a_source(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path) -> None:
-    words = ("--queries", 60, "--quick", "--codes", "vae")
-    said = bench("seeds", shared_of_digits / "data" / "mnist", *models, *words)
-    assert said.count(" alone | ") == 2 and said.count(" alone, codes of vae, ") == 2
-
-
-@pytest.mark.slow  # eight processes that import torch
-def test_waiting_threads(bench: Bench) -> None:
-    said = bench("waiting_threads", "--updates", 2, "--rounds", 1)
-    assert "| alone | " in said and "| beside a busy process | " in said
-
-
-def test_thread_counts(bench: Bench) -> None:
-    said = bench("thread_counts", "digits:test", "digits:test", "--sides", 40, "--pictures", 4, "--rounds", 1)
-    assert said.count("| a picture of 40 pixels a side, ") == 2 and "| the same, 2 thread(s), undivided | " in said
-    assert said.count("| a clustering, ") == 3
 
 
 @pytest.mark.slow

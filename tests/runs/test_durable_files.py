@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diffgen.errors import RunError
+from diffgen.errors import UserError
 from diffgen.runs import files
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.files import make_folder, remove_temporaries, write_text, write_whole
@@ -64,5 +64,5 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     make_folder(tmp_path / "deep" / "down")
     make_folder(tmp_path / "deep" / "down")
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match="cannot be made"):
+    with pytest.raises(UserError, match="cannot be made, since a file is in its way"):
         make_folder(tmp_path / "file" / "down")

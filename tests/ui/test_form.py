@@ -101,10 +101,6 @@ def test_every_setting_that_names_a_file_is_known() -> None:
     assert {*_PATHS} == api.path_settings() | of_models  # what a file of settings takes from its own folder
 
 
-def test_a_word_in_place_of_a_file_is_none(here: Place) -> None:
-    assert form.more("gan_file=never", here) == ["gan_file=never"]
-
-
 def test_a_value_out_of_range_is_refused_before_anything_starts() -> None:
     with pytest.raises(UserError, match=r"search\.population"):
         form.check_settings({"search.population": 1}, [])
