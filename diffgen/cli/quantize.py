@@ -43,7 +43,7 @@ def add_parser(verbs: Any) -> None:
     how = group.add_mutually_exclusive_group()
     how.add_argument("--static", action="store_true", help="measure the ranges of activations beforehand (default)")
     how.add_argument(
-        "--dynamic", action="store_true", help="measure them anew for every batch; answers then depend on the batch"
+        "--dynamic", action="store_true", help="measure them anew for every batch, so that answers depend on it"
     )
     group.add_argument("--per-channel", action="store_true", help="one scale for each channel of the weights")
     group.add_argument("--reduce-range", action="store_true", help="weights of 7 bits, for x86 without VNNI")

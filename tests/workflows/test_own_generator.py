@@ -282,7 +282,6 @@ def test_classes_that_a_gan_from_a_file_was_asked_for(
         "classes": 10,
         "prior": "normal",
         "class_labels": list(range(10)),
-        "parts": None,
     }
     assert label_intended(folder.path).labelled == result.valid_triggers > 0
     finds = read_valid_triggers(folder)
