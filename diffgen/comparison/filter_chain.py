@@ -77,7 +77,8 @@ def make_pipeline(
     foreign = foreign_filters(names)
     chain = [foreign.get(name) or makers[name]() for name in names if name in {*makers, *foreign}]
     pipeline = FilterPipeline(chain, false_alarm=settings.false_alarm)
-    pipeline.fit(split.reference, split.held_out)
+    with progress.stage("Calibrating the filters on real images"):
+        pipeline.fit(split.reference, split.held_out)
     return pipeline
 
 

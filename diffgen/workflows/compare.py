@@ -126,7 +126,8 @@ def run_comparison(
     check_islands(config)
     if unused := unused_source(config):
         progress.warn(unused)
-    black_boxes = load_models(given, specs, device=place, batch_size=size)
+    with before_the_search(), progress.stage("Opening the models"):
+        black_boxes = load_models(given, specs, device=place, batch_size=size)
     check_tables(config, black_boxes)
     images, config = load_for(data, black_boxes, config, progress)
     check_images(config, images)

@@ -94,19 +94,26 @@ from diffgen.features import cells
 from diffgen.features import encoder
 
 assert hasattr(encoder, "_STEPS_GREY")
-encoder._STEPS_GREY = 150  # long enough for both to want it at once
+encoder._STEPS_GREY = 150
 trained = encoder.train
 
 def noted(*arguments, **settings):
     print("trained", flush=True)
+    while not Path(sys.argv[3]).exists():  # the other one waits by then
+        time.sleep(0.005)
     return trained(*arguments, **settings)
+
+def listen(event):
+    print(event, flush=True)
+    if "Another process is making" in str(event):
+        Path(sys.argv[3]).touch()
 
 cells.train = noted
 Path(sys.argv[1]).touch()
 while not Path(sys.argv[2]).exists():
     time.sleep(0.005)
 digits = load("digits:test")
-found = cells.prepare(digits, progress=Progress(lambda event: print(event, flush=True)))
+found = cells.prepare(digits, progress=Progress(listen))
 print("centroids", float(found.centroids.sum()), flush=True)
 """
 
@@ -116,7 +123,7 @@ def test_two_processes_on_one_data_set_train_once(repository: Path, tmp_path: Pa
     environment = {**os.environ, "PYTHONPATH": str(repository)}
     both = []
     for mine, others in (ready, ready[::-1]):
-        command = [sys.executable, "-c", SCRIPT, str(mine), str(others)]
+        command = [sys.executable, "-c", SCRIPT, str(mine), str(others), str(tmp_path / "waits")]
         both.append(subprocess.Popen(command, text=True, env=environment, cwd=repository, stdout=subprocess.PIPE))
     outputs = [process.communicate(timeout=1200)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]

@@ -220,7 +220,7 @@ def test_a_start_that_failed_is_listed_with_its_reason_until_it_is_deleted(here:
     from diffgen.ui.place import lines
     from diffgen.ui.seen import Seen
     from diffgen.ui.shared import Shared
-    from diffgen.ui.tab_check import _shown
+    from diffgen.ui.tab_check import Pages, _shown
     from diffgen.ui.tab_runs import _delete, _table
 
     jobs = Jobs(here)
@@ -233,7 +233,7 @@ def test_a_start_that_failed_is_listed_with_its_reason_until_it_is_deleted(here:
     assert 'data-pick="one"' in listed
     assert job.problem in unescape(listed)
     assert "two.onnx" in job.problem
-    assert job.problem in unescape(_shown(shared, "two", None))
+    assert job.problem in unescape(_shown(shared, "two", None, Pages()))
     take("run-0.1.0-near-duplicates", here.runs / "one")
     assert list(shared.failed()) == ["two"]
     _delete(shared, "two", "two")

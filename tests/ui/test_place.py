@@ -119,7 +119,7 @@ def test_files_of_mnist_and_weights_can_be_picked(here: Place) -> None:
     folder = here.files[0]
     for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "resnet20.th", "notes.gz"):
         (folder / name).write_bytes(b"x")
-    listed = tree(here, "")
+    listed = tree(here, "", "data") + tree(here, "", "model")
     assert f'data-pick="data:{folder}/t10k-images-idx3-ubyte.gz"' in listed
     assert f'data-pick="model:{folder}/resnet20.th"' in listed
     assert "labels-idx1" not in listed

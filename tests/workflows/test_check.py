@@ -347,7 +347,7 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
         accept(run, tmp_path / "store")
     with pytest.raises(UserError, match="resume_check"):
         resume(run, model_files["a"], watch.candidate)
-    assert result.go_on == f"diffgen check --resume {run}"
+    assert result.go_on == f'diffgen.resume_check("{run}", None, model_b)'
 
     again = resume_check(run, candidate=watch.candidate)
     # as without the break, under the limits that it was started with

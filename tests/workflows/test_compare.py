@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from diffgen.workflows.replay import replay
 from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 from tests.recording import Recording
+from tests.workflows.breaking import Fragile
 
 
 def stored_images(run: str | Path) -> np.ndarray:
@@ -249,21 +251,16 @@ def test_a_model_that_fails_in_mid_run_loses_nothing(
     finished: CompareResult,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    arm: Callable[[Fragile], None],
 ) -> None:
     """The run breaks off with exit code 3; gone on with, it ends with the same triggers as the uninterrupted one."""
     monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
-    network = torch.jit.load(str(model_files["a"]))
-    calls = 0
 
-    def fragile(images: np.ndarray) -> np.ndarray:
-        nonlocal calls
-        calls += len(images)
-        if broken and calls > 898 + 256 + 300 + 500:  # real images, detection, noise; then some of the search
-            raise OSError("the wire is cut")
-        with torch.inference_mode():
-            return network(torch.from_numpy(images)).numpy()
+    def cut(images: np.ndarray) -> None:
+        raise OSError("the wire is cut")
 
-    broken = True
+    fragile = Fragile(model_files["a"], cut, after=400)
+    arm(fragile)
     with pytest.raises(RunError, match="the wire is cut"):
         compare(fragile, model_files["b"], data="digits:test", config=small_config, output=tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
@@ -271,7 +268,6 @@ def test_a_model_that_fails_in_mid_run_loses_nothing(
     assert 0 < len(folder.read_triggers().images) < finished.triggers
     with pytest.raises(UserError, match="did not come to its end"):
         draw_report(tmp_path / "run")
-    broken = False
     result = resume(tmp_path / "run", fragile, None)
     assert result.queries == 600
     assert np.array_equal(stored_images(result.run), stored_images(finished.run))

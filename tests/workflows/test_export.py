@@ -170,7 +170,7 @@ def test_a_safe_name_is_one_plain_part(text: str) -> None:
     assert len(name) <= 41
 
 
-def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "run", config={}, manifest={"status": "running"}, force=False)
+def test_an_unfinished_run_is_refused(repository: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(repository / "tests" / "assets" / "run-0.1.0-unfinished", tmp_path / "run"))
     with pytest.raises(UserError, match="did not come to its end"):
-        export(tmp_path / "run")
+        export(run)
