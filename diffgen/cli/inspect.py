@@ -104,16 +104,14 @@ def _rows(found: Inspection, width: int) -> list[str]:
 
 
 def _conclusion(found: Inspection) -> list[str]:
-    from diffgen.workflows.inspect import AS_BEFORE
-
     best, chosen = found.candidates[0], found.chosen
     lines = []
     if found.labelled:
         lines.append(f"Best on {found.images:,} labelled images: {best.name}.")
         if found.alike > 1:
             taken = f"the simplest of them is taken: {chosen.name}"
-            if chosen.name == AS_BEFORE:
-                taken = "of them the one that the sidecar says is taken"
+            if chosen.name.endswith(" says"):
+                taken = f"of them the one {chosen.name.replace('as ', 'that ', 1)} is taken"
             lines.append(
                 f"So many images do not tell the first {found.alike} apart; {taken}. If you know which one the model "
                 "was trained with, give that."

@@ -24,7 +24,7 @@ from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array, UInt8Ar
 
 _IMAGES = 200  # that the model is asked about with a candidate, at most
 _FIRST = 20  # with every candidate; then twice as many, and so on, with those that these do not show to be worse
-_PREPARED = 2  # that the model looks at again where all is decided
+PREPARED = 2  # that the model looks at again where all is decided
 
 Plan: TypeAlias = tuple[str, Preprocessing]  # the name of a pre-processing, and what is said of it
 
@@ -197,14 +197,15 @@ class Trials:
 
     def _begun(self, plan: Plan, images: int) -> list[Tried]:
         """A candidate, and what is found out about it on the first images; nothing where the model fails on them."""
-        box, first = self._box, replace(self._data, images=self._data.images[self._rows[:images]], labels=None)
+        box, rows = self._box, self._rows[:images]
+        some = self._data.images[rows[: max(PREPARED, images // 2)]]  # which decide what its answers are
         try:
             box.set_preprocessing(plan[1].over(DEFAULT_PREPROCESSING))
-            prepare_model(box, first)
+            prepare_model(box, replace(self._data, images=some, labels=None))
             labels, names = self._labels(), self._names or names_of_classes(box)
             if labels is not None and box.background_open and labels_lack_one(self._data, names):
-                _settle_first(box, first.images, labels[self._rows[:images]])
-            return [self._asked(plan, self._rows[:images])]
+                _settle_first(box, self._data.images[rows], labels[rows])
+            return [self._asked(plan, rows)]
         except ServiceError:
             raise
         except (UserError, RunError) as error:  # the model does not take it, or overflows: no candidate
@@ -217,7 +218,7 @@ class Trials:
         rows = self._rows[len(tried.probabilities) : upto]
         try:
             self._box.set_preprocessing(tried.preprocessing)
-            prepare_model(self._box, replace(self._data, images=self._data.images[rows[:_PREPARED]], labels=None))
+            prepare_model(self._box, replace(self._data, images=self._data.images[rows[:PREPARED]], labels=None))
             more = self._asked(tried.plan, rows)
         except ServiceError:
             raise

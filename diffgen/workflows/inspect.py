@@ -13,7 +13,7 @@ import numpy as np
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.label_order import announce_order, names_of_classes, order_of_labels
-from diffgen.comparison.preprocessings import Candidate, Plan, Trials
+from diffgen.comparison.preprocessings import PREPARED, Candidate, Plan, Trials
 from diffgen.comparison.real_data import load_for
 from diffgen.comparison.smells import FEW_RIGHT
 from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
@@ -173,7 +173,7 @@ def inspect(
             raise UserError(f"{useless} Nothing is written; add --force to write it all the same.")
         progress.warn(useless)
     box.set_preprocessing(chosen.preprocessing)
-    box.prepare(trials.images)
+    box.prepare(trials.images[:PREPARED])
     if chosen.accuracy is not None:
         order = order_of_labels(images, class_names or names_of_classes(box))
         announce_order(images, order, class_names, f"model {box.name}", progress)
