@@ -281,7 +281,8 @@ class BlackBox(ABC):
             raise UserError(f"On real images, model {self.name} {fault}")
         self._kind = given or decide_outputs(raw)
         self.answers_with = outputs_in_words(raw)
-        self.several_labels = given is None and names_several_labels(raw)
+        # also where it is prepared again, for images of another size, and what was found of its outputs is given
+        self.several_labels = (given is None or self.several_labels) and names_several_labels(raw)
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
         self._columns = raw.shape[1]
         self._all_names = self._all_names or self.own_class_names
