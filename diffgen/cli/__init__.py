@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -112,10 +113,9 @@ def _run(argv: Sequence[str] | None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # a polite kill is treated like Ctrl-C: what was found is kept
     previous = signal.signal(signal.SIGTERM, _raise_interrupt)
-    heard: list[int] = []
     try:
-        with second_signal_ends() as heard:
-            return _verb(argv)
+        with second_signal_ends() as heard, _interrupts_as_such(heard):
+            return _verb(argv, heard)
     except DiffgenError as error:
         _complain(str(error))
         _print_notes(error)
@@ -131,10 +131,6 @@ def _run(argv: Sequence[str] | None) -> int:
         _print_notes(error)
         return BROKE_OFF
     except Exception as error:
-        if heard and _comes_of_an_interrupt(error):
-            print("diffgen: interrupted", file=sys.stderr)
-            _print_notes(error)
-            return INTERRUPTED
         if isinstance(error, ImportError) and _NO_MEMORY in str(error):
             print(f"diffgen: a library cannot be loaded for lack of memory ({error}).", file=sys.stderr)
             return BROKE_OFF
@@ -145,12 +141,25 @@ def _run(argv: Sequence[str] | None) -> int:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _comes_of_an_interrupt(error: Exception) -> bool:
-    """Whether an error that follows a signal may be made of it.
+@contextmanager
+def _interrupts_as_such(heard: list[int]) -> Iterator[None]:
+    """Raise KeyboardInterrupt for an error that follows a signal and is made of it.
 
-    What interrupts an import comes out of some libraries as an error of theirs; any other error after a first Ctrl-C,
-    which lets the search end in good order, is one of diffgen.
+    What interrupts an import comes out of Python and of some libraries as an error of theirs; any other error after a
+    first Ctrl-C, which lets the search end in good order, is one of diffgen.
     """
+    try:
+        yield
+    except Exception as error:
+        if not heard or not _comes_of_an_interrupt(error):
+            raise
+        interrupt = KeyboardInterrupt()
+        for note in getattr(error, "__notes__", ()):
+            interrupt.add_note(note)
+        raise interrupt from error
+
+
+def _comes_of_an_interrupt(error: Exception) -> bool:
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, KeyboardInterrupt):
@@ -181,7 +190,7 @@ def _as_text(argument: str) -> str:
     return argument
 
 
-def _verb(argv: Sequence[str] | None) -> int:
+def _verb(argv: Sequence[str] | None, heard: list[int]) -> int:
     parser = build_parser()
     words = sys.argv[1:] if argv is None else argv
     try:
@@ -203,7 +212,7 @@ def _verb(argv: Sequence[str] | None) -> int:
     from diffgen.cli.state import StateFile
 
     kept = StateFile(Path(state), listener)
-    with kept.ending():
+    with kept.ending(), _interrupts_as_such(heard):
         return kept.came_to(_with(arguments, kept))
 
 

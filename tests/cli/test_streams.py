@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -54,24 +55,28 @@ def test_a_stream_that_was_closed_changes_no_exit_code(unbuffered):
     assert run("diffgen export nowhere >&- 2>&-", PYTHONUNBUFFERED=unbuffered).returncode == 2
 
 
-def test_an_interrupt_that_a_library_turns_into_another_error_is_one():
-    """As numpy does with one that comes while it imports."""
+def test_an_interrupt_that_a_library_turns_into_another_error_is_one(tmp_path: Path):
+    """As numpy, and a class that is being made, do with one that comes while they are imported."""
     program = """
 import os, signal, time
 from diffgen import cli
 
-def broken(argv):
+def broken(arguments, listener):
     os.kill(os.getpid(), signal.SIGINT)
     try:
         time.sleep(5)
     except KeyboardInterrupt:
         raise RecursionError("too deep") from None
 
-cli._verb = broken
-raise SystemExit(cli.main([]))
+cli._with = broken
+raise SystemExit(cli.main(["compare", "--state-file", "state.json"]))
 """
-    done = subprocess.run([sys.executable, "-c", program], env=PLAIN, capture_output=True, timeout=1200, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=PLAIN, cwd=tmp_path, capture_output=True, timeout=1200, check=False
+    )
     assert (done.returncode, done.stderr) == (130, b"diffgen: interrupted\n")
+    state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
+    assert (state["exit_code"], state["problem"]) == (130, "interrupted")
 
 
 def test_an_error_after_a_first_interrupt_keeps_its_traceback():
@@ -80,7 +85,7 @@ def test_an_error_after_a_first_interrupt_keeps_its_traceback():
 import os, signal, time
 from diffgen import cli
 
-def broken(argv):
+def broken(argv, heard):
     signal.signal(signal.SIGINT, lambda number, frame: None)
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.1)
