@@ -26,7 +26,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,10 +35,12 @@ import diffgen
 from benchmarks.lenet_pair import train
 from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, GanConfig, SourceConfig
+from diffgen.config.sources import SourceFamily
 from diffgen.data import load
 from diffgen.events import Event, Listener, StageAdvanced
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
+from diffgen.techniques.registry import TECHNIQUES
 from diffgen.workflows.demo import (
     convolutional_classifier,
     dense_classifier,
@@ -50,49 +52,31 @@ from diffgen.workflows.resume import resume
 
 _GAN_STEPS = 300
 _SEED = 7
-# what columns were called, and what was not there, when golden runs were first made
-_FORMER = {"genes": "latents", "seeds": "sources"}
-_ADDED = ("columns/recipes", "verdicts/seed_labels", "verdicts/seed_differs")
 _TRAINED_ON, _COMPARED_ON = 5_000, 2_000  # MNIST images
 
 
 @dataclass(frozen=True)
 class Golden:
-    """One run: a pair, a technique with a preset, and queries."""
+    """One run: a pair, a technique with a preset and the family that it draws from (None: its own), and queries."""
 
     pair: str
     technique: str
     preset: str
+    source: SourceFamily | None
     queries: int
-
-    @property
-    def source(self) -> Literal["gan"] | None:
-        """The search of diffgan had a GAN as its source when golden runs were first made."""
-        return "gan" if self.technique == "diffgan" else None
 
     @property
     def name(self) -> str:
         """Also the name of its folder."""
-        return f"{self.pair}-{self.technique}-{self.preset}"
+        return "-".join(filter(None, (self.pair, self.technique, self.preset, self.source)))
 
 
-_SEARCHES = (
-    ("diffgan", "default", 5_000),
-    ("diffgan", "paper", 2_000),
-    ("random_latent", "default", 5_000),
-    ("real_data", "default", 5_000),
-    ("drfuzz", "default", 5_000),
-    ("dflare", "default", 5_000),
-)
-
-
-def golden_runs(pairs: tuple[str, ...], *, most: int | None = None) -> list[Golden]:
-    """All runs on these pairs, of at most ``most`` queries each."""
-    return [
-        Golden(pair, technique, name, queries if most is None else min(queries, most))
-        for pair in pairs
-        for technique, name, queries in _SEARCHES
+def golden_runs(pairs: tuple[str, ...], *, most: int = 3_000) -> list[Golden]:
+    """All runs on these pairs, of so many queries each: every preset of every technique, and the search in a GAN."""
+    searches: list[tuple[str, str, SourceFamily | None]] = [
+        (technique, preset, None) for technique, kind in TECHNIQUES.items() for preset in kind.presets
     ]
+    return [Golden(pair, *search, most) for pair in pairs for search in [*searches, ("diffgan", "default", "gan")]]
 
 
 def pairs_at_hand() -> tuple[str, ...]:
@@ -212,10 +196,8 @@ def digests(output: Path) -> dict[str, Any]:
     results = run.results()
     del results["seconds"], results["history"]["seconds"]
     results.pop("milliseconds", None)
-    results["preflight"].pop("calibration_error", None)  # golden runs of before have none
-    results["schema_version"] = 1  # as it was then
     triggers = run.read_triggers()
-    columns = {_FORMER.get(name, name): values for name, values in triggers.columns().items()} if len(triggers) else {}
+    columns = triggers.columns() if len(triggers) else {}
     return {
         "triggers": len(triggers),
         "columns": {name: _digest(values) for name, values in columns.items()},
@@ -233,7 +215,7 @@ def _digest(values: np.ndarray[Any, Any]) -> str:
 def differences(before: Any, now: Any, path: str = "") -> list[str]:
     """Where two such values differ, a line each."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
-        names = [*before, *(name for name in now if name not in before and f"{path}/{name}"[1:] not in _ADDED)]
+        names = [*before, *(name for name in now if name not in before)]
         return [line for name in names for line in differences(before.get(name), now.get(name), f"{path}/{name}")]
     return [] if before == now else [f"{path[1:]}: {_short(before)} before, {_short(now)} now"]
 
@@ -249,7 +231,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("what", choices=("make", "compare"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--killed", action="store_true", help="compare: kill each run half-way and resume it")
-    parser.add_argument("--queries", type=int, help="at most so many in each run; for make and compare alike")
+    parser.add_argument(
+        "--queries", type=int, default=3_000, help="at most so many in each run; for make and compare alike"
+    )
     parser.add_argument("--only", nargs="+", metavar="RUN", help="runs whose name holds one of these words")
     arguments = parser.parse_args(words)
     folder = arguments.folder.absolute()
